@@ -1,0 +1,1 @@
+//! Value, metadata, GVK/GVR, selectors, field paths, quantities, times, Status.

@@ -1,0 +1,1 @@
+//! The default engine: redb behind one writer thread, one durable commit a group.
