@@ -1,0 +1,190 @@
+//! The trait every engine implements, and what goes in and out of it. The contract is in the crate's documentation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{Key, KeyRange, Result, Subscriber, Subscription, WatchRequest, WatchStream};
+
+/// A position in the log of changes, as etcd counts: the first change of a new store has a revision above zero.
+pub type Revision = i64;
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Reads one key, now or at a revision.
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found>;
+
+    /// Reads keys in order, now or at a revision.
+    async fn range(&self, query: RangeQuery) -> Result<Page>;
+
+    /// Makes one change, if its precondition holds.
+    async fn write(&self, write: Write) -> Result<Written>;
+
+    /// Follows the changes of a range. Fails with `Compacted` if history does not reach back to the request's revision;
+    /// a revision in the future is waited for.
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream>;
+
+    /// Like `watch`, but calls back instead of being polled, on some engines within the commit: see
+    /// [`Store::delivers_in_commit`]. The subscription lasts until it is dropped or `Subscriber::end` was called.
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        Ok(Subscription::over(self.watch(request).await?, subscriber))
+    }
+
+    /// Whether a subscriber has seen a change before its write is acknowledged.
+    fn delivers_in_commit(&self) -> bool {
+        false
+    }
+
+    /// A revision that is not older than any write acknowledged before this call. Every open watch that asked for marks
+    /// delivers a batch that reaches it, without waiting for another write.
+    async fn progress(&self) -> Result<Revision>;
+
+    /// Forgets history before `revision`, which itself stays readable. Compacting again at or before the compacted
+    /// revision does nothing.
+    async fn compact(&self, revision: Revision) -> Result<()>;
+
+    async fn status(&self) -> Result<Status>;
+
+    /// Writes a key that must not exist: `KeyExists` otherwise.
+    async fn create(&self, key: Key, value: Bytes, ttl: Option<Duration>) -> Result<Written> {
+        self.write(Write { key, change: Change::Put { value, ttl }, expect: Expect::Absent }).await
+    }
+
+    /// Replaces a key that must be at `expected`: `Conflict` if it is at another revision, `NotFound` if it is gone.
+    async fn update(&self, key: Key, value: Bytes, expected: Revision, ttl: Option<Duration>) -> Result<Written> {
+        self.write(Write { key, change: Change::Put { value, ttl }, expect: Expect::At(expected) }).await
+    }
+
+    /// Removes a key that must be there and, if a revision is given, be at it: `Conflict` or `NotFound` otherwise.
+    async fn delete(&self, key: Key, expected: Option<Revision>) -> Result<Written> {
+        let expect = expected.map_or(Expect::Any, Expect::At);
+        self.write(Write { key, change: Change::Delete, expect }).await
+    }
+}
+
+/// One key with its value as it is or was at some revision. Entries never change and are shared, not copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Key,
+    pub value: Bytes,
+    /// The revision that created the key, after its last deletion if any.
+    pub create_revision: Revision,
+    /// The revision that wrote this value.
+    pub mod_revision: Revision,
+    /// 1 when created, one more with every later put.
+    pub version: i64,
+    /// 0 if the key does not expire; otherwise a number that means something to the engine only.
+    pub lease: i64,
+    /// The stored form is not what a write would store today (for example it is encrypted with an old key), so writing
+    /// the same value again is worth it.
+    pub stale: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub entry: Option<Arc<Entry>>,
+    /// The store's revision when it was read, or the one that was asked for.
+    pub revision: Revision,
+}
+
+#[derive(Clone, Debug)]
+pub struct RangeQuery {
+    pub range: KeyRange,
+    /// None reads the present.
+    pub at: Option<Revision>,
+    /// None reads everything; `Some(0)` only counts.
+    pub limit: Option<usize>,
+    /// Leave values empty.
+    pub keys_only: bool,
+}
+
+impl RangeQuery {
+    pub fn new(range: KeyRange) -> Self {
+        RangeQuery { range, at: None, limit: None, keys_only: false }
+    }
+
+    pub fn at(mut self, revision: Revision) -> Self {
+        self.at = Some(revision);
+        self
+    }
+
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    pub fn keys_only(mut self) -> Self {
+        self.keys_only = true;
+        self
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub entries: Vec<Arc<Entry>>,
+    /// The limit cut the page short; the next one starts at `query.range.after(last key)`.
+    pub more: bool,
+    /// How many keys the whole range has, this page included.
+    pub count: usize,
+    /// The store's revision when it was read, or the one that was asked for.
+    pub revision: Revision,
+}
+
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub key: Key,
+    pub change: Change,
+    pub expect: Expect,
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    Put {
+        value: Bytes,
+        /// None: the key does not expire, even if it did before.
+        ttl: Option<Duration>,
+    },
+    Delete,
+}
+
+/// What must be true for a write to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing; but deleting a key that is not there is `NotFound`.
+    Any,
+    /// The key does not exist; otherwise `KeyExists`.
+    Absent,
+    /// The key exists with this `mod_revision`; otherwise `Conflict` or `NotFound`.
+    At(Revision),
+}
+
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The revision of the change.
+    pub revision: Revision,
+    /// The entry as it is now; none after a deletion.
+    pub entry: Option<Arc<Entry>>,
+    /// What a deletion removed. None for puts, and for a removed entry that could not be decrypted.
+    pub previous: Option<Arc<Entry>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Status {
+    pub revision: Revision,
+    /// The oldest readable revision; 0 if nothing was ever compacted.
+    pub compacted: Revision,
+    /// Bytes on disk (in memory for the memory engine).
+    pub size: u64,
+    /// Bytes of `size` that hold data.
+    pub size_in_use: u64,
+    pub health: Health,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    Healthy,
+    /// Reads may work, writes do not; the reason is for people.
+    Degraded(String),
+}
