@@ -1,1 +1,34 @@
-//! Value, metadata, GVK/GVR, selectors, field paths, quantities, times, Status.
+//! The vocabulary of the Kubernetes API, without any I/O: what an object is, how its fields are named and selected,
+//! and how a request fails.
+//!
+//! Start with [`Value`] (an object as a tree), [`Cursor`] (a value and where it is, for rules) and [`Status`] (a failure).
+
+mod value;
+mod map;
+#[macro_use]
+mod macros;
+mod go;
+mod path;
+mod errors;
+mod cursor;
+mod gvk;
+mod meta;
+mod status;
+
+pub mod quantity;
+pub mod labels;
+pub mod fields;
+pub mod timestamp;
+pub mod duration;
+pub mod int_or_string;
+pub mod names;
+
+pub use cursor::Cursor;
+pub use errors::{BadValue, ErrorType, Errors, FieldError};
+pub use go::quote;
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use map::Map;
+pub use meta::Meta;
+pub use path::Path;
+pub use status::{Cause, Details, Reason, Status};
+pub use value::{Str, Value};

@@ -1,0 +1,377 @@
+//! [`Status`]: how a request fails, as clients see it.
+//!
+//! The constructors below are the only way failures get their code, reason and wording, so the wording is upstream's
+//! everywhere.
+
+use std::fmt;
+
+use crate::{Errors, GroupKind, GroupResource, Map, Str, Value, quote};
+
+/// A failed request: a `metav1.Status` with `status: Failure`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub code: u16,
+    pub reason: Reason,
+    pub message: String,
+    pub details: Option<Details>,
+}
+
+/// What the failure was about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
+    pub name: String,
+    pub group: Str,
+    /// The resource for most failures, the kind for invalid objects.
+    pub kind: Str,
+    pub uid: String,
+    pub causes: Vec<Cause>,
+    pub retry_after_seconds: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cause {
+    pub reason: String,
+    pub message: String,
+    pub field: String,
+}
+
+/// The machine-readable reason; printed as its own name, `Unknown` as "".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Unknown,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Gone,
+    Invalid,
+    ServerTimeout,
+    StoreReadError,
+    Timeout,
+    TooManyRequests,
+    BadRequest,
+    MethodNotAllowed,
+    NotAcceptable,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    InternalError,
+    Expired,
+    ServiceUnavailable,
+}
+
+impl Status {
+    fn new(code: u16, reason: Reason, message: impl Into<String>) -> Status {
+        Status { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, resource: &GroupResource, name: &str) -> Status {
+        self.details = Some(Details {
+            group: resource.group.clone(),
+            kind: resource.resource.clone(),
+            name: name.to_string(),
+            ..Details::default()
+        });
+        self
+    }
+
+    fn retry_after(mut self, seconds: u32) -> Status {
+        self.details.get_or_insert_default().retry_after_seconds = seconds;
+        self
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Status {
+        Status::new(400, Reason::BadRequest, message)
+    }
+
+    pub fn unauthorized(message: impl Into<String>) -> Status {
+        Status::new(401, Reason::Unauthorized, message)
+    }
+
+    pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Status {
+        let message = match (resource.group.is_empty() && resource.resource.is_empty(), name) {
+            (true, _) => format!("forbidden: {why}"),
+            (false, "") => format!("{resource} is forbidden: {why}"),
+            (false, name) => format!("{resource} {} is forbidden: {why}", quote(name)),
+        };
+        Status::new(403, Reason::Forbidden, message).about(resource, name)
+    }
+
+    pub fn not_found(resource: &GroupResource, name: &str) -> Status {
+        Status::new(404, Reason::NotFound, format!("{resource} {} not found", quote(name))).about(resource, name)
+    }
+
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Status {
+        let message = format!("{resource} {} already exists", quote(name));
+        Status::new(409, Reason::AlreadyExists, message).about(resource, name)
+    }
+
+    /// Every generated name that was tried is taken.
+    pub fn generate_name_conflict(resource: &GroupResource, name: &str) -> Status {
+        let message = format!(
+            "{resource} {} already exists, the server was not able to generate a unique name for the object",
+            quote(name)
+        );
+        Status::new(409, Reason::AlreadyExists, message).about(resource, name).retry_after(1)
+    }
+
+    pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Status {
+        let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quote(name));
+        Status::new(409, Reason::Conflict, message).about(resource, name)
+    }
+
+    pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Status {
+        let details = Some(Details { causes, ..Details::default() });
+        Status { details, ..Status::new(409, Reason::Conflict, message) }
+    }
+
+    pub fn gone(message: impl Into<String>) -> Status {
+        Status::new(410, Reason::Gone, message)
+    }
+
+    /// The revision asked for has been compacted away.
+    pub fn expired(message: impl Into<String>) -> Status {
+        Status::new(410, Reason::Expired, message)
+    }
+
+    pub fn invalid(kind: &GroupKind, name: &str, errors: &Errors) -> Status {
+        let causes = errors
+            .iter()
+            .map(|e| Cause { reason: e.kind.reason().to_string(), message: e.body(), field: e.field.clone() })
+            .collect();
+        let subject = format!("{kind} {} is invalid", quote(name));
+        let message = if errors.is_empty() { subject } else { format!("{subject}: {}", errors.aggregate()) };
+        let details = Details {
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            name: name.to_string(),
+            causes,
+            ..Details::default()
+        };
+        Status { details: Some(details), ..Status::new(422, Reason::Invalid, message) }
+    }
+
+    pub fn method_not_supported(resource: &GroupResource, action: &str) -> Status {
+        let message = format!("{action} is not supported on resources of kind {}", quote(&resource.to_string()));
+        Status::new(405, Reason::MethodNotAllowed, message).about(resource, "")
+    }
+
+    pub fn not_acceptable(message: impl Into<String>) -> Status {
+        Status::new(406, Reason::NotAcceptable, message)
+    }
+
+    pub fn unsupported_media_type(message: impl Into<String>) -> Status {
+        Status::new(415, Reason::UnsupportedMediaType, message)
+    }
+
+    pub fn request_too_large(message: impl fmt::Display) -> Status {
+        Status::new(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {message}"))
+    }
+
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Status {
+        Status::new(429, Reason::TooManyRequests, message).retry_after(retry_after_seconds)
+    }
+
+    pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: u32) -> Status {
+        let message = format!(
+            "The {operation} operation against {resource} could not be completed at this time, please try again."
+        );
+        Status::new(500, Reason::ServerTimeout, message).about(resource, operation).retry_after(retry_after_seconds)
+    }
+
+    pub fn timeout(message: impl fmt::Display, retry_after_seconds: u32) -> Status {
+        Status::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_after_seconds)
+    }
+
+    pub fn internal(why: impl fmt::Display) -> Status {
+        let cause = Cause { message: why.to_string(), ..Cause::default() };
+        let details = Some(Details { causes: vec![cause], ..Details::default() });
+        Status { details, ..Status::new(500, Reason::InternalError, format!("Internal error occurred: {why}")) }
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Status {
+        Status::new(503, Reason::ServiceUnavailable, message)
+    }
+
+    /// What upstream answers when all it knows is the status code.
+    pub fn generic(code: u16, verb: &str, resource: &GroupResource, name: &str, server_message: &str) -> Status {
+        let (reason, mut message) = generic_wording(code, verb, server_message);
+        if !resource.resource.is_empty() {
+            let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+            message = format!("{message} ({} {resource}{name})", verb.to_lowercase());
+        }
+        Status::new(code, reason, message).about(resource, name)
+    }
+
+    /// The Status object that clients receive.
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("kind", "Status");
+        map.insert("apiVersion", "v1");
+        map.insert("metadata", Value::map());
+        map.insert("status", "Failure");
+        put(&mut map, "message", &self.message);
+        put(&mut map, "reason", self.reason.as_str());
+        if let Some(details) = &self.details {
+            map.insert("details", details.to_value());
+        }
+        map.insert("code", i64::from(self.code));
+        Value::Map(map)
+    }
+}
+
+fn generic_wording(code: u16, verb: &str, server_message: &str) -> (Reason, String) {
+    let (reason, text) = match code {
+        409 if verb == "POST" => (Reason::AlreadyExists, "the server reported a conflict"),
+        409 => (Reason::Conflict, "the server reported a conflict"),
+        404 => (Reason::NotFound, "the server could not find the requested resource"),
+        400 => (Reason::BadRequest, "the server rejected our request for an unknown reason"),
+        401 => (Reason::Unauthorized, "the server has asked for the client to provide credentials"),
+        403 => (Reason::Forbidden, server_message),
+        406 if server_message.is_empty() || server_message == "unknown" => {
+            (Reason::NotAcceptable, "the server was unable to respond with a content type that the client supports")
+        }
+        406 => (Reason::NotAcceptable, server_message),
+        415 => (Reason::UnsupportedMediaType, server_message),
+        405 => (Reason::MethodNotAllowed, "the server does not allow this method on the requested resource"),
+        422 => (Reason::Invalid, "the server rejected our request due to an error in our request"),
+        503 => (Reason::ServiceUnavailable, "the server is currently unable to handle the request"),
+        504 => (
+            Reason::Timeout,
+            "the server was unable to return a response in the time allotted, but may still be processing the request",
+        ),
+        429 => (
+            Reason::TooManyRequests,
+            "the server has received too many requests and has asked us to try again later",
+        ),
+        500.. => {
+            let message = format!(
+                "an error on the server ({}) has prevented the request from succeeding",
+                quote(server_message)
+            );
+            return (Reason::InternalError, message);
+        }
+        _ => {
+            let message =
+                format!("the server responded with the status code {code} but did not return more information");
+            return (Reason::Unknown, message);
+        }
+    };
+    (reason, text.to_string())
+}
+
+impl Details {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        put(&mut map, "name", &self.name);
+        put(&mut map, "group", &self.group);
+        put(&mut map, "kind", &self.kind);
+        put(&mut map, "uid", &self.uid);
+        if !self.causes.is_empty() {
+            map.insert("causes", self.causes.iter().map(Cause::to_value).collect::<Vec<Value>>());
+        }
+        if self.retry_after_seconds > 0 {
+            map.insert("retryAfterSeconds", self.retry_after_seconds);
+        }
+        Value::Map(map)
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        put(&mut map, "reason", &self.reason);
+        put(&mut map, "message", &self.message);
+        put(&mut map, "field", &self.field);
+        Value::Map(map)
+    }
+}
+
+fn put(map: &mut Map, key: &'static str, text: &str) {
+    if !text.is_empty() {
+        map.insert(key, text);
+    }
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Unknown => "",
+            Reason::Unauthorized => "Unauthorized",
+            Reason::Forbidden => "Forbidden",
+            Reason::NotFound => "NotFound",
+            Reason::AlreadyExists => "AlreadyExists",
+            Reason::Conflict => "Conflict",
+            Reason::Gone => "Gone",
+            Reason::Invalid => "Invalid",
+            Reason::ServerTimeout => "ServerTimeout",
+            Reason::StoreReadError => "StorageReadError",
+            Reason::Timeout => "Timeout",
+            Reason::TooManyRequests => "TooManyRequests",
+            Reason::BadRequest => "BadRequest",
+            Reason::MethodNotAllowed => "MethodNotAllowed",
+            Reason::NotAcceptable => "NotAcceptable",
+            Reason::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Reason::UnsupportedMediaType => "UnsupportedMediaType",
+            Reason::InternalError => "InternalError",
+            Reason::Expired => "Expired",
+            Reason::ServiceUnavailable => "ServiceUnavailable",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Path, value};
+
+    #[test]
+    fn invalid_carries_causes() {
+        let mut errors = Errors::new();
+        errors.required(&Path::of("metadata.name"), "name or generateName is required");
+        let status = Status::invalid(&GroupKind::new("", "Node"), "", &errors);
+        assert_eq!(
+            status.to_value(),
+            value!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "Node \"\" is invalid: metadata.name: Required value: name or generateName is required",
+                "reason": "Invalid",
+                "details": {"kind": "Node", "causes": [{
+                    "reason": "FieldValueRequired",
+                    "message": "Required value: name or generateName is required",
+                    "field": "metadata.name"
+                }]},
+                "code": 422
+            })
+        );
+    }
+
+    #[test]
+    fn wording_is_upstreams() {
+        let deployments = GroupResource::new("apps", "deployments");
+        let none = GroupResource::default();
+        for (status, want) in [
+            (Status::not_found(&deployments, "web"), r#"deployments.apps "web" not found"#),
+            (Status::forbidden(&deployments, "", "no"), "deployments.apps is forbidden: no"),
+            (Status::forbidden(&none, "", "no"), "forbidden: no"),
+            (
+                Status::generic(404, "get", &none, "", "unknown"),
+                "the server could not find the requested resource",
+            ),
+            (
+                Status::method_not_supported(&deployments, "patch"),
+                r#"patch is not supported on resources of kind "deployments.apps""#,
+            ),
+        ] {
+            assert_eq!(status.message, want);
+        }
+    }
+}
