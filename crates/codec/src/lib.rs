@@ -1,0 +1,1 @@
+//! JSON, YAML, protobuf and CBOR to and from Value, driven by the schema; pure.

@@ -1,0 +1,271 @@
+//! What a schema is made of.
+//!
+//! A [`Struct`] is a set of named fields and may be used in many places (and inside itself, as `JSONSchemaProps` is); a
+//! [`Node`] is one use of a type, with everything that belongs to the place: default, list type, constraints. Structs live
+//! in the arena of a [`Types`]; built-in kinds share one, each custom resource definition brings its own.
+//! A [`Schema`] is a node together with its arena: what operations and codecs walk.
+
+use std::ops::Deref;
+
+use hashbrown::HashMap;
+use object::{Str, Value};
+
+/// All structs of one origin.
+#[derive(Debug, Default)]
+pub struct Types {
+    structs: Vec<Struct>,
+    by_name: HashMap<Str, StructId>,
+}
+
+/// The place of a struct in its arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StructId(u32);
+
+/// Named fields.
+#[derive(Debug, Default)]
+pub struct Struct {
+    /// The OpenAPI definition name, `io.k8s.api.core.v1.PodSpec`; "" for anonymous structs of custom resources.
+    pub name: Str,
+    /// How Go's decoder names the type in its errors, `v1.PodSpec`.
+    pub go_name: Str,
+    /// Sorted by name, as the entries of a `Map` are, so that a value and its struct can be walked together.
+    pub fields: Vec<Field>,
+    /// Indexes into `fields` in the order JSON is printed. Custom resources print sorted.
+    pub print_order: Vec<u16>,
+    /// Indexes into `fields` by protobuf tag; empty where there is no protobuf form.
+    pub proto_order: Vec<u16>,
+    /// Unknown fields are kept instead of pruned.
+    pub preserve_unknown: bool,
+    /// Go embeds that JSON inlines but protobuf nests: (tag, indexes of the fields that live inside the nested message).
+    pub proto_inlines: Vec<ProtoInline>,
+}
+
+/// A Go embedded struct: its fields are the outer struct's in JSON, and a message of its own in protobuf.
+#[derive(Debug, Clone)]
+pub struct ProtoInline {
+    pub tag: u32,
+    pub target: StructId,
+}
+
+/// A named field of a struct.
+#[derive(Debug, Clone)]
+pub struct Field {
+    pub name: Str,
+    pub node: Node,
+    /// The protobuf tag; 0 where there is none (or the field lives in a `ProtoInline`).
+    pub tag: u32,
+    pub required: bool,
+    pub omit: Omit,
+    /// The Go field's type as its decoder names it in errors, where it is not what the shape says: `v1.PullPolicy`.
+    pub go_type: Option<Str>,
+}
+
+/// When Go's encoder leaves a field out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Omit {
+    /// A pointer, slice or map with `omitempty`: left out when nil. An empty list or map is left out too, a pointer to a
+    /// zero scalar or an empty struct is printed.
+    #[default]
+    Nil,
+    /// A scalar held by value with `omitempty`: left out when zero. In protobuf it is always written.
+    Zero,
+    /// No `omitempty`: always printed; a scalar as its zero, a struct as `{}`, a nil list, map or pointer as `null`.
+    Never,
+}
+
+/// One use of a type.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Node {
+    pub shape: Shape,
+    pub nullable: bool,
+    /// The default at this place, as the OpenAPI document or the defaults table gives it.
+    pub default: Option<Value>,
+    pub list_type: ListType,
+    pub map_type: MapType,
+    /// Strategic merge patch: lists are merged, by this key where the items are objects.
+    pub patch_merge: bool,
+    pub patch_merge_key: Option<Str>,
+    pub patch_retain_keys: bool,
+    /// An embedded object: apiVersion, kind and metadata are its own.
+    pub embedded: bool,
+    pub rules: Option<Box<Rules>>,
+}
+
+/// What kind of value stands here.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Shape {
+    /// Anything at all, kept as it is: `x-kubernetes-preserve-unknown-fields` without a type, `JSON`, `FieldsV1`.
+    #[default]
+    Any,
+    /// `runtime.RawExtension`: any JSON object; in protobuf the bytes of an encoded object.
+    RawExtension,
+    Bool,
+    Int32,
+    Int64,
+    Float,
+    String,
+    /// base64 text in JSON, raw bytes in protobuf and CBOR.
+    Bytes,
+    IntOrString,
+    Quantity,
+    Time,
+    MicroTime,
+    /// `metav1.Duration`.
+    Duration,
+    Struct(StructId),
+    List(Box<Node>),
+    Map(Box<Node>),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    /// Items are told apart by these keys.
+    Map(Vec<Str>),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MapType {
+    #[default]
+    Granular,
+    Atomic,
+}
+
+/// The value constraints of a place; rare on built-in kinds, the daily bread of custom ones.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rules {
+    pub enumeration: Vec<Value>,
+    pub format: Option<Str>,
+    pub pattern: Option<Str>,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    pub min_items: Option<u64>,
+    pub max_items: Option<u64>,
+    pub unique_items: bool,
+    pub min_properties: Option<u64>,
+    pub max_properties: Option<u64>,
+    pub immutable: bool,
+    /// Union members: (discriminator, field → discriminator value).
+    pub unions: Vec<(Option<Str>, Vec<(Str, Str)>)>,
+    pub all_of: Vec<Node>,
+    pub any_of: Vec<Node>,
+    pub one_of: Vec<Node>,
+    pub not: Option<Node>,
+}
+
+/// A node in its arena. Copy it freely.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema<'a> {
+    pub types: &'a Types,
+    pub node: &'a Node,
+}
+
+impl Types {
+    pub fn new() -> Types {
+        Types::default()
+    }
+
+    /// Makes room for a struct that will be defined later, so that structs can refer to each other.
+    pub fn declare(&mut self, name: Str) -> StructId {
+        let id = StructId(u32::try_from(self.structs.len()).expect("fewer than four billion structs"));
+        if !name.is_empty() {
+            self.by_name.insert(name.clone(), id);
+        }
+        self.structs.push(Struct { name, ..Struct::default() });
+        id
+    }
+
+    /// Fills a declared struct. `fields` may come in any order, which becomes the print order.
+    pub fn define(&mut self, id: StructId, mut definition: Struct) {
+        let mut order: Vec<usize> = (0..definition.fields.len()).collect();
+        order.sort_by(|&a, &b| definition.fields[a].name.cmp(&definition.fields[b].name));
+        let mut rank = vec![0u16; order.len()];
+        for (sorted, &original) in order.iter().enumerate() {
+            rank[original] = u16::try_from(sorted).expect("a struct has fewer than 65536 fields");
+        }
+        definition.print_order = rank;
+        definition.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut proto: Vec<u16> = (0..definition.fields.len() as u16).collect();
+        proto.retain(|&i| definition.fields[i as usize].tag > 0);
+        proto.sort_by_key(|&i| definition.fields[i as usize].tag);
+        definition.proto_order = proto;
+        self.structs[id.0 as usize] = definition;
+    }
+
+    pub fn get(&self, id: StructId) -> &Struct {
+        &self.structs[id.0 as usize]
+    }
+
+    pub fn find(&self, name: &str) -> Option<StructId> {
+        self.by_name.get(name).copied()
+    }
+
+    pub fn structs(&self) -> impl Iterator<Item = (StructId, &Struct)> {
+        self.structs.iter().enumerate().map(|(i, s)| (StructId(i as u32), s))
+    }
+}
+
+impl Struct {
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok().map(|i| &self.fields[i])
+    }
+
+    pub fn in_print_order(&self) -> impl Iterator<Item = &Field> {
+        self.print_order.iter().map(|&i| &self.fields[i as usize])
+    }
+
+    pub fn in_proto_order(&self) -> impl Iterator<Item = &Field> {
+        self.proto_order.iter().map(|&i| &self.fields[i as usize])
+    }
+}
+
+impl<'a> Schema<'a> {
+    pub fn new(types: &'a Types, node: &'a Node) -> Schema<'a> {
+        Schema { types, node }
+    }
+
+    /// The struct here, if this is one.
+    pub fn as_struct(&self) -> Option<&'a Struct> {
+        match self.node.shape {
+            Shape::Struct(id) => Some(self.types.get(id)),
+            _ => None,
+        }
+    }
+
+    /// The schema of a child by name: a struct's field or a map's value.
+    pub fn child(&self, name: &str) -> Option<Schema<'a>> {
+        match &self.node.shape {
+            Shape::Struct(id) => self.types.get(*id).field(name).map(|f| self.with(&f.node)),
+            Shape::Map(values) => Some(self.with(values)),
+            _ => None,
+        }
+    }
+
+    /// The schema of a list's items.
+    pub fn items(&self) -> Option<Schema<'a>> {
+        match &self.node.shape {
+            Shape::List(items) => Some(self.with(items)),
+            _ => None,
+        }
+    }
+
+    /// The same arena at another node.
+    pub fn with(&self, node: &'a Node) -> Schema<'a> {
+        Schema { types: self.types, node }
+    }
+}
+
+impl Deref for Schema<'_> {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        self.node
+    }
+}
