@@ -31,4 +31,5 @@ pub use map::Map;
 pub use meta::Meta;
 pub use path::Path;
 pub use status::{Cause, Details, Reason, Status};
+pub use timestamp::{Clock, ManualClock, SystemClock, Timestamp};
 pub use value::{Str, Value};

@@ -1,0 +1,7 @@
+//! The admissionregistration group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

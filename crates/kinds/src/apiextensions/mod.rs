@@ -1,0 +1,7 @@
+//! The apiextensions group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The apiregistration group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The apiserverinternal group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The apps group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

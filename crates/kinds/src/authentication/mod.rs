@@ -1,0 +1,7 @@
+//! The authentication group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The authorization group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The autoscaling group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The batch group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

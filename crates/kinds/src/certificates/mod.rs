@@ -1,0 +1,7 @@
+//! The certificates group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,1 @@
+//! Rules that several kinds share: pod templates, selectors, object references, ports, volumes, conditions.

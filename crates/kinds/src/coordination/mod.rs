@@ -1,0 +1,7 @@
+//! The coordination group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The core group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

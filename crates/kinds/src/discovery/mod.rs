@@ -1,0 +1,7 @@
+//! The discovery group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The events group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

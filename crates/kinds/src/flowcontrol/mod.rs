@@ -1,0 +1,7 @@
+//! The flowcontrol group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,67 @@
+//! Built-in kinds: a folder a group, a file a kind. A file holds what the schema table cannot say about its kind: rules
+//! across fields, update rules, side effects, table cells; and their tests as cases.
+
+use std::sync::Arc;
+
+use registry::Strategy;
+
+pub mod common;
+
+pub mod admissionregistration;
+pub mod apiextensions;
+pub mod apiregistration;
+pub mod apiserverinternal;
+pub mod apps;
+pub mod authentication;
+pub mod authorization;
+pub mod autoscaling;
+pub mod batch;
+pub mod certificates;
+pub mod coordination;
+pub mod core;
+pub mod discovery;
+pub mod events;
+pub mod flowcontrol;
+pub mod networking;
+pub mod node;
+pub mod policy;
+pub mod rbac;
+pub mod resource;
+pub mod scheduling;
+pub mod storage;
+pub mod storagemigration;
+
+/// Group, resource and the strategy of each kind that needs one; all others get the generic behaviour.
+pub type Strategies = Vec<(&'static str, &'static str, Arc<dyn Strategy>)>;
+
+/// Every built-in strategy, for the catalog.
+pub fn strategies() -> Strategies {
+    [
+        core::strategies(),
+        apps::strategies(),
+        batch::strategies(),
+        autoscaling::strategies(),
+        policy::strategies(),
+        networking::strategies(),
+        discovery::strategies(),
+        coordination::strategies(),
+        node::strategies(),
+        scheduling::strategies(),
+        storage::strategies(),
+        rbac::strategies(),
+        admissionregistration::strategies(),
+        apiextensions::strategies(),
+        apiregistration::strategies(),
+        certificates::strategies(),
+        flowcontrol::strategies(),
+        authentication::strategies(),
+        authorization::strategies(),
+        resource::strategies(),
+        storagemigration::strategies(),
+        apiserverinternal::strategies(),
+        events::strategies(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,7 @@
+//! The networking group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The node group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

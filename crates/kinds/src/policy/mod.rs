@@ -1,0 +1,7 @@
+//! The policy group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The rbac group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

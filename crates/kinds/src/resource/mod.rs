@@ -1,0 +1,7 @@
+//! The resource group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,7 @@
+//! The scheduling group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

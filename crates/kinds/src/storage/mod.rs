@@ -1,0 +1,7 @@
+//! The storage group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

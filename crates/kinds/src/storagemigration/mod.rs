@@ -1,0 +1,7 @@
+//! The storagemigration group.
+
+use crate::Strategies;
+
+pub fn strategies() -> Strategies {
+    vec![]
+}

@@ -1,0 +1,44 @@
+//! [`Context`]: what a strategy may know about the request it works for.
+
+use std::sync::Arc;
+
+use object::{Timestamp, Value};
+use request::User;
+
+use crate::Features;
+
+/// Passed to every strategy hook. It holds everything that would otherwise be a global.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub now: Timestamp,
+    pub user: &'a User,
+    /// "" for cluster-scoped requests.
+    pub namespace: &'a str,
+    /// The version in the request's path, `v1` or `v2beta1`; objects themselves are of the storage version.
+    pub version: &'a str,
+    /// "" for the object itself, else `status`, `scale`, …
+    pub subresource: &'a str,
+    pub dry_run: bool,
+    pub features: &'a Features,
+    pub lookup: &'a dyn Lookup,
+}
+
+/// Reads other objects from the cache: as current as a list without resourceVersion, in the storage version.
+pub trait Lookup: Send + Sync {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
+    /// All objects of a namespace, or of all namespaces if it is "".
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>>;
+}
+
+/// A world without other objects, for tests of rules.
+pub struct NoLookup;
+
+impl Lookup for NoLookup {
+    fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+
+    fn list(&self, _: &str, _: &str, _: &str) -> Vec<Arc<Value>> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,187 @@
+//! [`Strategy`]: what a kind adds to the generic path.
+//!
+//! Every hook has the behaviour most kinds want, so a strategy holds only what is particular to its kind. Objects are
+//! handed over in the storage version, after schema defaults. The generic path around the hooks already does: names and
+//! generateName, namespace checks, uid, creation and deletion timestamps, resourceVersion and uid preconditions, metadata
+//! validation (names, labels, annotations, owner references, finalizers, managed fields), immutability of metadata,
+//! generation bumps, finalizers, managed fields and admission. A strategy repeats none of it.
+
+use async_trait::async_trait;
+use object::{Cursor, Errors, Status, Value, names};
+
+use crate::Context;
+
+#[async_trait]
+pub trait Strategy: Send + Sync + 'static {
+    /// Defaults that depend on other fields; unconditional ones are in the schema table and applied before. Runs on
+    /// every decode of the storage version, on requests and on stored objects alike, so it must be idempotent.
+    fn default(&self, _object: &mut Value) {}
+
+    // --- create
+
+    /// Resets what clients may not set (status!) and fills what the server owns. The generic path has already removed
+    /// the `status` field where [`Strategy::has_status`] says so, and set generation to 1 where
+    /// [`Strategy::counts_generations`] does.
+    fn prepare_create(&self, _cx: &Context, _object: &mut Value) {}
+
+    /// Checks a new object; also called for the new state by the default [`Strategy::validate_update`].
+    fn validate(&self, _cx: &Context, _object: &Cursor, _errors: &mut Errors) {}
+
+    fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    // --- update
+
+    /// Resets what an update may not touch. The generic path has already put the old `status` back (where there is
+    /// one), and bumps the generation afterwards if anything outside metadata and status changed.
+    fn prepare_update(&self, _cx: &Context, _new: &mut Value, _old: &Value) {}
+
+    fn validate_update(&self, cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
+        self.validate(cx, new, errors);
+    }
+
+    // --- the status subresource
+
+    /// Whether `/status` exists as in upstream's usual split: plain writes keep the old status, status writes keep
+    /// everything but status (and metadata that status writers may change).
+    fn has_status(&self) -> bool {
+        true
+    }
+
+    /// Called after the generic path has put back the old `spec` and everything else but `status` and `metadata`.
+    fn prepare_status_update(&self, _cx: &Context, _new: &mut Value, _old: &Value) {}
+
+    fn validate_status_update(&self, _cx: &Context, _new: &Cursor, _old: &Cursor, _errors: &mut Errors) {}
+
+    // --- what the object is
+
+    /// Upstream's check of the name, or of a generateName prefix.
+    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
+        names::name_is_dns_subdomain(name, is_prefix)
+    }
+
+    /// Whether metadata.generation counts spec changes.
+    fn counts_generations(&self) -> bool {
+        false
+    }
+
+    /// Whether the generation goes up with this update. The default: anything outside metadata and status changed.
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        let differs = |a: &Value, b: &Value| {
+            a.as_map().is_some_and(|map| {
+                map.iter().any(|(key, value)| {
+                    !matches!(key, "metadata" | "status" | "kind" | "apiVersion") && value != b.field(key)
+                })
+            })
+        };
+        differs(new, old) || differs(old, new)
+    }
+
+    /// PUT to a name that does not exist creates it.
+    fn allows_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// PUT without a resourceVersion overwrites whatever is there.
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Fields that writes through the subresource ("" is the object itself) cannot own, because the hooks above reset
+    /// them: paths such as `["status"]`.
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" if self.has_status() => vec![vec!["status"]],
+            "status" => vec![vec!["spec"]],
+            _ => Vec::new(),
+        }
+    }
+
+    // --- deletion
+
+    /// How the object goes away. `options` is a DeleteOptions object.
+    fn deletion(&self, _cx: &Context, _object: &Value, _options: &Value) -> Deletion {
+        Deletion::Immediate
+    }
+
+    /// What happens to dependents when a deletion does not say.
+    fn garbage_collection(&self) -> GarbageCollection {
+        GarbageCollection::Background
+    }
+
+    /// Refuses a deletion (mirror of upstream's custom delete handlers).
+    fn validate_deletion(&self, _cx: &Context, _object: &Value) -> Result<(), Status> {
+        Ok(())
+    }
+
+    // --- reads
+
+    /// Fields, besides metadata.name and metadata.namespace, that a field selector may use.
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The value of a selectable field; the default reads the path literally.
+    fn select_field(&self, object: &Value, field: &str) -> String {
+        match field.split('.').fold(object, |value, key| value.field(key)) {
+            Value::String(s) => s.to_string(),
+            Value::Bool(b) => b.to_string(),
+            Value::Int(i) => i.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// The cells of the object's row in a Table, one for each column in the schema table (wide ones too).
+    fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
+        vec![object.at(&["metadata", "name"]).clone(), crate::columns::age(cx, object)]
+    }
+
+    /// How long a stored object lives; None is for ever.
+    fn time_to_live(&self, _object: &Value) -> Option<std::time::Duration> {
+        None
+    }
+
+    // --- side effects
+
+    /// Runs after validation and before the write is stored: allocate addresses, reserve quota. What it returns is
+    /// undone if the write fails. Must have no lasting effect when `cx.dry_run` is set.
+    async fn begin_create(&self, _cx: &Context<'_>, _object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+        Ok(None)
+    }
+
+    async fn begin_update(
+        &self,
+        _cx: &Context<'_>,
+        _new: &mut Value,
+        _old: &Value,
+    ) -> Result<Option<Box<dyn Undo>>, Status> {
+        Ok(None)
+    }
+
+    /// Runs after the object is gone from the store: release what begin_create took.
+    async fn after_delete(&self, _cx: &Context<'_>, _object: &Value) {}
+}
+
+/// Takes back a side effect after its write failed.
+#[async_trait]
+pub trait Undo: Send + Sync {
+    async fn undo(self: Box<Self>);
+}
+
+/// How an object goes away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// At once, unless finalizers hold it.
+    Immediate,
+    /// After a grace period of this many seconds that somebody else (the kubelet) ends; 0 is at once.
+    Graceful { grace_period_seconds: i64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GarbageCollection {
+    Background,
+    Orphan,
+    /// The kind opts out: no finalizers are added for dependents.
+    Unsupported,
+}

@@ -1,0 +1,255 @@
+//! [`RequestInfo`]: what a URL and a method mean, read once and shared by every filter.
+
+use std::fmt;
+
+use object::{GroupResource, GroupVersion};
+
+/// What is asked for, by upstream's rules for reading a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// Whether the path names a resource; everything else is a non-resource request such as `/healthz`.
+    pub is_resource: bool,
+    pub path: String,
+    pub verb: Verb,
+    /// `api` or `apis`.
+    pub prefix: String,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    pub subresource: String,
+    pub name: String,
+    /// Path segments after the resource: `[name, subresource, …]`.
+    pub parts: Vec<String>,
+    /// As sent, for authorization by selector.
+    pub field_selector: String,
+    pub label_selector: String,
+}
+
+/// What is done. Non-resource requests use the HTTP method in lower case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Verb {
+    #[default]
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    /// `/proxy` paths, whatever the method.
+    Proxy,
+    Head,
+    Options,
+    Post,
+    Put,
+}
+
+impl Verb {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Watch => "watch",
+            Verb::Create => "create",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Proxy => "proxy",
+            Verb::Head => "head",
+            Verb::Options => "options",
+            Verb::Post => "post",
+            Verb::Put => "put",
+        }
+    }
+
+    /// Whether the request changes nothing.
+    pub fn is_read(self) -> bool {
+        matches!(self, Verb::Get | Verb::List | Verb::Watch | Verb::Head | Verb::Options)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl RequestInfo {
+    /// Reads a request's method, path (still percent-encoded) and query.
+    pub fn parse(method: &str, path: &str, query: &[(String, String)]) -> RequestInfo {
+        let mut info = RequestInfo {
+            path: path.to_string(),
+            verb: method_verb(method),
+            field_selector: find(query, "fieldSelector").to_string(),
+            label_selector: find(query, "labelSelector").to_string(),
+            ..RequestInfo::default()
+        };
+        let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
+        info.read_resource(method, &segments, query);
+        info
+    }
+
+    fn read_resource(&mut self, method: &str, segments: &[String], query: &[(String, String)]) {
+        let mut rest = match segments {
+            [prefix, version, rest @ ..] if prefix == "api" && !rest.is_empty() => {
+                self.version = version.clone();
+                rest
+            }
+            [prefix, group, version, rest @ ..] if prefix == "apis" && !rest.is_empty() => {
+                self.group = group.clone();
+                self.version = version.clone();
+                rest
+            }
+            _ => return,
+        };
+        self.prefix = segments[0].clone();
+        self.is_resource = true;
+        self.verb = match method {
+            "POST" => Verb::Create,
+            "GET" | "HEAD" => Verb::Get,
+            "PUT" => Verb::Update,
+            "PATCH" => Verb::Patch,
+            "DELETE" => Verb::Delete,
+            _ => self.verb,
+        };
+        // The deprecated forms /api/v1/watch/... and /api/v1/proxy/...
+        if rest.len() > 1 && rest[0] == "watch" {
+            self.verb = Verb::Watch;
+            rest = &rest[1..];
+        } else if rest.len() > 1 && rest[0] == "proxy" {
+            self.verb = Verb::Proxy;
+            rest = &rest[1..];
+        }
+        // Under /namespaces/x/ the rest names a resource in it, unless it is the namespace itself or a part of it.
+        if rest[0] == "namespaces" && rest.len() > 1 {
+            self.namespace = rest[1].clone();
+            if rest.len() > 2 && !matches!(rest[2].as_str(), "status" | "finalize") {
+                rest = &rest[2..];
+            }
+        }
+        self.parts = rest.to_vec();
+        self.resource = rest[0].clone();
+        self.name = rest.get(1).cloned().unwrap_or_default();
+        self.subresource = rest.get(2).cloned().unwrap_or_default();
+        self.refine_verb(query);
+    }
+
+    /// A GET or DELETE without a name is about the collection; `watch=true` makes a list a watch, and a field selector
+    /// on metadata.name tells authorizers which object a list is about.
+    fn refine_verb(&mut self, query: &[(String, String)]) {
+        if !self.name.is_empty() {
+            return;
+        }
+        if self.verb == Verb::Get {
+            self.verb = if is_true(find(query, "watch")) { Verb::Watch } else { Verb::List };
+        }
+        if self.verb == Verb::Delete {
+            self.verb = Verb::DeleteCollection;
+        }
+    }
+
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(self.group.as_str(), self.version.as_str())
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group.as_str(), self.resource.as_str())
+    }
+
+    /// Requests that may run for as long as the client likes.
+    pub fn is_long_running(&self) -> bool {
+        matches!(self.verb, Verb::Watch | Verb::Proxy)
+            || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
+            || self.path.starts_with("/debug/pprof/")
+    }
+}
+
+fn method_verb(method: &str) -> Verb {
+    match method {
+        "GET" => Verb::Get,
+        "HEAD" => Verb::Head,
+        "POST" => Verb::Post,
+        "PUT" => Verb::Put,
+        "PATCH" => Verb::Patch,
+        "DELETE" => Verb::Delete,
+        _ => Verb::Options,
+    }
+}
+
+fn find<'a>(query: &'a [(String, String)], name: &str) -> &'a str {
+    query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+}
+
+/// Query booleans as upstream's conversion reads them: anything but these is true.
+fn is_true(text: &str) -> bool {
+    !matches!(text, "" | "false" | "False" | "FALSE" | "f" | "F" | "0")
+}
+
+/// Percent-decodes a path segment; a broken escape is kept as it stands.
+fn decode(segment: &str) -> String {
+    let bytes = segment.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let hex = (bytes[i] == b'%').then(|| bytes.get(i + 1..i + 3)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                i += 3;
+            }
+            None => {
+                out.push(bytes[i]);
+                i += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, url: &str, want: &str) {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let query: Vec<(String, String)> = query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(k, v)| (k.to_string(), v.to_string()))
+            .collect();
+        let i = RequestInfo::parse(method, path, &query);
+        let got = format!(
+            "{} {} g={} v={} ns={} r={} sub={} n={}",
+            i.is_resource, i.verb, i.group, i.version, i.namespace, i.resource, i.subresource, i.name
+        );
+        assert_eq!(got, want, "{method} {url}");
+    }
+
+    #[test]
+    fn paths_read_as_upstream_reads_them() {
+        for (method, url, want) in [
+            ("GET", "/api/v1/pods", "true list g= v=v1 ns= r=pods sub= n="),
+            ("GET", "/api/v1/pods?watch=1", "true watch g= v=v1 ns= r=pods sub= n="),
+            ("GET", "/api/v1/namespaces/a/pods/b/log", "true get g= v=v1 ns=a r=pods sub=log n=b"),
+            ("GET", "/api/v1/namespaces/a", "true get g= v=v1 ns=a r=namespaces sub= n=a"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "true update g= v=v1 ns=a r=namespaces sub=finalize n=a"),
+            ("GET", "/api/v1/watch/namespaces/a/pods", "true watch g= v=v1 ns=a r=pods sub= n="),
+            (
+                "DELETE",
+                "/apis/apps/v1/namespaces/a/deployments",
+                "true deletecollection g=apps v=v1 ns=a r=deployments sub= n=",
+            ),
+            ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d", "true patch g=apps v=v1 ns=a r=deployments sub= n=d"),
+            ("GET", "/healthz", "false get g= v= ns= r= sub= n="),
+            ("GET", "/api/v1", "false get g= v= ns= r= sub= n="),
+            ("POST", "/version", "false post g= v= ns= r= sub= n="),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name=x", "true list g= v=v1 ns= r=pods sub= n=x"),
+            ("GET", "/api/v1/nodes/a%2Fb", "true get g= v=v1 ns= r=nodes sub= n=a/b"),
+        ] {
+            check(method, url, want);
+        }
+    }
+}
