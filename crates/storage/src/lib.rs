@@ -39,17 +39,22 @@
 //! 2. for a consistent read call [`Store::progress`], which answers with a revision not older than any write acknowledged
 //!    before the call, and wait until `applied` has reached it.
 //!
-//! On an engine whose [`Store::delivers_in_commit`] is true, subscribers run inside the commit step, before the write
-//! is acknowledged and before `progress` can return its revision. Step 2 never waits there, and a read after a write sees
-//! it at no cost. On other engines (etcd) `progress` costs one small linearizable read and makes every open watch deliver
-//! a mark that reaches the revision it returned.
+//! On an engine whose [`Store::delivers_in_commit`] is true, subscribers run inside the commit step: after the change has
+//! become visible to reads of the store and before its write is acknowledged. A read after an acknowledged write finds
+//! the cache up to date at no cost; step 2 waits only while a commit is being handed to subscribers at that very moment.
+//! On other engines (etcd) `progress` costs one small linearizable read and makes every open watch deliver a mark that
+//! reaches the revision it returned.
 //!
-//! Therefore a subscriber must be quick, must not block, and must not write to the store from within `apply`.
+//! Therefore a subscriber must be quick, must not block, and must not call the store from within `apply`.
 
 mod error;
 mod key;
 mod store;
 mod watch;
+
+pub mod memory;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
 
 pub use error::{Error, Result};
 pub use key::{Key, KeyRange};

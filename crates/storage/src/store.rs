@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Key, KeyRange, Result, Subscriber, Subscription, WatchRequest, WatchStream};
+use crate::{Error, Key, KeyRange, Result, Subscriber, Subscription, WatchRequest, WatchStream};
 
 /// A position in the log of changes, as etcd counts: the first change of a new store has a revision above zero.
 pub type Revision = i64;
@@ -137,6 +137,21 @@ pub struct Write {
     pub key: Key,
     pub change: Change,
     pub expect: Expect,
+}
+
+impl Write {
+    /// The error if the precondition does not hold for what is there now. Engines that look before they write use it.
+    pub fn check(&self, current: Option<&Arc<Entry>>) -> Result<()> {
+        match (self.expect, current) {
+            (Expect::Absent, Some(entry)) => Err(Error::KeyExists(entry.clone())),
+            (Expect::At(revision), Some(entry)) if entry.mod_revision != revision => {
+                Err(Error::Conflict(entry.clone()))
+            }
+            (Expect::At(_), None) => Err(Error::NotFound),
+            (_, None) if matches!(self.change, Change::Delete) => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

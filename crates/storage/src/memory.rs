@@ -1,0 +1,307 @@
+//! The engine for tests: everything in memory behind one lock, written to be obviously right rather than fast.
+//!
+//! History is the list of events since the last compaction. An old state is found by undoing the events after it, so
+//! there is no second representation that could disagree with the log.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::watch as signal;
+
+use crate::{
+    Batch, Change, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, RangeQuery, Result, Revision,
+    Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+};
+
+/// As large as etcd's default, so that tests meet the same limit.
+const VALUE_BYTES_MAX: usize = 1_572_864;
+/// As many events as one batch carries at most.
+const BATCH_EVENTS_MAX: usize = 512;
+
+#[derive(Clone)]
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        let state = State { revision: 1, ..State::default() };
+        MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), revision: signal::Sender::new(1) }) }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::new()
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes watchers; the number is the state's revision.
+    revision: signal::Sender<Revision>,
+}
+
+#[derive(Default)]
+struct State {
+    revision: Revision,
+    compacted: Revision,
+    current: BTreeMap<Key, Arc<Entry>>,
+    log: VecDeque<Arc<Event>>,
+    subscribers: BTreeMap<u64, (KeyRange, Arc<dyn Subscriber>)>,
+    next_subscriber: u64,
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        let page = self.range(RangeQuery { at, ..RangeQuery::new(KeyRange::single(key)) }).await?;
+        Ok(Found { entry: page.entries.into_iter().next(), revision: page.revision })
+    }
+
+    async fn range(&self, query: RangeQuery) -> Result<Page> {
+        let state = self.shared.state.lock();
+        let at = query.at.unwrap_or(state.revision);
+        state.readable(at)?;
+        let all = state.as_of(&query.range, at);
+        let limit = query.limit.unwrap_or(usize::MAX);
+        Ok(Page {
+            more: all.len() > limit && limit > 0,
+            count: all.len(),
+            revision: at,
+            entries: all.into_values().take(limit).map(|entry| shown(entry, query.keys_only)).collect(),
+        })
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        let ttl = match &write.change {
+            Change::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
+                return Err(Error::TooLarge { size: value.len(), limit: VALUE_BYTES_MAX });
+            }
+            Change::Put { ttl, .. } => *ttl,
+            Change::Delete => None,
+        };
+        let key = write.key.clone();
+        let written = self.shared.commit(write)?;
+        if let Some(ttl) = ttl {
+            tokio::spawn(expire(Arc::downgrade(&self.shared), key, written.revision, ttl));
+        }
+        Ok(written)
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
+        let position = self.shared.state.lock().start_of(&request)?;
+        let cursor = Cursor {
+            shared: self.shared.clone(),
+            signal: self.shared.revision.subscribe(),
+            request,
+            position,
+            marked: 0,
+            ended: false,
+        };
+        Ok(Box::pin(futures::stream::unfold(cursor, |mut cursor| async { Some((cursor.next().await?, cursor)) })))
+    }
+
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        let mut state = self.shared.state.lock();
+        let after = state.start_of(&request)?;
+        subscriber.apply(&state.batch(&request.range, after, usize::MAX));
+        let id = state.next_subscriber;
+        state.next_subscriber += 1;
+        state.subscribers.insert(id, (request.range, subscriber));
+        Ok(Subscription::new(Unsubscribe { shared: Arc::downgrade(&self.shared), id }))
+    }
+
+    fn delivers_in_commit(&self) -> bool {
+        true
+    }
+
+    async fn progress(&self) -> Result<Revision> {
+        Ok(self.shared.state.lock().revision)
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        if revision > state.revision {
+            return Err(Error::FutureRevision { requested: revision, current: state.revision });
+        }
+        state.compacted = state.compacted.max(revision);
+        while state.log.front().is_some_and(|event| event.revision <= revision) {
+            state.log.pop_front();
+        }
+        Ok(())
+    }
+
+    async fn status(&self) -> Result<Status> {
+        let state = self.shared.state.lock();
+        let size = state.current.values().map(|entry| (entry.key.len() + entry.value.len()) as u64).sum();
+        Ok(Status {
+            revision: state.revision,
+            compacted: state.compacted,
+            size,
+            size_in_use: size,
+            health: Health::Healthy,
+        })
+    }
+}
+
+impl Shared {
+    fn commit(&self, write: Write) -> Result<Written> {
+        let mut state = self.state.lock();
+        let previous = state.current.get(&write.key).cloned();
+        write.check(previous.as_ref())?;
+        let revision = state.revision + 1;
+        let entry = match write.change {
+            Change::Put { value, ttl } => Some(Arc::new(Entry {
+                key: write.key.clone(),
+                value,
+                create_revision: previous.as_ref().map_or(revision, |entry| entry.create_revision),
+                mod_revision: revision,
+                version: previous.as_ref().map_or(1, |entry| entry.version + 1),
+                lease: if ttl.is_some() { revision } else { 0 },
+                stale: false,
+            })),
+            Change::Delete => None,
+        };
+        match &entry {
+            Some(entry) => state.current.insert(write.key.clone(), entry.clone()),
+            None => state.current.remove(&write.key),
+        };
+        let removed = if entry.is_none() { previous.clone() } else { None };
+        state.log.push_back(Arc::new(Event { revision, key: write.key, entry: entry.clone(), previous }));
+        state.revision = revision;
+        for (range, subscriber) in state.subscribers.values() {
+            subscriber.apply(&state.batch(range, revision - 1, usize::MAX));
+        }
+        self.revision.send_replace(revision);
+        Ok(Written { revision, entry, previous: removed })
+    }
+}
+
+impl State {
+    /// The given range as it was after revision `at`: the present with everything later undone.
+    fn as_of(&self, range: &KeyRange, at: Revision) -> BTreeMap<Key, Arc<Entry>> {
+        if range.is_empty() {
+            return BTreeMap::new();
+        }
+        let end = range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.as_bytes()));
+        let present = self.current.range::<[u8], _>((Bound::Included(range.start.as_bytes()), end));
+        let mut entries: BTreeMap<_, _> = present.map(|(key, entry)| (key.clone(), entry.clone())).collect();
+        let later = self.log.iter().rev().take_while(|event| event.revision > at);
+        for event in later.filter(|event| range.contains(&event.key)) {
+            match &event.previous {
+                Some(previous) => entries.insert(event.key.clone(), previous.clone()),
+                None => entries.remove(&event.key),
+            };
+        }
+        entries
+    }
+
+    fn readable(&self, at: Revision) -> Result<()> {
+        if at < self.compacted {
+            return Err(Error::Compacted { requested: at, compacted: self.compacted });
+        }
+        if at > self.revision {
+            return Err(Error::FutureRevision { requested: at, current: self.revision });
+        }
+        Ok(())
+    }
+
+    fn start_of(&self, request: &WatchRequest) -> Result<Revision> {
+        let after = request.after.unwrap_or(self.revision);
+        if after < self.compacted {
+            return Err(Error::Compacted { requested: after, compacted: self.compacted });
+        }
+        Ok(after)
+    }
+
+    fn batch(&self, range: &KeyRange, after: Revision, limit: usize) -> Batch {
+        let first = self.log.partition_point(|event| event.revision <= after);
+        let mut batch = Batch { events: Vec::new(), revision: after.max(self.revision) };
+        for event in self.log.range(first..).filter(|event| range.contains(&event.key)) {
+            if batch.events.len() == limit {
+                batch.revision = event.revision - 1;
+                break;
+            }
+            batch.events.push(event.clone());
+        }
+        batch
+    }
+}
+
+/// A watcher: how far it got, and what it wants.
+struct Cursor {
+    shared: Arc<Shared>,
+    signal: signal::Receiver<Revision>,
+    request: WatchRequest,
+    position: Revision,
+    /// The revision of the last delivered batch.
+    marked: Revision,
+    ended: bool,
+}
+
+impl Cursor {
+    async fn next(&mut self) -> Option<Result<Batch>> {
+        while !self.ended {
+            self.signal.borrow_and_update();
+            let batch = {
+                let state = self.shared.state.lock();
+                if self.position < state.compacted {
+                    self.ended = true;
+                    return Some(Err(Error::Compacted { requested: self.position, compacted: state.compacted }));
+                }
+                state.batch(&self.request.range, self.position, BATCH_EVENTS_MAX)
+            };
+            self.position = batch.revision;
+            if !batch.events.is_empty() || (self.request.marks && batch.revision > self.marked) {
+                self.marked = batch.revision;
+                return Some(Ok(batch));
+            }
+            if self.signal.changed().await.is_err() {
+                break;
+            }
+        }
+        None
+    }
+}
+
+struct Unsubscribe {
+    shared: Weak<Shared>,
+    id: u64,
+}
+
+impl Drop for Unsubscribe {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.state.lock().subscribers.remove(&self.id);
+        }
+    }
+}
+
+/// Deletes the key when its time has come, unless it was written again.
+async fn expire(shared: Weak<Shared>, key: Key, revision: Revision, ttl: Duration) {
+    tokio::time::sleep(ttl).await;
+    if let Some(shared) = shared.upgrade() {
+        let expired = shared.commit(Write { key, change: Change::Delete, expect: Expect::At(revision) });
+        drop(expired);
+    }
+}
+
+fn shown(entry: Arc<Entry>, keys_only: bool) -> Arc<Entry> {
+    if keys_only { Arc::new(Entry { value: Default::default(), ..(*entry).clone() }) } else { entry }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn store() -> Arc<dyn Store> {
+        Arc::new(MemoryStore::new())
+    }
+
+    crate::suite!(store);
+}
