@@ -3,4 +3,6 @@
 
 mod types;
 
-pub use types::{Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Struct, StructId, Types};
+pub use types::{
+    Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union,
+};

@@ -36,19 +36,32 @@ pub struct Struct {
     pub proto_order: Vec<u16>,
     /// Unknown fields are kept instead of pruned.
     pub preserve_unknown: bool,
-    /// Go embeds that JSON inlines but protobuf nests: (tag, indexes of the fields that live inside the nested message).
+    /// Go embeds that JSON inlines but protobuf nests, by tag. Their fields are in `fields` too, with tag 0.
     pub proto_inlines: Vec<ProtoInline>,
+    /// What the definition itself says about its map type; nodes that use the struct have it in their own `map_type`.
+    pub map_type: Option<MapType>,
+    pub unions: Vec<Union>,
 }
 
-/// A Go embedded struct: its fields are the outer struct's in JSON, and a message of its own in protobuf.
+/// A Go embedded struct: its fields are the outer struct's in JSON, and a message of its own, with the tags that
+/// `target` gives them, in protobuf. The message is always written, be it empty.
 #[derive(Debug, Clone)]
 pub struct ProtoInline {
     pub tag: u32,
     pub target: StructId,
 }
 
+/// Fields of which at most one is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Union {
+    /// The field that names the member in use.
+    pub discriminator: Option<Str>,
+    /// Member fields with the discriminator's value for each.
+    pub members: Vec<(Str, Str)>,
+}
+
 /// A named field of a struct.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Field {
     pub name: Str,
     pub node: Node,
@@ -56,8 +69,9 @@ pub struct Field {
     pub tag: u32,
     pub required: bool,
     pub omit: Omit,
-    /// The Go field's type as its decoder names it in errors, where it is not what the shape says: `v1.PullPolicy`.
-    pub go_type: Option<Str>,
+    /// Held by a pointer in Go: unset is nil and not zero. Protobuf writes it only when set, whereas scalars and structs
+    /// held by value are always written. Custom resources have no zero values, so all of their fields are pointers.
+    pub pointer: bool,
 }
 
 /// When Go's encoder leaves a field out.
@@ -67,9 +81,12 @@ pub enum Omit {
     /// zero scalar or an empty struct is printed.
     #[default]
     Nil,
-    /// A scalar held by value with `omitempty`: left out when zero. In protobuf it is always written.
+    /// A scalar held by value with `omitempty`: left out when zero. In protobuf it is always written. A `Time` here
+    /// (`omitzero`) is left out when unset.
     Zero,
-    /// No `omitempty`: always printed; a scalar as its zero, a struct as `{}`, a nil list, map or pointer as `null`.
+    /// Always printed: a scalar held by value as its zero, a struct as `{}`, a quantity as "0", an int-or-string as 0; an
+    /// unset pointer, list, map, time or raw extension as `null`. Structs held by value are here even with `omitempty`,
+    /// which Go does not heed for them.
     Never,
 }
 
@@ -78,23 +95,38 @@ pub enum Omit {
 pub struct Node {
     pub shape: Shape,
     pub nullable: bool,
-    /// The default at this place, as the OpenAPI document or the defaults table gives it.
+    /// What an unset field becomes. Zero values that Go would print anyway are not here.
     pub default: Option<Value>,
     pub list_type: ListType,
     pub map_type: MapType,
+    /// What the OpenAPI document says at this place, as opposed to what holds here: it leaves out defaults that live in
+    /// upstream's code, and list and map types that are what they are without being said.
+    pub stated: Stated,
     /// Strategic merge patch: lists are merged, by this key where the items are objects.
     pub patch_merge: bool,
     pub patch_merge_key: Option<Str>,
     pub patch_retain_keys: bool,
     /// An embedded object: apiVersion, kind and metadata are its own.
     pub embedded: bool,
+    /// A list that protobuf wraps in a message of its own: `repeated items = 1`.
+    pub proto_wrapped: bool,
+    /// How Go names the type in decoding errors where the shape does not tell: `v1.PullPolicy`. See [`Schema::go_type`].
+    pub go_type: Option<Str>,
     pub rules: Option<Box<Rules>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stated {
+    pub default: bool,
+    pub list_type: bool,
+    pub map_type: bool,
 }
 
 /// What kind of value stands here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Shape {
-    /// Anything at all, kept as it is: `x-kubernetes-preserve-unknown-fields` without a type, `JSON`, `FieldsV1`.
+    /// Anything at all, kept as it is: `x-kubernetes-preserve-unknown-fields` without a type, `JSON`, `FieldsV1`. The
+    /// built-in ones are a message with the JSON text in `bytes raw = 1` in protobuf.
     #[default]
     Any,
     /// `runtime.RawExtension`: any JSON object; in protobuf the bytes of an encoded object.
@@ -115,6 +147,12 @@ pub enum Shape {
     Struct(StructId),
     List(Box<Node>),
     Map(Box<Node>),
+    /// `JSONSchemaPropsOrArray`: one struct or a list of them; in protobuf `schema = 1` or `repeated jSONSchemas = 2`.
+    StructOrList(StructId),
+    /// `JSONSchemaPropsOrBool`: a struct or a bool; in protobuf `allows = 1` and `schema = 2`.
+    StructOrBool(StructId),
+    /// `JSONSchemaPropsOrStringArray`: a struct or a list of strings; in protobuf `schema = 1`, `repeated property = 2`.
+    StructOrStrings(StructId),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,8 +190,6 @@ pub struct Rules {
     pub min_properties: Option<u64>,
     pub max_properties: Option<u64>,
     pub immutable: bool,
-    /// Union members: (discriminator, field → discriminator value).
-    pub unions: Vec<(Option<Str>, Vec<(Str, Str)>)>,
     pub all_of: Vec<Node>,
     pub any_of: Vec<Node>,
     pub one_of: Vec<Node>,
@@ -196,6 +232,7 @@ impl Types {
         proto.retain(|&i| definition.fields[i as usize].tag > 0);
         proto.sort_by_key(|&i| definition.fields[i as usize].tag);
         definition.proto_order = proto;
+        definition.proto_inlines.sort_by_key(|inline| inline.tag);
         self.structs[id.0 as usize] = definition;
     }
 
@@ -253,6 +290,34 @@ impl<'a> Schema<'a> {
         match &self.node.shape {
             Shape::List(items) => Some(self.with(items)),
             _ => None,
+        }
+    }
+
+    /// The type as Go's decoder names it in errors: `string`, `[]v1.Container`, `v1.PullPolicy`.
+    pub fn go_type(&self) -> Str {
+        if let Some(name) = &self.node.go_type {
+            return name.clone();
+        }
+        match &self.node.shape {
+            Shape::Any => "interface {}".into(),
+            Shape::RawExtension => "runtime.RawExtension".into(),
+            Shape::Bool => "bool".into(),
+            Shape::Int32 => "int32".into(),
+            Shape::Int64 => "int64".into(),
+            Shape::Float => "float64".into(),
+            Shape::String => "string".into(),
+            Shape::Bytes => "[]uint8".into(),
+            Shape::IntOrString => "intstr.IntOrString".into(),
+            Shape::Quantity => "resource.Quantity".into(),
+            Shape::Time => "v1.Time".into(),
+            Shape::MicroTime => "v1.MicroTime".into(),
+            Shape::Duration => "v1.Duration".into(),
+            Shape::Struct(id) => self.types.get(*id).go_name.clone(),
+            Shape::List(items) => format!("[]{}", self.with(items).go_type()).into(),
+            Shape::Map(values) => format!("map[string]{}", self.with(values).go_type()).into(),
+            Shape::StructOrList(_) => "v1.JSONSchemaPropsOrArray".into(),
+            Shape::StructOrBool(_) => "v1.JSONSchemaPropsOrBool".into(),
+            Shape::StructOrStrings(_) => "v1.JSONSchemaPropsOrStringArray".into(),
         }
     }
 
