@@ -1,0 +1,104 @@
+//! What the cache holds: objects and events.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use object::Str;
+use storage::{Entry, Key, Revision};
+
+use crate::renditions::{RenditionKey, Renditions};
+
+/// A stored object. It never changes and is shared by the state, the ring and every response that sends it.
+#[derive(Debug)]
+pub struct Object {
+    entry: Arc<Entry>,
+    header: OnceLock<Header>,
+    renditions: Renditions,
+}
+
+/// What filters need to know about an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    pub namespace: Str,
+    pub name: Str,
+    /// Sorted by key.
+    pub labels: Vec<(Str, Str)>,
+    /// Selectable fields besides metadata.name and metadata.namespace.
+    pub fields: Vec<(&'static str, Str)>,
+}
+
+/// Derives a header from stored bytes.
+pub trait Describe: Send + Sync + 'static {
+    fn describe(&self, key: &Key, value: &Bytes) -> Header;
+}
+
+impl Object {
+    pub(crate) fn new(entry: Arc<Entry>, renditions: Renditions) -> Object {
+        Object { entry, header: OnceLock::new(), renditions }
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.entry.key
+    }
+
+    /// The bytes as stored.
+    pub fn value(&self) -> &Bytes {
+        &self.entry.value
+    }
+
+    pub fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    /// The revision that wrote this state.
+    pub fn revision(&self) -> Revision {
+        self.entry.mod_revision
+    }
+
+    pub fn header(&self, describe: &dyn Describe) -> &Header {
+        self.header.get_or_init(|| describe.describe(&self.entry.key, &self.entry.value))
+    }
+
+    /// Another encoding of this object, built at most once while the budget lasts.
+    pub fn rendition<E>(&self, key: RenditionKey, build: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytes, E> {
+        if let Some(bytes) = self.renditions.get(key) {
+            return Ok(bytes);
+        }
+        let bytes = build()?;
+        self.renditions.keep(key, &bytes);
+        Ok(bytes)
+    }
+}
+
+/// One change of one object.
+#[derive(Debug)]
+pub struct Event {
+    pub revision: Revision,
+    /// The state after the change; None is a deletion.
+    pub object: Option<Arc<Object>>,
+    /// The state before the change, where it is known.
+    pub previous: Option<Arc<Object>>,
+}
+
+impl Event {
+    /// The object the event is about.
+    pub fn subject(&self) -> Option<&Arc<Object>> {
+        self.object.as_ref().or(self.previous.as_ref())
+    }
+}
+
+impl Header {
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let index = self.labels.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
+        Some(&self.labels[index].1)
+    }
+
+    /// The value a field selector compares; None if the field cannot be selected.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        match name {
+            "metadata.name" => Some(&self.name),
+            "metadata.namespace" => Some(&self.namespace),
+            other => self.fields.iter().find(|(field, _)| *field == other).map(|(_, value)| value.as_str()),
+        }
+    }
+}

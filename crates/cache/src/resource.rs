@@ -1,0 +1,320 @@
+//! [`Cache`]: the current state and recent events of one resource.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use storage::{Batch, Entry, Key, KeyRange, RangeQuery, Revision, Store, Subscriber, Subscription, WatchRequest};
+use tokio::sync::watch;
+
+use crate::renditions::Renditions;
+use crate::ring::Ring;
+use crate::watcher::Start;
+use crate::{Budget, Describe, Error, Event, Object, Watcher};
+
+/// How large a cache may grow.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Events kept in memory for watchers; older ones are read from the store's log.
+    pub ring_events: usize,
+    /// How long a read waits for a revision that has not arrived yet.
+    pub fresh_timeout: Duration,
+    /// A selectable field that lists are often narrowed by (pods by spec.nodeName).
+    pub index: Option<&'static str>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ring_events: 2048, fresh_timeout: Duration::from_secs(3), index: None }
+    }
+}
+
+/// How many objects one page of the initial list has.
+const LOAD_PAGE: usize = 2000;
+/// How long to wait before following the store again after it failed.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The watch cache of one resource.
+pub struct Cache {
+    store: Arc<dyn Store>,
+    range: KeyRange,
+    describe: Arc<dyn Describe>,
+    budget: Arc<Budget>,
+    options: Options,
+    state: RwLock<State>,
+    /// The revision up to which everything has been applied; watchers wait on it.
+    applied: watch::Sender<Revision>,
+    subscription: Mutex<Option<Subscription>>,
+}
+
+struct State {
+    objects: BTreeMap<Key, Arc<Object>>,
+    ring: Ring,
+    /// Value of the indexed field → keys.
+    index: HashMap<String, BTreeMap<Key, Arc<Object>>>,
+}
+
+/// Objects as they were together at one revision.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub objects: Vec<Arc<Object>>,
+    pub revision: Revision,
+}
+
+impl Cache {
+    /// Loads the range and follows it from then on.
+    pub async fn start(
+        store: Arc<dyn Store>,
+        range: KeyRange,
+        describe: Arc<dyn Describe>,
+        budget: Arc<Budget>,
+        options: Options,
+    ) -> Result<Arc<Cache>, Error> {
+        let ring = Ring::new(options.ring_events, 0);
+        let state = State { objects: BTreeMap::new(), ring, index: HashMap::new() };
+        let cache = Arc::new(Cache {
+            store,
+            range,
+            describe,
+            budget,
+            options,
+            state: RwLock::new(state),
+            applied: watch::Sender::new(0),
+            subscription: Mutex::new(None),
+        });
+        cache.follow().await?;
+        Ok(cache)
+    }
+
+    /// Lists the range, replaces the state with it and subscribes to what comes after.
+    async fn follow(self: &Arc<Self>) -> Result<(), Error> {
+        let (entries, revision) = self.load().await?;
+        self.replace(entries, revision);
+        let follower = Arc::new(Follower { cache: Arc::downgrade(self) });
+        let request = WatchRequest::after(self.range.clone(), revision);
+        let subscription = self.store.subscribe(request, follower).await?;
+        *self.subscription.lock() = Some(subscription);
+        Ok(())
+    }
+
+    async fn load(&self) -> Result<(Vec<Arc<Entry>>, Revision), Error> {
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        let mut query = RangeQuery::new(self.range.clone()).limit(LOAD_PAGE);
+        loop {
+            let page = self.store.range(query.clone()).await?;
+            entries.extend(page.entries);
+            match entries.last() {
+                // Later pages are read at the revision of the first, so that together they are one state.
+                Some(last) if page.more => {
+                    query.range = self.range.after(&last.key);
+                    query.at = Some(page.revision);
+                }
+                _ => return Ok((entries, page.revision)),
+            }
+        }
+    }
+
+    fn replace(&self, entries: Vec<Arc<Entry>>, revision: Revision) {
+        let mut state = self.state.write();
+        let old = std::mem::take(&mut state.objects);
+        state.index.clear();
+        for entry in entries {
+            // An object that has not changed keeps its header and renditions.
+            let object = match old.get(&entry.key) {
+                Some(object) if object.revision() == entry.mod_revision => object.clone(),
+                _ => self.object(entry),
+            };
+            self.put(&mut state, object);
+        }
+        state.ring.reset(revision);
+        self.applied.send_replace(revision);
+    }
+
+    fn object(&self, entry: Arc<Entry>) -> Arc<Object> {
+        Arc::new(Object::new(entry, Renditions::new(self.budget.clone())))
+    }
+
+    fn put(&self, state: &mut State, object: Arc<Object>) -> Option<Arc<Object>> {
+        let previous = state.objects.insert(object.key().clone(), object.clone());
+        if let Some(previous) = &previous {
+            self.unindex(state, previous);
+        }
+        if let Some(value) = self.index_value(&object) {
+            state.index.entry(value).or_default().insert(object.key().clone(), object);
+        }
+        previous
+    }
+
+    fn unindex(&self, state: &mut State, object: &Object) {
+        if let Some(value) = self.index_value(object)
+            && let Some(keys) = state.index.get_mut(&value)
+        {
+            keys.remove(object.key());
+            if keys.is_empty() {
+                state.index.remove(&value);
+            }
+        }
+    }
+
+    fn index_value(&self, object: &Object) -> Option<String> {
+        object.header(&*self.describe).field(self.options.index?).map(str::to_string)
+    }
+
+    fn apply(&self, batch: &Batch) {
+        let mut state = self.state.write();
+        for change in &batch.events {
+            let event = match &change.entry {
+                Some(entry) => {
+                    let object = self.object(entry.clone());
+                    let previous = self.put(&mut state, object.clone());
+                    Event { revision: change.revision, object: Some(object), previous }
+                }
+                None => {
+                    let previous = state.objects.remove(&change.key);
+                    if let Some(previous) = &previous {
+                        self.unindex(&mut state, previous);
+                    }
+                    Event { revision: change.revision, object: None, previous }
+                }
+            };
+            state.ring.push(Arc::new(event));
+        }
+        // Still under the lock: a snapshot's revision must say exactly what it contains.
+        self.applied.send_replace(batch.revision);
+    }
+
+    /// The revision up to which the cache is complete.
+    pub fn revision(&self) -> Revision {
+        *self.applied.borrow()
+    }
+
+    /// Waits until every write acknowledged before this call is in the cache.
+    pub async fn fresh(&self) -> Result<Revision, Error> {
+        let revision = self.store.progress().await?;
+        self.wait_for(revision).await?;
+        Ok(revision)
+    }
+
+    /// Waits until the cache has reached `revision`.
+    pub async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
+        if self.revision() >= revision {
+            return Ok(());
+        }
+        let mut applied = self.applied.subscribe();
+        let reached = applied.wait_for(|applied| *applied >= revision);
+        match tokio::time::timeout(self.options.fresh_timeout, reached).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::TooLarge { requested: revision, current: self.revision() }),
+        }
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Object>> {
+        self.state.read().objects.get(key).cloned()
+    }
+
+    pub fn len(&self) -> usize {
+        self.state.read().objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects of a range in key order. Only references are taken: the cost is a pointer an object.
+    pub fn snapshot(&self, range: &KeyRange) -> Snapshot {
+        let state = self.state.read();
+        let objects = state.objects.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect();
+        Snapshot { objects, revision: self.revision() }
+    }
+
+    /// Like `snapshot`, narrowed to the objects whose indexed field has this value; None without such an index.
+    pub fn snapshot_by(&self, field: &str, value: &str, range: &KeyRange) -> Option<Snapshot> {
+        if self.options.index != Some(field) {
+            return None;
+        }
+        let state = self.state.read();
+        let objects = state
+            .index
+            .get(value)
+            .map(|keys| keys.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect::<Vec<_>>());
+        Some(Snapshot { objects: objects.unwrap_or_default(), revision: self.revision() })
+    }
+
+    /// What filters need to know about an object of this cache.
+    pub fn describe(&self) -> &dyn Describe {
+        &*self.describe
+    }
+
+    /// Follows a range from `start`.
+    pub async fn watch(self: &Arc<Self>, range: KeyRange, start: Start) -> Result<Watcher, Error> {
+        Watcher::begin(self.clone(), range, start).await
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(crate) fn applied(&self) -> watch::Receiver<Revision> {
+        self.applied.subscribe()
+    }
+
+    pub(crate) fn wrap(&self, entry: &Arc<Entry>) -> Arc<Object> {
+        match self.get(&entry.key) {
+            Some(object) if object.revision() == entry.mod_revision => object,
+            _ => self.object(entry.clone()),
+        }
+    }
+
+    /// The current objects of a range with the ring position right after them.
+    pub(crate) fn snapshot_and_position(&self, range: &KeyRange) -> (Snapshot, u64) {
+        let state = self.state.read();
+        let objects = state.objects.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect();
+        (Snapshot { objects, revision: self.revision() }, state.ring.next())
+    }
+
+    pub(crate) fn position_after(&self, revision: Revision) -> Option<u64> {
+        self.state.read().ring.position_after(revision)
+    }
+
+    /// Reads events from the ring and says how far the ring is complete; None if the position has left it.
+    pub(crate) fn read_ring(&self, from: u64, limit: usize, out: &mut Vec<Arc<Event>>) -> Option<Revision> {
+        let state = self.state.read();
+        state.ring.read(from, limit, out)?;
+        Some(self.revision())
+    }
+}
+
+fn bounds(range: &KeyRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    let end = range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.as_bytes()));
+    // A BTreeMap range must not be inverted, even if the answer is obviously nothing.
+    if range.is_empty() {
+        return (Bound::Excluded(range.start.as_bytes()), Bound::Included(range.start.as_bytes()));
+    }
+    (Bound::Included(range.start.as_bytes()), end)
+}
+
+/// Feeds a cache. It holds the cache weakly: a cache nobody uses any more stops following.
+struct Follower {
+    cache: Weak<Cache>,
+}
+
+impl Subscriber for Follower {
+    fn apply(&self, batch: &Batch) {
+        if let Some(cache) = self.cache.upgrade() {
+            cache.apply(batch);
+        }
+    }
+
+    fn end(&self, error: storage::Error) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        tracing::warn!(%error, "the store's change feed ended; listing again");
+        tokio::spawn(async move {
+            while let Err(error) = cache.follow().await {
+                tracing::warn!(%error, "cannot follow the store; trying again");
+                tokio::time::sleep(RETRY).await;
+            }
+        });
+    }
+}
