@@ -53,6 +53,7 @@ mod store;
 mod watch;
 
 pub mod memory;
+pub mod ordered;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 

@@ -82,6 +82,19 @@ pub struct Entry {
     pub stale: bool,
 }
 
+/// Sets of entries are ordered by key.
+impl crate::ordered::Element for Arc<Entry> {
+    type Probe<'a> = &'a [u8];
+
+    fn probe(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn compare(&self, probe: &[u8]) -> std::cmp::Ordering {
+        self.key.as_bytes().cmp(probe)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Found {
     pub entry: Option<Arc<Entry>>,
