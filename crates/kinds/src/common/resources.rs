@@ -1,0 +1,1 @@
+//! Resource names and amounts: `cpu`, `hugepages-2Mi`, `example.com/gpu`.
