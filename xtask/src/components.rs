@@ -18,6 +18,9 @@ const BUILDS_KEPT: usize = 3;
 /// Packages the linker writes the release into, so that `kubectl version` and user agents tell which one it is.
 const VERSION_PACKAGES: [&str; 2] = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
 
+/// The module whose sources have to look as they do in a release build; see [`compiler_flags`].
+const SCHEME_MODULE: &str = "k8s.io/apimachinery";
+
 /// Makes sure that the named components are built, and says where their binaries are.
 pub fn ensure(names: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?;
@@ -92,7 +95,24 @@ impl Component {
         let flags = ["-trimpath", "-buildvcs=false"];
         let mut arguments: Vec<String> = verb.iter().chain(&flags).map(|argument| (*argument).to_owned()).collect();
         arguments.push(format!("-ldflags={}", linker_flags(&go_mod)));
+        if required_version(&go_mod, SCHEME_MODULE).is_some() {
+            arguments.push(compiler_flags(&self.module_folder(SCHEME_MODULE)?));
+        }
         Ok(arguments)
+    }
+
+    /// Where a module that this component needs has been unpacked; fetches it when it is not there yet.
+    fn module_folder(&self, module: &str) -> Result<String, String> {
+        let output = Command::new("go")
+            .args(["mod", "download", "-json", module])
+            .current_dir(&self.module)
+            .env("GOWORK", "off")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("cannot run go: {error}"))?;
+        let answer = String::from_utf8_lossy(&output.stdout);
+        let folder = answer.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.strip_suffix("\","));
+        folder.map(str::to_owned).ok_or_else(|| format!("cannot fetch {module}: {}", answer.trim()))
     }
 }
 
@@ -114,6 +134,12 @@ fn linker_flags(go_mod: &str) -> String {
         }
     }
     flags
+}
+
+/// A scheme is named after the file that made it, and error messages quote that name. It looks for the first caller
+/// outside its own package by a path without a version, which is what release builds have and module builds have not.
+fn compiler_flags(folder: &str) -> String {
+    format!("-gcflags={SCHEME_MODULE}/pkg/runtime=-trimpath={folder}=>{SCHEME_MODULE}")
 }
 
 /// The version a `go.mod` requires of a module; `replace` lines have another shape and do not match.
