@@ -1,1 +1,25 @@
-//! JSON, YAML, protobuf and CBOR to and from Value, driven by the schema; pure.
+//! JSON, YAML, protobuf and CBOR to and from [`object::Value`], driven by the schema; pure.
+//!
+//! Every format is read the way upstream's Go decoders read it into the kind's struct: unknown fields are dropped and
+//! reported, `null` means unset, quantities and times come out in their canonical form, and errors have upstream's
+//! words. Nothing here knows a kind: what a field is comes from the [`schema::Schema`] handed in, and without one a
+//! document is read as upstream reads custom resources, untyped.
+//!
+//! Start with [`json`], the form all others are explained by; [`Notes`] collects what strict decoding complains about.
+
+mod base64;
+mod error;
+mod notes;
+mod path;
+mod scalar;
+
+pub mod json;
+
+pub use error::DecodeError;
+pub use notes::Notes;
+
+/// How deeply maps and lists may nest in a document that becomes a [`object::Value`].
+///
+/// Upstream stops at 10,000 in JSON and YAML and at 64 in CBOR. Values are walked by recursion everywhere (clone, drop,
+/// compare, validate), so ours has to fit the stack of a worker thread with room to spare; no real object comes near.
+pub const MAX_DEPTH: usize = 256;

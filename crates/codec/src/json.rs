@@ -1,0 +1,59 @@
+//! JSON as Go's decoder and encoder handle it, case-sensitive and with integers kept apart from floats.
+//!
+//! Reading is one pass over the bytes. Errors are explained by a second, slower pass that follows Go's scanner, so the
+//! fast one only has to notice that something is wrong.
+
+mod check;
+mod encode;
+mod number;
+mod reader;
+mod typed;
+mod untyped;
+
+#[cfg(test)]
+mod tests;
+
+use object::Value;
+use schema::Schema;
+
+use crate::{DecodeError, Notes};
+use reader::Reader;
+use typed::Typed;
+
+pub(crate) use encode::Places;
+pub use encode::{encode, encode_pretty, indent};
+
+/// Decodes a document into the value Go's decoder would leave in the struct that `schema` describes, or untyped without
+/// a schema. The first type error is reported after the syntax of the whole document was found to be good, as in Go.
+pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
+    let text = reader::text(bytes);
+    let mut reader = Reader::new(&text);
+    let result = match schema {
+        Some(schema) => Typed::decode(&mut reader, schema, notes),
+        None => untyped::decode(&mut reader, notes),
+    };
+    match result {
+        Ok(value) => Ok(value),
+        Err(stop) => Err(explain(bytes, stop)),
+    }
+}
+
+/// Why a decoder gave up. What is wrong with the syntax is left to [`check`] to say.
+#[derive(Debug)]
+enum Stop {
+    Syntax,
+    TooDeep,
+    /// The document does not fit the schema; the syntax after this point has not been looked at.
+    Type(String),
+}
+
+fn explain(bytes: &[u8], stop: Stop) -> DecodeError {
+    if let Some(message) = check::syntax_error(bytes) {
+        return DecodeError::Syntax(message);
+    }
+    match stop {
+        Stop::Syntax => DecodeError::Syntax("invalid JSON".into()),
+        Stop::TooDeep => DecodeError::TooDeep("exceeded max depth".into()),
+        Stop::Type(message) => DecodeError::Type(message),
+    }
+}

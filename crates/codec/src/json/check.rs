@@ -1,0 +1,234 @@
+//! What is wrong with a document, in the words of Go's scanner.
+//!
+//! This runs only after the fast reader has failed. It keeps its own stack, so nesting costs no recursion.
+
+use object::quote;
+
+/// Where Go's scanner gives up.
+pub(super) const GO_MAX_DEPTH: usize = 10_000;
+
+const END_OF_INPUT: &str = "unexpected end of JSON input";
+
+/// The first syntax error of `bytes`, or `None` for a well-formed document.
+pub(super) fn syntax_error(bytes: &[u8]) -> Option<String> {
+    let mut check = Check { bytes, at: 0, open: Vec::new() };
+    check.document().err()
+}
+
+struct Check<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// For each map or list that is open, whether it is a map.
+    open: Vec<bool>,
+}
+
+type Checked = Result<(), String>;
+
+impl Check<'_> {
+    fn document(&mut self) -> Checked {
+        self.value()?;
+        while let Some(&in_map) = self.open.last() {
+            let byte = self.next_visible()?;
+            match (byte, in_map) {
+                (b',', true) => self.key_and_value(None)?,
+                (b',', false) => self.value()?,
+                (b'}', true) | (b']', false) => {
+                    self.open.pop();
+                }
+                (_, true) => return unexpected(byte, "after object key:value pair"),
+                (_, false) => return unexpected(byte, "after array element"),
+            }
+        }
+        match self.next_visible() {
+            Ok(byte) => unexpected(byte, "after top-level value"),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A value, up to its end for a scalar and up to the first thing inside otherwise.
+    fn value(&mut self) -> Checked {
+        let byte = self.next_visible()?;
+        self.value_from(byte)
+    }
+
+    fn value_from(&mut self, first: u8) -> Checked {
+        let mut byte = first;
+        loop {
+            match byte {
+                b'{' => {
+                    self.push(byte, true)?;
+                    return match self.next_visible()? {
+                        b'}' => self.pop(),
+                        other => self.key_and_value(Some(other)),
+                    };
+                }
+                b'[' => {
+                    self.push(byte, false)?;
+                    byte = self.next_visible()?;
+                    if byte == b']' {
+                        return self.pop();
+                    }
+                }
+                b'"' => return self.string(),
+                b'-' | b'0'..=b'9' => return self.number(byte),
+                b't' => return self.literal("true"),
+                b'f' => return self.literal("false"),
+                b'n' => return self.literal("null"),
+                _ => return unexpected(byte, "looking for beginning of value"),
+            }
+        }
+    }
+
+    /// `"key": value`, of which the first byte may have been read already. Maps inside maps open here one after another.
+    fn key_and_value(&mut self, first: Option<u8>) -> Checked {
+        let mut first = first;
+        loop {
+            let byte = match first.take() {
+                Some(byte) => byte,
+                None => self.next_visible()?,
+            };
+            if byte != b'"' {
+                return unexpected(byte, "looking for beginning of object key string");
+            }
+            self.string()?;
+            match self.next_visible()? {
+                b':' => {}
+                other => return unexpected(other, "after object key"),
+            }
+            let byte = self.next_visible()?;
+            if byte != b'{' {
+                return self.value_from(byte);
+            }
+            self.push(byte, true)?;
+            match self.next_visible()? {
+                b'}' => return self.pop(),
+                other => first = Some(other),
+            }
+        }
+    }
+
+    fn push(&mut self, byte: u8, is_map: bool) -> Checked {
+        self.open.push(is_map);
+        if self.open.len() > GO_MAX_DEPTH { unexpected(byte, "exceeded max depth") } else { Ok(()) }
+    }
+
+    fn pop(&mut self) -> Checked {
+        self.open.pop();
+        Ok(())
+    }
+
+    /// The rest of a string, after its opening quote.
+    fn string(&mut self) -> Checked {
+        loop {
+            match self.next().ok_or(END_OF_INPUT)? {
+                b'"' => return Ok(()),
+                b'\\' => self.escape()?,
+                byte if byte < 0x20 => return unexpected(byte, "in string literal"),
+                _ => {}
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Checked {
+        match self.next_or_space() {
+            b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => Ok(()),
+            b'u' => {
+                for _ in 0..4 {
+                    let byte = self.next_or_space();
+                    if !byte.is_ascii_hexdigit() {
+                        return unexpected(byte, "in \\u hexadecimal character escape");
+                    }
+                }
+                Ok(())
+            }
+            byte => unexpected(byte, "in string escape code"),
+        }
+    }
+
+    /// The rest of a number; the byte after it is left for whoever comes next.
+    fn number(&mut self, first: u8) -> Checked {
+        let first = match first {
+            b'-' => self.digit("in numeric literal")?,
+            digit => digit,
+        };
+        if first != b'0' {
+            self.digits();
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digit("after decimal point in numeric literal")?;
+            self.digits();
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digit("in exponent of numeric literal")?;
+            self.digits();
+        }
+        Ok(())
+    }
+
+    fn digit(&mut self, context: &str) -> Result<u8, String> {
+        match self.next_or_space() {
+            byte @ b'0'..=b'9' => Ok(byte),
+            byte => unexpected(byte, context).map(|()| byte),
+        }
+    }
+
+    fn digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+
+    /// The rest of `true`, `false` or `null`, after its first letter.
+    fn literal(&mut self, word: &str) -> Checked {
+        for want in word.bytes().skip(1) {
+            let byte = self.next_or_space();
+            if byte != want {
+                return unexpected(byte, &format!("in literal {word} (expecting '{}')", want as char));
+            }
+        }
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek();
+        self.at += usize::from(byte.is_some());
+        byte
+    }
+
+    /// Go's scanner is fed one space at the end of the input, to make it finish what it is in the middle of.
+    fn next_or_space(&mut self) -> u8 {
+        self.next().unwrap_or(b' ')
+    }
+
+    fn next_visible(&mut self) -> Result<u8, String> {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+        self.next().ok_or_else(|| END_OF_INPUT.to_string())
+    }
+}
+
+fn unexpected(byte: u8, context: &str) -> Checked {
+    Err(format!("invalid character {} {context}", quote_byte(byte)))
+}
+
+/// A byte as Go shows it in single quotes; bytes beyond ASCII are shown as the Latin-1 character of the same number.
+fn quote_byte(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".into(),
+        b'"' => r#"'"'"#.into(),
+        _ => {
+            let quoted = quote(&char::from(byte).to_string());
+            format!("'{}'", &quoted[1..quoted.len() - 1])
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Values to JSON, as Go's encoder writes the struct that the schema describes.
+
+use object::{Map, Value};
+use schema::{Field, Omit, Schema, Shape, Struct};
+
+use super::number::write_float;
+use crate::scalar::{self, ZERO_MICRO_TIME, ZERO_TIME};
+
+/// Appends compact JSON, without a newline at the end. With a schema, fields come in the order of the Go struct and are
+/// left out or filled in as Go does it; without one, every map is sorted.
+pub fn encode(value: &Value, schema: Option<Schema<'_>>, out: &mut Vec<u8>) {
+    match schema {
+        Some(schema) => typed(value, schema, out),
+        None => untyped(value, out),
+    }
+}
+
+/// Appends JSON with a line per field, two spaces a level, as `?pretty=true` asks for.
+pub fn encode_pretty(value: &Value, schema: Option<Schema<'_>>, out: &mut Vec<u8>) {
+    let mut compact = Vec::new();
+    encode(value, schema, &mut compact);
+    indent(&compact, out);
+}
+
+/// Appends compact JSON spread over lines: the compact form may come from a cache.
+pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
+    let mut depth = 0;
+    let mut at = 0;
+    let new_line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.extend(std::iter::repeat_n(b' ', 2 * depth));
+    };
+    while let Some(&byte) = compact.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let end = string_end(compact, at);
+                out.extend_from_slice(&compact[at - 1..end]);
+                at = end;
+            }
+            b'{' | b'[' => {
+                out.push(byte);
+                if let Some(close @ (b'}' | b']')) = compact.get(at) {
+                    out.push(*close);
+                    at += 1;
+                    continue;
+                }
+                depth += 1;
+                new_line(out, depth);
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                new_line(out, depth);
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                new_line(out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// The end of a string whose opening quote is just before `at`.
+pub(super) fn string_end(json: &[u8], mut at: usize) -> usize {
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &json[at.min(json.len())..]) {
+        at += found;
+        if json[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    json.len()
+}
+
+fn untyped(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(int) => out.extend_from_slice(itoa::Buffer::new().format(*int).as_bytes()),
+        Value::Float(float) if float.is_finite() => write_float(*float, out),
+        // JSON has no word for these; they can only come out of protobuf and CBOR.
+        Value::Float(_) => out.extend_from_slice(b"null"),
+        Value::String(text) => write_string(text, out),
+        Value::List(items) => write_list(items, out, untyped),
+        Value::Map(map) => write_map(map, out, untyped),
+    }
+}
+
+fn typed(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) {
+    match (&schema.shape, value) {
+        (Shape::Struct(id), Value::Map(map)) => write_struct(map, schema, schema.types.get(*id), out),
+        (Shape::List(items), Value::List(list)) => {
+            let items = schema.with(items);
+            write_list(list, out, |item, out| typed(item, items, out));
+        }
+        (Shape::Map(values), Value::Map(map)) => {
+            let values = schema.with(values);
+            write_map(map, out, |value, out| typed(value, values, out));
+        }
+        (Shape::StructOrList(id) | Shape::StructOrBool(id) | Shape::StructOrStrings(id), Value::Map(map)) => {
+            write_struct(map, schema, schema.types.get(*id), out);
+        }
+        (Shape::StructOrList(id), Value::List(list)) => {
+            let of = schema.types.get(*id);
+            write_list(list, out, |item, out| match item {
+                Value::Map(map) => write_struct(map, schema, of, out),
+                other => untyped(other, out),
+            });
+        }
+        (Shape::Time | Shape::MicroTime, Value::String(text)) if is_zero_time(text) => out.extend_from_slice(b"null"),
+        _ => untyped(value, out),
+    }
+}
+
+fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) {
+    let places = Places::of(map, of);
+    let entries = map.entries();
+    let mut separator = b'{';
+    for &index in &of.print_order {
+        let field = &of.fields[index as usize];
+        let value = places.get(index as usize).map(|at| &entries[at].1);
+        if is_left_out(field, value) {
+            continue;
+        }
+        out.push(separator);
+        separator = b',';
+        write_key(&field.name, out);
+        match value.filter(|value| !value.is_null()) {
+            Some(value) => typed(value, schema.with(&field.node), out),
+            None if field.pointer => out.extend_from_slice(b"null"),
+            None => typed(&scalar::zero(schema.with(&field.node)), schema.with(&field.node), out),
+        }
+    }
+    if of.preserve_unknown {
+        for (key, value) in map.iter().filter(|(key, _)| of.field(key).is_none()) {
+            out.push(separator);
+            separator = b',';
+            write_string(key, out);
+            out.push(b':');
+            untyped(value, out);
+        }
+    }
+    if separator == b'{' {
+        out.push(b'{');
+    }
+    out.push(b'}');
+}
+
+/// Whether Go's encoder leaves the field out.
+fn is_left_out(field: &Field, value: Option<&Value>) -> bool {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return field.omit != Omit::Never };
+    match (field.omit, &field.node.shape) {
+        (Omit::Never, _) => false,
+        (Omit::Nil, Shape::List(_) | Shape::Map(_) | Shape::Bytes) => value.is_empty(),
+        (Omit::Nil, _) => false,
+        (Omit::Zero, Shape::Time | Shape::MicroTime) => value.as_str().is_some_and(is_zero_time),
+        (Omit::Zero, _) => value.is_empty(),
+    }
+}
+
+fn is_zero_time(text: &str) -> bool {
+    text == ZERO_TIME || text == ZERO_MICRO_TIME
+}
+
+/// For each field of a struct, where its value is in a map. Both are sorted by name, so one walk along the two finds
+/// all of them.
+pub(crate) struct Places {
+    few: [u16; Places::FEW],
+    many: Vec<u16>,
+}
+
+impl Places {
+    const FEW: usize = 64;
+    const ABSENT: u16 = 0;
+
+    pub fn of(map: &Map, of: &Struct) -> Places {
+        let mut places = Places { few: [Places::ABSENT; Places::FEW], many: Vec::new() };
+        let slots = if of.fields.len() <= Places::FEW {
+            &mut places.few[..]
+        } else {
+            places.many = vec![Places::ABSENT; of.fields.len()];
+            &mut places.many[..]
+        };
+        let mut fields = of.fields.iter().enumerate();
+        'entries: for (at, (key, _)) in map.entries().iter().enumerate() {
+            for (index, field) in fields.by_ref() {
+                if field.name == *key {
+                    slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+                    continue 'entries;
+                }
+                if field.name > *key {
+                    // The key is no field: look for the next one from here on.
+                    return Places::by_search(map, of, places);
+                }
+            }
+        }
+        places
+    }
+
+    /// The slower way, for maps that have keys the struct does not know.
+    fn by_search(map: &Map, of: &Struct, mut places: Places) -> Places {
+        let slots = if of.fields.len() <= Places::FEW { &mut places.few[..] } else { &mut places.many[..] };
+        for (at, (key, _)) in map.entries().iter().enumerate() {
+            if let Ok(index) = of.fields.binary_search_by(|field| field.name.cmp(key)) {
+                slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+            }
+        }
+        places
+    }
+
+    pub fn get(&self, field: usize) -> Option<usize> {
+        let slots = if self.many.is_empty() { &self.few[..] } else { &self.many[..] };
+        match slots.get(field) {
+            None | Some(&Places::ABSENT) => None,
+            Some(&place) => Some(place as usize - 1),
+        }
+    }
+}
+
+fn write_list(items: &[Value], out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+fn write_map(map: &Map, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
+    out.push(b'{');
+    for (i, (key, value)) in map.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_string(key, out);
+        out.push(b':');
+        write(value, out);
+    }
+    out.push(b'}');
+}
+
+/// A field's name, which needs no escaping.
+fn write_key(name: &str, out: &mut Vec<u8>) {
+    out.reserve(name.len() + 3);
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// Appends a string in quotes, with Go's escapes: the ones JSON needs, those that keep it safe inside HTML, and the two
+/// line separators that JavaScript cannot stand.
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    let mut from = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if PLAIN[byte as usize] {
+            continue;
+        }
+        let escape: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\t' => b"\\t",
+            0x08 => b"\\b",
+            0x0c => b"\\f",
+            0xe2 => match bytes.get(at..at + 3) {
+                Some([_, 0x80, last @ (0xa8 | 0xa9)]) => {
+                    out.extend_from_slice(&bytes[from..at]);
+                    out.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
+                    from = at + 3;
+                    continue;
+                }
+                _ => continue,
+            },
+            _ => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(&bytes[from..at]);
+                out.extend_from_slice(b"\\u00");
+                out.extend([HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
+                from = at + 1;
+                continue;
+            }
+        };
+        out.extend_from_slice(&bytes[from..at]);
+        out.extend_from_slice(escape);
+        from = at + 1;
+    }
+    out.extend_from_slice(&bytes[from..]);
+    out.push(b'"');
+}
+
+/// Bytes that stand for themselves inside a string. The lead byte of the line separators needs a second look.
+static PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        plain[byte] = false;
+        byte += 1;
+    }
+    let special = b"\"\\<>&\xe2";
+    let mut i = 0;
+    while i < special.len() {
+        plain[special[i] as usize] = false;
+        i += 1;
+    }
+    plain
+};

@@ -1,0 +1,315 @@
+//! [`Reader`]: tokens out of text, fast, and without words for what is wrong.
+
+use std::borrow::Cow;
+
+use super::Stop;
+use super::check::GO_MAX_DEPTH;
+
+/// The input as text. Where it is not UTF-8, every bad byte becomes U+FFFD, as Go does inside strings; outside of them
+/// the replacement is as much a syntax error as the byte was.
+pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(text)
+}
+
+pub(super) struct Reader<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(text: &'a str) -> Reader<'a> {
+        Reader { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// The offset of the next byte.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The text from `start` up to where the reader is.
+    pub fn since(&self, start: usize) -> &'a str {
+        &self.text[start..self.at]
+    }
+
+    /// The next byte that is no space, without taking it. At the end of the input it is 0, which begins nothing.
+    #[inline]
+    pub fn peek(&mut self) -> u8 {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
+                Some(&byte) => return byte,
+                None => return 0,
+            }
+        }
+    }
+
+    /// Takes the byte that was peeked at.
+    #[inline]
+    pub fn bump(&mut self) {
+        self.at += 1;
+    }
+
+    /// Takes `byte`, after spaces, or fails.
+    #[inline]
+    pub fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.peek() != byte {
+            return Err(Stop::Syntax);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Nothing but spaces may be left.
+    pub fn end(&mut self) -> Result<(), Stop> {
+        self.peek();
+        if self.at < self.bytes.len() { Err(Stop::Syntax) } else { Ok(()) }
+    }
+
+    /// Takes `true`, `false` or `null`.
+    #[inline]
+    pub fn word(&mut self, word: &str) -> Result<(), Stop> {
+        if !self.bytes[self.at..].starts_with(word.as_bytes()) {
+            return Err(Stop::Syntax);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Inside a map that was just opened or whose last value was just read: whether a key follows. `first` tells the two
+    /// apart and is cleared.
+    #[inline]
+    pub fn next_key(&mut self, first: &mut bool) -> Result<bool, Stop> {
+        match self.peek() {
+            b'}' => {
+                self.at += 1;
+                return Ok(false);
+            }
+            b',' if !*first => {
+                self.at += 1;
+                self.peek();
+            }
+            _ if *first => {}
+            _ => return Err(Stop::Syntax),
+        }
+        *first = false;
+        if self.bytes.get(self.at) == Some(&b'"') { Ok(true) } else { Err(Stop::Syntax) }
+    }
+
+    /// The same for a list: whether an item follows.
+    #[inline]
+    pub fn next_item(&mut self, first: &mut bool) -> Result<bool, Stop> {
+        match self.peek() {
+            b']' => {
+                self.at += 1;
+                return Ok(false);
+            }
+            b',' if !*first => {
+                self.at += 1;
+                if self.peek() == b']' {
+                    return Err(Stop::Syntax);
+                }
+            }
+            _ if *first => {}
+            _ => return Err(Stop::Syntax),
+        }
+        *first = false;
+        Ok(true)
+    }
+
+    /// A key and the colon behind it.
+    #[inline]
+    pub fn key(&mut self) -> Result<Cow<'a, str>, Stop> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// A string; the reader stands at its opening quote.
+    #[inline]
+    pub fn string(&mut self) -> Result<Cow<'a, str>, Stop> {
+        let start = self.at + 1;
+        let end = plain_end(self.bytes, start);
+        if self.bytes.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(Cow::Borrowed(&self.text[start..end]));
+        }
+        self.escaped_string(start, end).map(Cow::Owned)
+    }
+
+    /// A string with escapes in it, of which `start..end` is the part before the first one.
+    #[cold]
+    fn escaped_string(&mut self, start: usize, end: usize) -> Result<String, Stop> {
+        let mut out = String::with_capacity(end - start + 32);
+        let (mut from, mut to) = (start, end);
+        loop {
+            out.push_str(&self.text[from..to]);
+            match self.bytes.get(to) {
+                Some(b'"') => {
+                    self.at = to + 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => {
+                    let (c, next) = self.escape(to + 1)?;
+                    out.push(c);
+                    from = next;
+                    to = plain_end(self.bytes, next);
+                }
+                _ => return Err(Stop::Syntax),
+            }
+        }
+    }
+
+    /// The character an escape stands for, and where it ends; `at` is behind the backslash.
+    fn escape(&self, at: usize) -> Result<(char, usize), Stop> {
+        let c = match self.bytes.get(at).ok_or(Stop::Syntax)? {
+            b'"' => '"',
+            b'\\' => '\\',
+            b'/' => '/',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode_escape(at + 1),
+            _ => return Err(Stop::Syntax),
+        };
+        Ok((c, at + 1))
+    }
+
+    /// Half a surrogate pair without its other half is U+FFFD, as in Go.
+    fn unicode_escape(&self, at: usize) -> Result<(char, usize), Stop> {
+        let high = self.hex4(at).ok_or(Stop::Syntax)?;
+        if let Some(c) = char::from_u32(high) {
+            return Ok((c, at + 4));
+        }
+        if (0xd800..0xdc00).contains(&high) && self.bytes[at + 4..].starts_with(b"\\u") {
+            if let Some(low) = self.hex4(at + 6).filter(|low| (0xdc00..0xe000).contains(low)) {
+                let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                return Ok((char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), at + 10));
+            }
+        }
+        Ok((char::REPLACEMENT_CHARACTER, at + 4))
+    }
+
+    fn hex4(&self, at: usize) -> Option<u32> {
+        let digits = self.bytes.get(at..at + 4)?;
+        digits.iter().try_fold(0, |code, &digit| Some(code << 4 | char::from(digit).to_digit(16)?))
+    }
+
+    /// A number's text; the reader stands at its first byte.
+    #[inline]
+    pub fn number(&mut self) -> Result<&'a str, Stop> {
+        let start = self.at;
+        if self.bytes.get(self.at) == Some(&b'-') {
+            self.at += 1;
+        }
+        match self.bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(Stop::Syntax),
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.one_digit()?;
+        }
+        if matches!(self.bytes.get(self.at), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.bytes.get(self.at), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.one_digit()?;
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    fn one_digit(&mut self) -> Result<(), Stop> {
+        let start = self.at;
+        self.digits();
+        if self.at == start { Err(Stop::Syntax) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn digits(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+    }
+
+    /// Passes over a value, checking its syntax only. Keeps its own stack, so it can follow nesting as deep as Go does.
+    pub fn skip(&mut self) -> Result<(), Stop> {
+        // For each map or list that is open, whether it is a map.
+        let mut open: Vec<bool> = Vec::new();
+        let mut first = false;
+        loop {
+            match self.peek() {
+                opening @ (b'{' | b'[') => {
+                    self.at += 1;
+                    open.push(opening == b'{');
+                    first = true;
+                    if open.len() > GO_MAX_DEPTH {
+                        return Err(Stop::Syntax);
+                    }
+                }
+                _ => self.skip_scalar()?,
+            }
+            loop {
+                let Some(&in_map) = open.last() else { return Ok(()) };
+                let more = if in_map { self.next_key(&mut first)? } else { self.next_item(&mut first)? };
+                if more {
+                    if in_map {
+                        self.key()?;
+                    }
+                    break;
+                }
+                open.pop();
+                first = false;
+            }
+        }
+    }
+
+    fn skip_scalar(&mut self) -> Result<(), Stop> {
+        match self.peek() {
+            b'"' => self.string().map(drop),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => self.number().map(drop),
+        }
+    }
+}
+
+/// Where the plain part of a string that starts at `at` ends: at a quote, a backslash, a control character or the end of
+/// the input. Eight bytes are looked at together, as strings are most of a document.
+#[inline]
+fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+        let quotes = is_zero(word ^ (ONES * b'"' as u64));
+        let backslashes = is_zero(word ^ (ONES * b'\\' as u64));
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (quotes | backslashes | controls) & HIGHS;
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'"' || byte == b'\\' || byte < 0x20 {
+            break;
+        }
+        at += 1;
+    }
+    at
+}

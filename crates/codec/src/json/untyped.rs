@@ -1,0 +1,109 @@
+//! Documents without a schema, as custom resources are read: every field is kept.
+
+use std::borrow::Cow;
+
+use hashbrown::HashSet;
+use object::{Map, Str, Value};
+
+use super::reader::Reader;
+use super::{Stop, number};
+use crate::path::Place;
+use crate::{MAX_DEPTH, Notes};
+
+/// A whole document.
+pub(super) fn decode(reader: &mut Reader<'_>, notes: &mut Notes) -> Result<Value, Stop> {
+    let mut decoder = Untyped { reader, notes, saved: None };
+    let value = decoder.value(&Place::root(), 0)?;
+    let saved = decoder.saved.take();
+    reader.end()?;
+    match saved {
+        Some(message) => Err(Stop::Type(message)),
+        None => Ok(value),
+    }
+}
+
+/// One value inside a document; `depth` is how many maps and lists are open around it. A number too large for a float
+/// is the one thing that can be wrong with it besides syntax, and is told through `saved`.
+pub(super) fn value(reader: &mut Reader<'_>, saved: &mut Option<String>, depth: usize) -> Result<Value, Stop> {
+    let mut decoder = Untyped { reader, notes: &mut Notes::ignore(), saved: saved.take() };
+    let value = decoder.value(&Place::root(), depth);
+    *saved = decoder.saved;
+    value
+}
+
+struct Untyped<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    notes: &'r mut Notes,
+    saved: Option<String>,
+}
+
+impl<'a> Untyped<'_, 'a> {
+    fn value(&mut self, place: &Place<'_>, depth: usize) -> Result<Value, Stop> {
+        match self.reader.peek() {
+            b'"' => Ok(Value::String(str_of(self.reader.string()?))),
+            b'{' => self.map(place, depth + 1),
+            b'[' => self.list(place, depth + 1),
+            b't' => self.reader.word("true").map(|()| Value::Bool(true)),
+            b'f' => self.reader.word("false").map(|()| Value::Bool(false)),
+            b'n' => self.reader.word("null").map(|()| Value::Null),
+            _ => self.number(place),
+        }
+    }
+
+    fn map(&mut self, place: &Place<'_>, depth: usize) -> Result<Value, Stop> {
+        if depth > MAX_DEPTH {
+            return Err(Stop::TooDeep);
+        }
+        self.reader.bump();
+        let mut entries: Vec<(Str, Value)> = Vec::new();
+        let mut seen = Seen::default();
+        let mut first = true;
+        while self.reader.next_key(&mut first)? {
+            let key = self.reader.key()?;
+            if self.notes.wanted() && seen.is_repeated(&key) {
+                self.notes.duplicate(place.then(&key));
+            }
+            let value = self.value(&place.key(&key), depth)?;
+            entries.push((str_of(key), value));
+        }
+        Ok(Value::Map(Map::from_entries(entries, |_| ())))
+    }
+
+    fn list(&mut self, place: &Place<'_>, depth: usize) -> Result<Value, Stop> {
+        if depth > MAX_DEPTH {
+            return Err(Stop::TooDeep);
+        }
+        self.reader.bump();
+        let mut items = Vec::new();
+        let mut first = true;
+        while self.reader.next_item(&mut first)? {
+            items.push(self.value(&place.index(items.len()), depth)?);
+        }
+        Ok(Value::List(items))
+    }
+
+    fn number(&mut self, place: &Place<'_>) -> Result<Value, Stop> {
+        let text = self.reader.number()?;
+        Ok(number::untyped(text).unwrap_or_else(|| {
+            self.saved.get_or_insert_with(|| place.type_error(None, &format!("number {text}"), "float64"));
+            Value::Null
+        }))
+    }
+}
+
+pub(super) fn str_of(text: Cow<'_, str>) -> Str {
+    match text {
+        Cow::Borrowed(text) => Str::from(text),
+        Cow::Owned(text) => Str::from(text),
+    }
+}
+
+/// The keys of one map so far, for whoever wants to hear of repetitions.
+#[derive(Default)]
+pub(super) struct Seen(HashSet<Str>);
+
+impl Seen {
+    pub fn is_repeated(&mut self, key: &str) -> bool {
+        !self.0.insert(Str::from(key))
+    }
+}
