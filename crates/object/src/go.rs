@@ -33,7 +33,7 @@ fn push_escape(out: &mut String, kind: char, c: char, width: usize) {
 
 /// Close to Go's `unicode.IsPrint`: the ASCII space is the only space that counts, and control, format, private-use and
 /// unassigned characters do not.
-fn is_print(c: char) -> bool {
+pub fn is_print(c: char) -> bool {
     match c as u32 {
         0x20..=0x7e => true,
         0..=0x9f | 0xa0 | 0xad => false,

@@ -25,7 +25,7 @@ pub mod names;
 
 pub use cursor::Cursor;
 pub use errors::{BadValue, ErrorType, Errors, FieldError};
-pub use go::quote;
+pub use go::{is_print, quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use map::Map;
 pub use meta::Meta;

@@ -3,9 +3,18 @@
 
 pub mod columns;
 mod context;
+mod create;
+mod delete;
 mod features;
+pub mod metadata;
+mod storage;
 mod strategy;
+mod update;
 
 pub use context::{Context, Lookup, NoLookup};
+pub use create::{Admit, AdmitAll, Outcome};
+pub use delete::{Deleted, validate_options};
 pub use features::Features;
+pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Storage, StoredCodec};
 pub use strategy::{Deletion, GarbageCollection, Strategy, Undo};
+pub use update::{Change, UpdateOptions, UpdateScope};

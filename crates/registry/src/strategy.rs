@@ -100,7 +100,22 @@ pub trait Strategy: Send + Sync + 'static {
 
     // --- deletion
 
-    /// How the object goes away. `options` is a DeleteOptions object.
+    /// Whether a deletion may leave the object in place for a grace period: [`Strategy::deletion`] decides each time.
+    fn deletes_gracefully(&self) -> bool {
+        false
+    }
+
+    /// Whether clients get the deleted object back, as a few kinds do, rather than a Status.
+    fn returns_deleted_object(&self) -> bool {
+        false
+    }
+
+    /// Whether a deleted object without finalizers may go; namespaces have finalizers of their own in their spec.
+    fn may_finish(&self, _object: &Value) -> bool {
+        true
+    }
+
+    /// How the object goes away, if [`Strategy::deletes_gracefully`]. `options` is a DeleteOptions object.
     fn deletion(&self, _cx: &Context, _object: &Value, _options: &Value) -> Deletion {
         Deletion::Immediate
     }

@@ -149,6 +149,13 @@ impl RequestInfo {
         if self.verb == Verb::Delete {
             self.verb = Verb::DeleteCollection;
         }
+        if matches!(self.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+            && let Ok(selector) = object::fields::Selector::parse(&self.field_selector)
+            && let Some(name) = selector.requires_exact_match("metadata.name")
+            && object::names::path_segment_name(name).is_empty()
+        {
+            self.name = name.to_string();
+        }
     }
 
     pub fn group_version(&self) -> GroupVersion {

@@ -1,0 +1,207 @@
+//! Creating an object.
+
+use async_trait::async_trait;
+use object::timestamp::Time;
+use object::{Cursor, Errors, Meta, Status, Value};
+use rand::Rng;
+
+use crate::{Context, Storage, Undo, metadata};
+
+/// How often a taken generated name is replaced by another before giving up.
+const GENERATE_NAME_TRIES: usize = 8;
+/// Names that are generated are cut so that the random end fits into what every kind allows.
+const GENERATED_BASE_MAX: usize = 58;
+const GENERATED_SUFFIX: usize = 5;
+
+/// The last word on a change before it is stored: validating admission.
+#[async_trait]
+pub trait Admit: Send + Sync {
+    /// `old` is None for a creation, `new` is None for a deletion.
+    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status>;
+}
+
+/// Lets everything through.
+pub struct AdmitAll;
+
+#[async_trait]
+impl Admit for AdmitAll {
+    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// What a write did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The object as it is now (as it was, for a deletion), in the storage version.
+    pub object: Value,
+    pub created: bool,
+    pub warnings: Vec<String>,
+}
+
+impl Storage {
+    /// Stores a new object.
+    pub async fn create(&self, cx: &Context<'_>, object: Value, admit: &dyn Admit) -> Result<Outcome, Status> {
+        if !object.name().is_empty() || object.generate_name().is_empty() {
+            return self.create_named(cx, object, admit).await;
+        }
+        for _ in 1..GENERATE_NAME_TRIES {
+            match self.create_named(cx, object.clone(), admit).await {
+                Err(status) if status.reason == object::Reason::AlreadyExists => {}
+                result => return result,
+            }
+        }
+        self.create_named(cx, object, admit).await
+    }
+
+    async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Status> {
+        let generated = object.name().is_empty() && !object.generate_name().is_empty();
+        if generated {
+            let name = generate_name(object.generate_name());
+            object.set_meta_str("name", &name);
+        }
+        let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
+        match self.store_new(cx, object).await {
+            Ok(object) => Ok(Outcome { object, created: true, warnings }),
+            Err(status) => {
+                if let Some(undo) = undo {
+                    undo.undo().await;
+                }
+                Err(if generated { as_generated(status, self) } else { status })
+            }
+        }
+    }
+
+    /// Everything between a decoded object and its bytes.
+    pub(crate) async fn before_create(
+        &self,
+        cx: &Context<'_>,
+        object: &mut Value,
+        admit: &dyn Admit,
+    ) -> Result<(Vec<String>, Option<Box<dyn Undo>>), Status> {
+        let strategy = &self.strategy;
+        let created = Time(cx.now).to_string();
+        object.set_meta_str("uid", &uuid::Uuid::new_v4().to_string());
+        object.set_meta_str("creationTimestamp", &created);
+        let metadata = object.metadata_mut();
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
+        metadata.remove("selfLink");
+        self.ensure_namespace(cx, object)?;
+        if strategy.counts_generations() {
+            object.set_generation(1);
+        }
+        if strategy.has_status() {
+            object.remove(&["status"]);
+        }
+        let undo = strategy.begin_create(cx, object).await?;
+        strategy.prepare_create(cx, object);
+        let checked = self.check_new(cx, object, admit).await;
+        match checked {
+            Ok(warnings) => Ok((warnings, undo)),
+            Err(status) => {
+                if let Some(undo) = undo {
+                    undo.undo().await;
+                }
+                Err(status)
+            }
+        }
+    }
+
+    async fn check_new(&self, cx: &Context<'_>, object: &Value, admit: &dyn Admit) -> Result<Vec<String>, Status> {
+        let mut errors = Errors::new();
+        let cursor = Cursor::root(object);
+        let check_name = |name: &str, prefix: bool| self.strategy.validate_name(name, prefix);
+        metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
+        self.strategy.validate(cx, &cursor, &mut errors);
+        drop(cursor);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&self.kind.group_kind(), object.name(), &errors));
+        }
+        let warnings = self.strategy.warnings(cx, object, None);
+        admit.validate(Some(object), None).await?;
+        Ok(warnings)
+    }
+
+    pub(crate) fn ensure_namespace(&self, cx: &Context<'_>, object: &mut Value) -> Result<(), Status> {
+        let wanted = if self.namespaced { cx.namespace } else { "" };
+        let given = object.namespace();
+        if given == wanted {
+            return Ok(());
+        }
+        if !given.is_empty() && !wanted.is_empty() {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        object.set_meta_str("namespace", wanted);
+        Ok(())
+    }
+
+    pub(crate) async fn store_new(&self, cx: &Context<'_>, mut object: Value) -> Result<Value, Status> {
+        if !matches!(object.resource_version(), "" | "0") {
+            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
+        }
+        let name = object.name().to_string();
+        let key = self.key(object.namespace(), &name);
+        object.metadata_mut().remove("resourceVersion");
+        let bytes = self.encode(&object)?;
+        if cx.dry_run {
+            return match self.cache.get(&key) {
+                Some(existing) => Err(self.already_exists(&name, existing.entry())),
+                None => Ok(object),
+            };
+        }
+        match self.store.create(key, bytes, self.strategy.time_to_live(&object)).await {
+            Ok(written) => {
+                object.set_meta_str("resourceVersion", &written.revision.to_string());
+                Ok(object)
+            }
+            Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry)),
+            Err(error) => Err(self.store_failed(error, "create", &name)),
+        }
+    }
+
+    fn already_exists(&self, name: &str, entry: &storage::Entry) -> Status {
+        let mut status = Status::already_exists(&self.resource, name);
+        if self.decode_entry(entry).is_ok_and(|existing| existing.is_deleting()) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+}
+
+fn as_generated(status: Status, storage: &Storage) -> Status {
+    match (status.reason, &status.details) {
+        (object::Reason::AlreadyExists, Some(details)) => {
+            Status::generate_name_conflict(&storage.resource, &details.name)
+        }
+        _ => status,
+    }
+}
+
+/// The base and five random characters, none of which can spell anything.
+fn generate_name(base: &str) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut cut = base.len().min(GENERATED_BASE_MAX);
+    while !base.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let mut name = base[..cut].to_string();
+    let mut random = rand::rng();
+    name.extend((0..GENERATED_SUFFIX).map(|_| ALPHABET[random.random_range(0..ALPHABET.len())] as char));
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_fit() {
+        let name = generate_name(&"é".repeat(60));
+        assert!(name.len() <= GENERATED_BASE_MAX + GENERATED_SUFFIX);
+        assert_eq!(generate_name("web-").len(), 9);
+        assert_ne!(generate_name("web-"), generate_name("web-"));
+    }
+}

@@ -1,0 +1,176 @@
+//! [`Storage`]: where the objects of one resource live, in whatever version they are asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{Cache, Describe, Header};
+use object::{GroupResource, GroupVersionKind, Meta, Status, Str, Value, labels};
+use storage::{Entry, Key, KeyRange, Revision, Store};
+
+use crate::Strategy;
+
+/// The stored side of a resource: one for all its served versions.
+pub struct Storage {
+    pub resource: GroupResource,
+    /// The kind in the version that is stored.
+    pub kind: GroupVersionKind,
+    pub namespaced: bool,
+    pub strategy: Arc<dyn Strategy>,
+    pub codec: Arc<dyn StoredCodec>,
+    pub store: Arc<dyn Store>,
+    pub cache: Arc<Cache>,
+    /// All keys begin with it: `/registry/pods/`.
+    pub prefix: String,
+}
+
+/// Turns objects of the storage version into stored bytes and back.
+pub trait StoredCodec: Send + Sync + 'static {
+    fn encode(&self, object: &Value) -> Result<Bytes, String>;
+    /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
+    fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
+}
+
+impl Storage {
+    pub fn key(&self, namespace: &str, name: &str) -> Key {
+        let key = match (self.namespaced, namespace) {
+            (true, namespace) => format!("{}{namespace}/{name}", self.prefix),
+            (false, _) => format!("{}{name}", self.prefix),
+        };
+        key.into()
+    }
+
+    /// Everything, or everything of a namespace.
+    pub fn range(&self, namespace: &str) -> KeyRange {
+        if self.namespaced && !namespace.is_empty() {
+            KeyRange::prefix(format!("{}{namespace}/", self.prefix))
+        } else {
+            KeyRange::prefix(self.prefix.clone())
+        }
+    }
+
+    /// The object in stored bytes, with the revision that clients know it by.
+    pub fn decode(&self, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
+        let mut object = self.codec.decode(bytes).map_err(|why| {
+            tracing::error!(resource = %self.resource, why, "a stored object cannot be decoded");
+            Status::internal(format_args!("unable to decode a stored object of {}: {why}", self.resource))
+        })?;
+        object.set_meta_str("resourceVersion", &revision.to_string());
+        Ok(object)
+    }
+
+    pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
+        self.decode(&entry.value, entry.mod_revision)
+    }
+
+    /// The bytes to store: without what the store itself knows.
+    pub(crate) fn encode(&self, object: &Value) -> Result<Bytes, Status> {
+        let mut stored = object.clone();
+        stored.set_type(&self.kind);
+        let metadata = stored.metadata_mut();
+        metadata.remove("resourceVersion");
+        metadata.remove("selfLink");
+        self.codec.encode(&stored).map_err(Status::internal)
+    }
+
+    /// The current object.
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+        self.cache.fresh().await.map_err(|error| self.read_failed(error, "get"))?;
+        match self.cache.get(&self.key(namespace, name)) {
+            Some(object) => self.decode_entry(object.entry()),
+            None => Err(Status::not_found(&self.resource, name)),
+        }
+    }
+
+    /// What clients are told when the cache or the store cannot answer.
+    pub fn read_failed(&self, error: cache::Error, verb: &str) -> Status {
+        match error {
+            cache::Error::Expired { .. } => Status::expired(error.to_string()),
+            cache::Error::TooLarge { requested, current } => {
+                let message = format!("Too large resource version: {requested}, current: {current}");
+                let mut status = Status::timeout(message, 1);
+                if let Some(details) = &mut status.details {
+                    details.causes.push(object::Cause {
+                        reason: "ResourceVersionTooLarge".into(),
+                        message: "Too large resource version".into(),
+                        field: String::new(),
+                    });
+                }
+                status
+            }
+            cache::Error::Store(error) => self.store_failed(error, verb, ""),
+        }
+    }
+
+    /// What clients are told when the store refuses or fails.
+    pub fn store_failed(&self, error: storage::Error, verb: &str, name: &str) -> Status {
+        match error {
+            storage::Error::KeyExists(_) => Status::already_exists(&self.resource, name),
+            storage::Error::Conflict(_) => Status::conflict(&self.resource, name, MODIFIED),
+            storage::Error::NotFound => Status::not_found(&self.resource, name),
+            storage::Error::Compacted { .. } => Status::expired(EXPIRED),
+            storage::Error::TooLarge { .. } => Status::request_too_large(error),
+            storage::Error::Timeout(_) | storage::Error::Unavailable(_) => {
+                tracing::warn!(resource = %self.resource, verb, %error, "the store did not answer");
+                Status::server_timeout(&self.resource, verb, 2)
+            }
+            other => Status::internal(other),
+        }
+    }
+}
+
+/// Upstream's wording when somebody else was faster.
+pub const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+/// Upstream's wording when a list cannot be continued.
+pub const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
+new list without the continue parameter.";
+
+/// Derives cache headers by decoding: once for each object that a selector looks at.
+pub struct Describer {
+    pub strategy: Arc<dyn Strategy>,
+    pub codec: Arc<dyn StoredCodec>,
+    pub namespaced: bool,
+}
+
+impl Describe for Describer {
+    fn describe(&self, key: &Key, value: &Bytes) -> Header {
+        let object = self.codec.decode(value).unwrap_or_else(|why| {
+            tracing::error!(%key, why, "a stored object cannot be decoded; selectors will not find it");
+            Value::Null
+        });
+        self.header(&object)
+    }
+}
+
+impl Describer {
+    fn header(&self, object: &Value) -> Header {
+        let fields = self.strategy.selectable_fields();
+        Header {
+            namespace: object.namespace().into(),
+            name: object.name().into(),
+            labels: object.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect(),
+            fields: fields.iter().map(|field| (*field, self.strategy.select_field(object, field).into())).collect(),
+        }
+    }
+}
+
+/// Which objects a list or watch is about.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub labels: labels::Selector,
+    pub fields: object::fields::Selector,
+}
+
+impl Filter {
+    pub fn everything() -> Filter {
+        Filter { labels: labels::Selector::everything(), fields: object::fields::Selector::everything() }
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub fn matches(&self, header: &Header) -> bool {
+        self.labels.matches(|key| header.label(key)) && self.fields.matches(|field| header.field(field))
+    }
+}

@@ -1,0 +1,333 @@
+//! Changing an object: read, change, compare-and-swap, again if somebody else was faster.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{Cursor, Errors, GroupKind, Meta, Path, Status, Value};
+use storage::Entry;
+
+use crate::storage::MODIFIED;
+use crate::{Admit, Context, Outcome, Storage, metadata};
+
+/// What turns the stored object into the wanted one. It is asked again whenever the stored object turns out to be newer.
+#[async_trait]
+pub trait Change: Send {
+    /// `existing` is None where the object does not exist and may be created by this request.
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status>;
+}
+
+/// What an update may do and must find.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// Create the object if it does not exist, whatever the strategy says: server-side apply does.
+    pub create: bool,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+    /// The kind's own rules for the part that is being written.
+    pub scope: UpdateScope,
+}
+
+/// Which rules an update goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpdateScope {
+    #[default]
+    Object,
+    Status,
+    /// The change itself is the rule (scale, ephemeral containers, binding …); only metadata is checked.
+    Other,
+}
+
+impl Storage {
+    pub async fn update(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        change: &mut dyn Change,
+        admit: &dyn Admit,
+        options: &UpdateOptions,
+    ) -> Result<Outcome, Status> {
+        let key = self.key(cx.namespace, name);
+        self.cache.fresh().await.map_err(|error| self.read_failed(error, "update"))?;
+        let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
+        loop {
+            let attempt = match &current {
+                None => self.create_by_update(cx, name, change, admit, options).await,
+                Some(entry) => self.try_update(cx, name, entry, change, admit, options).await,
+            };
+            match attempt? {
+                Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Lost(now) => current = now,
+            }
+        }
+    }
+
+    async fn create_by_update(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        change: &mut dyn Change,
+        admit: &dyn Admit,
+        options: &UpdateOptions,
+    ) -> Result<Attempt, Status> {
+        if !options.create && !self.strategy.allows_create_on_update() {
+            return Err(Status::not_found(&self.resource, name));
+        }
+        if options.uid.is_some() || options.resource_version.as_ref().is_some_and(|v| !v.is_empty()) {
+            return Err(Status::conflict(&self.resource, name, precondition_failed(options, &Value::Null)));
+        }
+        let mut object = change.apply(None).await?;
+        object.metadata_mut().remove("resourceVersion");
+        let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
+        let key = self.key(cx.namespace, name);
+        match self.store_new(cx, object).await {
+            Ok(object) => Ok(Attempt::Done(Outcome { object, created: true, warnings })),
+            Err(status) => {
+                if let Some(undo) = undo {
+                    undo.undo().await;
+                }
+                if status.reason != object::Reason::AlreadyExists {
+                    return Err(status);
+                }
+                let found = self.store.get(&key, None).await.map_err(|e| self.store_failed(e, "update", name))?;
+                Ok(Attempt::Lost(found.entry))
+            }
+        }
+    }
+
+    async fn try_update(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        entry: &Arc<Entry>,
+        change: &mut dyn Change,
+        admit: &dyn Admit,
+        options: &UpdateOptions,
+    ) -> Result<Attempt, Status> {
+        let old = self.decode_entry(entry)?;
+        self.check_preconditions(name, &old, options)?;
+        let mut new = change.apply(Some(&old)).await?;
+        self.check_version(name, &mut new, &old)?;
+        let undo = self.strategy.begin_update(cx, &mut new, &old).await?;
+        let result = self.finish_update(cx, name, entry, new, &old, admit, options).await;
+        if !matches!(result, Ok(Attempt::Done(_)))
+            && let Some(undo) = undo
+        {
+            undo.undo().await;
+        }
+        result
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    async fn finish_update(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        entry: &Arc<Entry>,
+        mut new: Value,
+        old: &Value,
+        admit: &dyn Admit,
+        options: &UpdateOptions,
+    ) -> Result<Attempt, Status> {
+        let warnings = self.before_update(cx, &mut new, old, options.scope)?;
+        keep_managed_times(&mut new, old);
+        admit.validate(Some(&new), Some(old)).await?;
+        if self.is_finished(&new, old) {
+            return self.remove_finished(cx, name, entry, new, warnings).await;
+        }
+        let bytes = self.encode(&new)?;
+        let ttl = self.strategy.time_to_live(&new);
+        if cx.dry_run || (bytes == entry.value && !entry.stale) {
+            new.set_meta_str("resourceVersion", &entry.mod_revision.to_string());
+            return Ok(Attempt::Done(Outcome { object: new, created: false, warnings }));
+        }
+        match self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await {
+            Ok(written) => {
+                new.set_meta_str("resourceVersion", &written.revision.to_string());
+                Ok(Attempt::Done(Outcome { object: new, created: false, warnings }))
+            }
+            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
+            Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
+            Err(error) => Err(self.store_failed(error, "update", name)),
+        }
+    }
+
+    fn check_preconditions(&self, name: &str, old: &Value, options: &UpdateOptions) -> Result<(), Status> {
+        let uid_ok = options.uid.as_ref().is_none_or(|uid| uid == old.uid());
+        let version_ok = options.resource_version.as_ref().is_none_or(|v| v == old.resource_version());
+        if uid_ok && version_ok {
+            return Ok(());
+        }
+        let key = self.key(old.namespace(), name);
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {}",
+            precondition_failed(options, old)
+        );
+        Err(Status::conflict(&self.resource, name, why))
+    }
+
+    /// A resourceVersion in the request must be the current one; none at all means "whatever is there", where allowed.
+    fn check_version(&self, name: &str, new: &mut Value, old: &Value) -> Result<(), Status> {
+        let given = new.resource_version();
+        if matches!(given, "" | "0") {
+            if !self.strategy.allows_unconditional_update() {
+                let mut errors = Errors::new();
+                errors.invalid(&Path::of("metadata.resourceVersion"), 0, "must be specified for an update");
+                let kind = GroupKind::new(self.resource.group.clone(), self.resource.resource.clone());
+                return Err(Status::invalid(&kind, name, &errors));
+            }
+            new.set_meta_str("resourceVersion", old.resource_version());
+            return Ok(());
+        }
+        if given != old.resource_version() {
+            return Err(Status::conflict(&self.resource, name, MODIFIED));
+        }
+        Ok(())
+    }
+
+    fn before_update(
+        &self,
+        cx: &Context<'_>,
+        new: &mut Value,
+        old: &Value,
+        scope: UpdateScope,
+    ) -> Result<Vec<String>, Status> {
+        self.ensure_namespace(cx, new)?;
+        let strategy = &self.strategy;
+        if old.generation() != 0 || new.generation() != 0 {
+            new.set_generation(old.generation());
+        }
+        match scope {
+            UpdateScope::Object => {
+                if strategy.has_status() {
+                    new.keep(&["status"], old);
+                }
+                strategy.prepare_update(cx, new, old);
+            }
+            UpdateScope::Status => {
+                keep_all_but_status(new, old);
+                strategy.prepare_status_update(cx, new, old);
+            }
+            UpdateScope::Other => {}
+        }
+        if scope != UpdateScope::Status && strategy.counts_generations() && strategy.bumps_generation(new, old) {
+            new.set_generation(old.generation() + 1);
+        }
+        if new.uid().is_empty() {
+            new.set_meta_str("uid", old.uid());
+        }
+        for field in ["creationTimestamp", "deletionTimestamp"] {
+            if !old.meta_str(field).is_empty() {
+                new.keep(&["metadata", field], old);
+            }
+        }
+        let grace = ["metadata", "deletionGracePeriodSeconds"];
+        if new.at(&grace).is_null() && !old.at(&grace).is_null() {
+            new.keep(&grace, old);
+        }
+        self.check_changed(cx, new, old, scope)?;
+        Ok(if scope == UpdateScope::Object { strategy.warnings(cx, new, Some(old)) } else { Vec::new() })
+    }
+
+    fn check_changed(&self, cx: &Context<'_>, new: &Value, old: &Value, scope: UpdateScope) -> Result<(), Status> {
+        let mut errors = Errors::new();
+        let cursor = Cursor::root(new);
+        let path_segment = |name: &str, prefix: bool| object::names::name_is_path_segment(name, prefix);
+        metadata::validate(&cursor, self.namespaced, &path_segment, &mut errors);
+        metadata::validate_update(&cursor, old, &mut errors);
+        let old_cursor = Cursor::root(old);
+        match scope {
+            UpdateScope::Object => {
+                // Kinds check metadata once more among their own rules; clients see repeated causes.
+                metadata::validate_update(&cursor, old, &mut errors);
+                self.strategy.validate_update(cx, &cursor, &old_cursor, &mut errors);
+            }
+            UpdateScope::Status => {
+                metadata::validate_update(&cursor, old, &mut errors);
+                self.strategy.validate_status_update(cx, &cursor, &old_cursor, &mut errors);
+            }
+            UpdateScope::Other => {}
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&self.kind.group_kind(), new.name(), &errors))
+    }
+
+    /// Whether this update took away the last thing that kept a deleted object alive.
+    fn is_finished(&self, new: &Value, old: &Value) -> bool {
+        let grace = old.at(&["metadata", "deletionGracePeriodSeconds"]).as_int().unwrap_or(0);
+        old.is_deleting() && grace == 0 && new.finalizers().next().is_none() && self.strategy.may_finish(new)
+    }
+
+    async fn remove_finished(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        entry: &Arc<Entry>,
+        new: Value,
+        warnings: Vec<String>,
+    ) -> Result<Attempt, Status> {
+        if !cx.dry_run {
+            match self.store.delete(entry.key.clone(), Some(entry.mod_revision)).await {
+                Ok(_) => self.strategy.after_delete(cx, &new).await,
+                Err(storage::Error::NotFound) => {}
+                Err(storage::Error::Conflict(now)) => return Ok(Attempt::Lost(Some(now))),
+                Err(error) => return Err(self.store_failed(error, "delete", name)),
+            }
+        }
+        Ok(Attempt::Done(Outcome { object: new, created: false, warnings }))
+    }
+}
+
+enum Attempt {
+    Done(Outcome),
+    /// The object was changed meanwhile; this is what is there now.
+    Lost(Option<Arc<Entry>>),
+}
+
+fn precondition_failed(options: &UpdateOptions, old: &Value) -> String {
+    match &options.uid {
+        Some(uid) if uid != old.uid() => {
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid())
+        }
+        _ => format!(
+            "Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
+            options.resource_version.as_deref().unwrap_or(""),
+            old.resource_version()
+        ),
+    }
+}
+
+/// A status write changes `status` and metadata; everything else stays what it was.
+fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let status = new.field("status").clone();
+    let metadata = new.field("metadata").clone();
+    *new = old.clone();
+    new.set(&["metadata"], metadata);
+    if status.is_null() {
+        new.remove(&["status"]);
+    } else {
+        new.set(&["status"], status);
+    }
+}
+
+/// A change that would only touch the times of managed fields is no change.
+fn keep_managed_times(new: &mut Value, old: &Value) {
+    let without_times = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(entries) = object.slot(&["metadata", "managedFields"]).as_list_mut() {
+            entries.iter_mut().for_each(|entry| {
+                entry.remove(&["time"]);
+            });
+        }
+        object
+    };
+    let same_managers =
+        new.list_at(&["metadata", "managedFields"]).len() == old.list_at(&["metadata", "managedFields"]).len();
+    if same_managers
+        && new.at(&["metadata", "managedFields"]) != old.at(&["metadata", "managedFields"])
+        && without_times(new) == without_times(old)
+    {
+        new.keep(&["metadata", "managedFields"], old);
+    }
+}
