@@ -1,0 +1,85 @@
+//! `cargo xtask generate`: writes `crates/schema/data/v1.37.table`, the one table of every built-in type and resource.
+//!
+//! It brings together what reflection over the published Go modules tells (`crates/schema/facts/go-fields.txt`), what was
+//! recorded from a real server (`../shared/kubernetes-1.37`: OpenAPI schemas, protobuf tags, discovery, table columns)
+//! and the defaults that live in upstream's code (`crates/schema/facts/defaults.txt`). Where two sources speak of the
+//! same thing they must agree, otherwise generation fails and says where.
+
+mod apis;
+mod facts;
+mod openapi;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Result<T> = std::result::Result<T, String>;
+
+const TABLE: &str = "crates/schema/data/v1.37.table";
+const RECORDED: &str = "../shared/kubernetes-1.37";
+
+/// Runs `generate` (writes the table) or `generate --check` (fails if the checked-in table is not what would be written).
+pub fn run(arguments: &[String]) -> Result<String> {
+    let check = match arguments {
+        [] => false,
+        [flag] if flag == "--check" => true,
+        _ => return Err("usage: cargo xtask generate [--check]".into()),
+    };
+    let root = workspace()?;
+    let recorded = root.join(RECORDED);
+    if !recorded.is_dir() {
+        let message = format!("{RECORDED} is not here, so the table cannot be generated");
+        let required = !check || std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        return if required { Err(message) } else { Ok(format!("skipped: {message}")) };
+    }
+    let table = generate(&root.join("crates/schema/facts"), &recorded)?;
+    let path = root.join(TABLE);
+    if !check {
+        fs::write(&path, &table).map_err(|e| format!("{TABLE}: {e}"))?;
+        return Ok(format!("{TABLE}: {} lines, {} bytes", table.lines().count(), table.len()));
+    }
+    let checked_in = read(&path)?;
+    if checked_in == table {
+        return Ok(format!("{TABLE} is what the facts say"));
+    }
+    let first = checked_in.lines().zip(table.lines()).position(|(a, b)| a != b).unwrap_or(0);
+    Err(format!("{TABLE} differs from what the facts say, first at line {}; run `cargo xtask generate`", first + 1))
+}
+
+/// The whole table as text.
+fn generate(facts: &Path, recorded: &Path) -> Result<String> {
+    let mut facts_read = facts::Facts::parse(&read(&facts.join("go-fields.txt"))?)?;
+    let mut definitions = openapi::definitions(&json(&recorded.join("openapi/v3-schemas.json"))?)?;
+    definitions.extend(openapi::definitions(&json(&recorded.join("all-apis/v3-schemas-added.json"))?)?);
+    openapi::merge(&mut facts_read, &definitions)?;
+    openapi::check_protobuf(&facts_read, &json(&recorded.join("protobuf-fields.json"))?)?;
+    let defaults = facts.join("defaults.txt");
+    if defaults.is_file() {
+        facts_read.add_defaults(&read(&defaults)?)?;
+    }
+    let hashes = read(&facts.join("storage-hashes.txt"))?;
+    let groups = apis::groups(recorded, &hashes, &facts_read)?;
+    Ok(write::table(&facts_read, &groups))
+}
+
+fn workspace() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(Path::to_path_buf).ok_or_else(|| "xtask is not inside a workspace".into())
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn json(path: &Path) -> Result<serde_json::Value> {
+    serde_json::from_str(&read(path)?).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Joins what is wrong into one message, or says that nothing is.
+fn all_well(problems: Vec<String>) -> Result<()> {
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// Facts by name, in the order of names so that the table's diffs are stable.
+type Named<T> = BTreeMap<String, T>;
