@@ -1,6 +1,7 @@
 //! How objects live: the [`Strategy`] a kind brings, and the generic create, update, delete, list and watch around it.
 //! Nothing here sees HTTP, and nothing here knows a particular kind.
 
+mod catalog;
 pub mod columns;
 mod context;
 mod create;
@@ -11,6 +12,7 @@ mod storage;
 mod strategy;
 mod update;
 
+pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
 pub use context::{Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome};
 pub use delete::{Deleted, validate_options};

@@ -1,0 +1,67 @@
+//! [`Chain`]: the plugins in their order.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{Status, Value};
+
+use crate::{Attributes, Operation};
+
+/// One admission plugin. Every hook lets the request through unless the plugin says otherwise.
+#[async_trait]
+pub trait Plugin: Send + Sync + 'static {
+    /// The name in `--enable-admission-plugins`.
+    fn name(&self) -> &'static str;
+
+    fn handles(&self, operation: Operation) -> bool;
+
+    /// Changes the object, or refuses the request. `old` is None for a creation.
+    async fn mutate(&self, _: &Attributes<'_>, _object: &mut Value, _old: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Refuses the request. `object` is None for a deletion, `old` for a creation.
+    async fn validate(&self, _: &Attributes<'_>, _object: Option<&Value>, _old: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// Plugins in the order they run.
+#[derive(Clone, Default)]
+pub struct Chain {
+    plugins: Vec<Arc<dyn Plugin>>,
+}
+
+impl Chain {
+    pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Chain {
+        Chain { plugins }
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.plugins.iter().map(|plugin| plugin.name())
+    }
+
+    pub async fn mutate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes.operation)) {
+            plugin.mutate(attributes, object, old).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes.operation)) {
+            plugin.validate(attributes, object, old).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Admission: what changes or refuses a request after it was authorized and before it is stored.
+//!
+//! A [`Plugin`] sees objects in the storage version. All plugins that may change the object run first, in the order of the
+//! [`Chain`]; then, on the final object, all that may refuse it.
+
+mod attributes;
+mod chain;
+
+pub use attributes::{Attributes, Operation};
+pub use chain::{Chain, Plugin};

@@ -1,0 +1,94 @@
+//! [`Authorizer`]: one way of deciding, and [`Union`]: several in order.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use request::{RequestInfo, User};
+
+/// What is to be decided. Built from a request, or made up by whoever needs to know (impersonation, escalation checks).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    pub user: User,
+    pub verb: String,
+    pub is_resource: bool,
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    pub name: String,
+    pub path: String,
+    pub field_selector: String,
+    pub label_selector: String,
+}
+
+impl Attributes {
+    pub fn of(info: &RequestInfo, user: &User) -> Attributes {
+        Attributes {
+            user: user.clone(),
+            verb: info.verb.as_str().to_string(),
+            is_resource: info.is_resource,
+            group: info.group.clone(),
+            version: info.version.clone(),
+            resource: info.resource.clone(),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            path: info.path.clone(),
+            field_selector: info.field_selector.clone(),
+            label_selector: info.label_selector.clone(),
+        }
+    }
+}
+
+/// An authorizer's answer, with a reason for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow(String),
+    Deny(String),
+    /// Somebody else may decide; if nobody does, the request is refused.
+    NoOpinion(String),
+}
+
+#[async_trait]
+pub trait Authorizer: Send + Sync + 'static {
+    async fn decide(&self, attributes: &Attributes) -> Decision;
+}
+
+/// The first authorizer with an opinion decides.
+pub struct Union(pub Vec<Arc<dyn Authorizer>>);
+
+#[async_trait]
+impl Authorizer for Union {
+    async fn decide(&self, attributes: &Attributes) -> Decision {
+        let mut reasons = Vec::new();
+        for authorizer in &self.0 {
+            match authorizer.decide(attributes).await {
+                Decision::NoOpinion(reason) if !reason.is_empty() => reasons.push(reason),
+                Decision::NoOpinion(_) => {}
+                decided => return decided,
+            }
+        }
+        Decision::NoOpinion(reasons.join("\n"))
+    }
+}
+
+/// `--authorization-mode=AlwaysAllow`.
+pub struct AlwaysAllow;
+
+#[async_trait]
+impl Authorizer for AlwaysAllow {
+    async fn decide(&self, _: &Attributes) -> Decision {
+        Decision::Allow(String::new())
+    }
+}
+
+/// `--authorization-mode=AlwaysDeny`.
+pub struct AlwaysDeny;
+
+#[async_trait]
+impl Authorizer for AlwaysDeny {
+    async fn decide(&self, _: &Attributes) -> Decision {
+        Decision::NoOpinion("Everything is forbidden.".into())
+    }
+}

@@ -1,0 +1,7 @@
+//! Authorization: who may do what. The only maker of a [`Permit`], without which no REST verb can be called.
+
+mod authorizer;
+mod permit;
+
+pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Union};
+pub use permit::{Permit, authorize};
