@@ -1,4 +1,4 @@
-//! [`DecodeError`]: why bytes are not an object.
+//! [`DecodeError`]: why bytes are not an object; [`EncodeError`]: why a value has no such bytes.
 
 use std::fmt;
 
@@ -39,3 +39,14 @@ impl fmt::Display for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+/// Why a value could not be written. Values that were decoded, or made by rules that keep to the schema, never fail.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EncodeError(String);
+
+impl EncodeError {
+    pub(crate) fn new(message: impl Into<String>) -> EncodeError {
+        EncodeError(message.into())
+    }
+}

@@ -16,17 +16,18 @@ mod tests;
 use object::Value;
 use schema::Schema;
 
-use crate::{DecodeError, Notes};
+use crate::{DecodeError, Notes, text};
 use reader::Reader;
 use typed::Typed;
 
-pub(crate) use encode::Places;
 pub use encode::{encode, encode_pretty, indent};
 
 /// Decodes a document into the value Go's decoder would leave in the struct that `schema` describes, or untyped without
 /// a schema. The first type error is reported after the syntax of the whole document was found to be good, as in Go.
 pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
-    let text = reader::text(bytes);
+    // Bytes that are no UTF-8 are replaced inside strings as Go does it; outside of them they are as much of a syntax
+    // error replaced as they were before.
+    let text = text::lossy(bytes);
     let mut reader = Reader::new(&text);
     let result = match schema {
         Some(schema) => Typed::decode(&mut reader, schema, notes),

@@ -9,13 +9,16 @@
 
 mod base64;
 mod error;
+mod fields;
 mod notes;
 mod path;
 mod scalar;
+mod text;
 
 pub mod json;
+pub mod proto;
 
-pub use error::DecodeError;
+pub use error::{DecodeError, EncodeError};
 pub use notes::Notes;
 
 /// How deeply maps and lists may nest in a document that becomes a [`object::Value`].

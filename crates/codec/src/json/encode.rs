@@ -4,6 +4,7 @@ use object::{Map, Value};
 use schema::{Field, Omit, Schema, Shape, Struct};
 
 use super::number::write_float;
+use crate::fields::Places;
 use crate::scalar::{self, ZERO_MICRO_TIME, ZERO_TIME};
 
 /// Appends compact JSON, without a newline at the end. With a schema, fields come in the order of the Go struct and are
@@ -164,61 +165,6 @@ fn is_left_out(field: &Field, value: Option<&Value>) -> bool {
 
 fn is_zero_time(text: &str) -> bool {
     text == ZERO_TIME || text == ZERO_MICRO_TIME
-}
-
-/// For each field of a struct, where its value is in a map. Both are sorted by name, so one walk along the two finds
-/// all of them.
-pub(crate) struct Places {
-    few: [u16; Places::FEW],
-    many: Vec<u16>,
-}
-
-impl Places {
-    const FEW: usize = 64;
-    const ABSENT: u16 = 0;
-
-    pub fn of(map: &Map, of: &Struct) -> Places {
-        let mut places = Places { few: [Places::ABSENT; Places::FEW], many: Vec::new() };
-        let slots = if of.fields.len() <= Places::FEW {
-            &mut places.few[..]
-        } else {
-            places.many = vec![Places::ABSENT; of.fields.len()];
-            &mut places.many[..]
-        };
-        let mut fields = of.fields.iter().enumerate();
-        'entries: for (at, (key, _)) in map.entries().iter().enumerate() {
-            for (index, field) in fields.by_ref() {
-                if field.name == *key {
-                    slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
-                    continue 'entries;
-                }
-                if field.name > *key {
-                    // The key is no field: look for the next one from here on.
-                    return Places::by_search(map, of, places);
-                }
-            }
-        }
-        places
-    }
-
-    /// The slower way, for maps that have keys the struct does not know.
-    fn by_search(map: &Map, of: &Struct, mut places: Places) -> Places {
-        let slots = if of.fields.len() <= Places::FEW { &mut places.few[..] } else { &mut places.many[..] };
-        for (at, (key, _)) in map.entries().iter().enumerate() {
-            if let Ok(index) = of.fields.binary_search_by(|field| field.name.cmp(key)) {
-                slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
-            }
-        }
-        places
-    }
-
-    pub fn get(&self, field: usize) -> Option<usize> {
-        let slots = if self.many.is_empty() { &self.few[..] } else { &self.many[..] };
-        match slots.get(field) {
-            None | Some(&Places::ABSENT) => None,
-            Some(&place) => Some(place as usize - 1),
-        }
-    }
 }
 
 fn write_list(items: &[Value], out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {

@@ -5,20 +5,6 @@ use std::borrow::Cow;
 use super::Stop;
 use super::check::GO_MAX_DEPTH;
 
-/// The input as text. Where it is not UTF-8, every bad byte becomes U+FFFD, as Go does inside strings; outside of them
-/// the replacement is as much a syntax error as the byte was.
-pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Cow::Borrowed(text);
-    }
-    let mut text = String::with_capacity(bytes.len() + 16);
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
-    }
-    Cow::Owned(text)
-}
-
 pub(super) struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],

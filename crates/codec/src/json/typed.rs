@@ -11,6 +11,7 @@ use schema::{Field, Schema, Shape, Struct, StructId};
 use super::reader::Reader;
 use super::untyped::{Seen, str_of};
 use super::{Stop, number, untyped};
+use crate::fields::{FieldSet, Fields};
 use crate::path::Place;
 use crate::{MAX_DEPTH, Notes, base64, scalar};
 
@@ -79,37 +80,27 @@ impl<'s> Typed<'_, '_, 's> {
         }
         self.reader.bump();
         let of = self.root.types.get(id);
-        let mut entries: Vec<(Str, Value)> = match slot.take() {
-            Value::Map(map) => map.into_iter().collect(),
-            _ => Vec::new(),
-        };
-        let merging = !entries.is_empty();
-        let mut seen = FieldSet::default();
+        let mut fields = Fields::new(of, slot.take());
+        let mut extra = Vec::new();
+        let mut met = FieldSet::default();
         let mut first = true;
         while self.reader.next_key(&mut first)? {
             let key = self.reader.key()?;
-            let Some((index, field)) = find(of, &key) else {
-                self.unknown_field(of, &key, &mut entries, place, depth)?;
+            let Some((index, field)) = fields.find(&key) else {
+                self.unknown_field(of, &key, &mut extra, place, depth)?;
                 continue;
             };
-            let repeated = !seen.insert(index);
-            if repeated {
+            if !met.insert(index) {
                 self.notes.duplicate(place.then(&key));
             }
             let (schema, held) = (self.root.with(&field.node), Held::of(field));
-            let place = place.field(of, &field.name);
-            let known = if repeated || merging { entries.iter().position(|e| e.0 == field.name) } else { None };
-            if let Some(at) = known {
-                self.value(schema, held, &mut entries[at].1, &place, depth)?;
-                continue;
-            }
-            let mut value = Value::Null;
-            self.value(schema, held, &mut value, &place, depth)?;
-            if !value.is_null() {
-                entries.push((field.name.clone(), value));
-            }
+            self.value(schema, held, fields.slot(index), &place.field(of, &field.name), depth)?;
         }
-        *slot = Value::Map(Map::from_entries(entries, |_| ()));
+        let mut map = fields.finish();
+        for (key, value) in extra {
+            map.insert(key, value);
+        }
+        *slot = Value::Map(map);
         Ok(())
     }
 
@@ -118,13 +109,13 @@ impl<'s> Typed<'_, '_, 's> {
         &mut self,
         of: &Struct,
         key: &str,
-        entries: &mut Vec<(Str, Value)>,
+        extra: &mut Vec<(Str, Value)>,
         place: &Place<'_>,
         depth: usize,
     ) -> Result<(), Stop> {
         if of.preserve_unknown {
             let value = untyped::value(self.reader, &mut self.saved, depth)?;
-            entries.push((Str::from(key), value));
+            extra.push((Str::from(key), value));
             return Ok(());
         }
         self.notes.unknown(place.then(key));
@@ -400,26 +391,5 @@ fn found(byte: u8) -> &'static str {
         b'[' => "array",
         b't' | b'f' => "bool",
         _ => "number",
-    }
-}
-
-fn find<'s>(of: &'s Struct, key: &str) -> Option<(usize, &'s Field)> {
-    let index = of.fields.binary_search_by(|field| field.name.as_str().cmp(key)).ok()?;
-    Some((index, &of.fields[index]))
-}
-
-/// Which fields of a struct have been met. The largest upstream struct has fewer than a hundred; what lies beyond the
-/// bits is never taken for repeated.
-#[derive(Default)]
-struct FieldSet([u64; 4]);
-
-impl FieldSet {
-    /// Whether the field is new.
-    fn insert(&mut self, index: usize) -> bool {
-        let Some(word) = self.0.get_mut(index / 64) else { return true };
-        let bit = 1 << (index % 64);
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
     }
 }

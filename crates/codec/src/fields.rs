@@ -1,0 +1,160 @@
+//! A struct's fields and a map's entries, brought together: [`Fields`] for decoders, [`Places`] for encoders.
+
+use object::{Map, Str, Value};
+use schema::{Field, Shape, Struct};
+
+use crate::scalar::{ZERO_MICRO_TIME, ZERO_TIME};
+
+/// Decoded fields by their index in the struct. Sorting small numbers at the end is cheaper than keeping names sorted
+/// all the way.
+pub(crate) struct Fields<'s> {
+    of: &'s Struct,
+    entries: Vec<(u16, Value)>,
+    seen: FieldSet,
+}
+
+impl<'s> Fields<'s> {
+    /// Starts from what an earlier occurrence of the same struct left behind, if there was one: Go decodes over it.
+    pub fn new(of: &'s Struct, earlier: Value) -> Fields<'s> {
+        let mut fields = Fields { of, entries: Vec::new(), seen: FieldSet::default() };
+        if let Value::Map(map) = earlier {
+            for (key, value) in map {
+                if let Some((index, _)) = fields.find(&key) {
+                    fields.entries.push((index, value));
+                    fields.seen.insert(index);
+                }
+            }
+        }
+        fields
+    }
+
+    pub fn find(&self, name: &str) -> Option<(u16, &'s Field)> {
+        let index = self.of.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()?;
+        Some((index as u16, &self.of.fields[index]))
+    }
+
+    /// Whether these are the fields of `other`, and not of a struct that embeds it.
+    pub fn is_of(&self, other: &Struct) -> bool {
+        std::ptr::eq(self.of, other)
+    }
+
+    /// The value of a field so far, null if there was none.
+    pub fn slot(&mut self, index: u16) -> &mut Value {
+        let known = if self.seen.insert(index) { None } else { self.entries.iter().rposition(|e| e.0 == index) };
+        let at = known.unwrap_or_else(|| {
+            self.entries.push((index, Value::Null));
+            self.entries.len() - 1
+        });
+        &mut self.entries[at].1
+    }
+
+    /// The struct as a map. What Go cannot tell from unset is left out, so that an object is the same value whichever
+    /// format it came in: zeros held by value, and nulls.
+    pub fn finish(mut self) -> Map {
+        let of = self.of;
+        self.entries.retain(|(index, value)| !is_unset(&of.fields[*index as usize], value));
+        self.entries.sort_unstable_by_key(|entry| entry.0);
+        let named = |(index, value): (u16, Value)| (of.fields[index as usize].name.clone(), value);
+        let entries: Vec<(Str, Value)> = self.entries.into_iter().map(named).collect();
+        Map::from_entries(entries, |_| ())
+    }
+}
+
+/// Whether a field holding `value` is no different from one that was never set.
+fn is_unset(field: &Field, value: &Value) -> bool {
+    if value.is_null() {
+        return true;
+    }
+    if field.pointer {
+        return false;
+    }
+    match &field.node.shape {
+        Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Float | Shape::String => value.is_empty(),
+        Shape::Struct(_) => value.as_map().is_some_and(Map::is_empty),
+        Shape::IntOrString => *value == Value::Int(0),
+        Shape::Quantity => value.as_str() == Some("0"),
+        Shape::Duration => value.as_str() == Some("0s"),
+        Shape::Time => value.as_str() == Some(ZERO_TIME),
+        Shape::MicroTime => value.as_str() == Some(ZERO_MICRO_TIME),
+        _ => false,
+    }
+}
+
+/// Which fields of a struct have been met.
+#[derive(Default)]
+pub(crate) struct FieldSet {
+    few: [u64; 2],
+    many: Vec<u16>,
+}
+
+impl FieldSet {
+    /// Whether the field is new.
+    pub fn insert(&mut self, index: u16) -> bool {
+        if let Some(word) = self.few.get_mut(index as usize / 64) {
+            let bit = 1 << (index % 64);
+            let new = *word & bit == 0;
+            *word |= bit;
+            return new;
+        }
+        let new = !self.many.contains(&index);
+        if new {
+            self.many.push(index);
+        }
+        new
+    }
+}
+
+/// For each field of a struct, where its value is in a map. Both are sorted by name, so one walk along the two finds
+/// all of them.
+pub(crate) struct Places {
+    few: [u16; Places::FEW],
+    many: Vec<u16>,
+}
+
+impl Places {
+    const FEW: usize = 64;
+    const ABSENT: u16 = 0;
+
+    pub fn of(map: &Map, of: &Struct) -> Places {
+        let mut places = Places { few: [Places::ABSENT; Places::FEW], many: Vec::new() };
+        let slots = if of.fields.len() <= Places::FEW {
+            &mut places.few[..]
+        } else {
+            places.many = vec![Places::ABSENT; of.fields.len()];
+            &mut places.many[..]
+        };
+        let mut fields = of.fields.iter().enumerate();
+        'entries: for (at, (key, _)) in map.entries().iter().enumerate() {
+            for (index, field) in fields.by_ref() {
+                if field.name == *key {
+                    slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+                    continue 'entries;
+                }
+                if field.name > *key {
+                    // The key is no field: look for the next one from here on.
+                    return Places::by_search(map, of, places);
+                }
+            }
+        }
+        places
+    }
+
+    /// The slower way, for maps that have keys the struct does not know.
+    fn by_search(map: &Map, of: &Struct, mut places: Places) -> Places {
+        let slots = if of.fields.len() <= Places::FEW { &mut places.few[..] } else { &mut places.many[..] };
+        for (at, (key, _)) in map.entries().iter().enumerate() {
+            if let Ok(index) = of.fields.binary_search_by(|field| field.name.cmp(key)) {
+                slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+            }
+        }
+        places
+    }
+
+    pub fn get(&self, field: usize) -> Option<usize> {
+        let slots = if self.many.is_empty() { &self.few[..] } else { &self.many[..] };
+        match slots.get(field) {
+            None | Some(&Places::ABSENT) => None,
+            Some(&place) => Some(place as usize - 1),
+        }
+    }
+}

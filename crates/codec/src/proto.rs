@@ -1,0 +1,16 @@
+//! Protobuf as upstream's generated code writes it, driven by the schema, and the envelope that says what is inside.
+//!
+//! Upstream's conventions decide what is on the wire: fields by ascending tag; scalars and structs held by value always
+//! written, zero or not; pointers, lists and maps only when set; maps sorted by key; repeated numbers unpacked.
+
+mod decode;
+mod encode;
+mod envelope;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use decode::{decode, decode_message};
+pub use encode::{encode, encode_message};
+pub use envelope::{Envelope, MAGIC};
