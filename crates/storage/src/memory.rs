@@ -52,7 +52,8 @@ struct State {
     compacted: Revision,
     current: BTreeMap<Key, Arc<Entry>>,
     log: VecDeque<Arc<Event>>,
-    subscribers: BTreeMap<u64, (KeyRange, Arc<dyn Subscriber>)>,
+    /// What each wants, after which revision.
+    subscribers: BTreeMap<u64, (KeyRange, Revision, Arc<dyn Subscriber>)>,
     next_subscriber: u64,
 }
 
@@ -109,10 +110,12 @@ impl Store for MemoryStore {
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         let mut state = self.shared.state.lock();
         let after = state.start_of(&request)?;
-        subscriber.apply(&state.batch(&request.range, after, usize::MAX));
+        if after < state.revision {
+            subscriber.apply(&state.batch(&request.range, after, usize::MAX));
+        }
         let id = state.next_subscriber;
         state.next_subscriber += 1;
-        state.subscribers.insert(id, (request.range, subscriber));
+        state.subscribers.insert(id, (request.range, after, subscriber));
         Ok(Subscription::new(Unsubscribe { shared: Arc::downgrade(&self.shared), id }))
     }
 
@@ -174,8 +177,8 @@ impl Shared {
         let removed = if entry.is_none() { previous.clone() } else { None };
         state.log.push_back(Arc::new(Event { revision, key: write.key, entry: entry.clone(), previous }));
         state.revision = revision;
-        for (range, subscriber) in state.subscribers.values() {
-            subscriber.apply(&state.batch(range, revision - 1, usize::MAX));
+        for (range, after, subscriber) in state.subscribers.values().filter(|(_, after, _)| *after < revision) {
+            subscriber.apply(&state.batch(range, (*after).max(revision - 1), usize::MAX));
         }
         self.revision.send_replace(revision);
         Ok(Written { revision, entry, previous: removed })
@@ -221,7 +224,7 @@ impl State {
 
     fn batch(&self, range: &KeyRange, after: Revision, limit: usize) -> Batch {
         let first = self.log.partition_point(|event| event.revision <= after);
-        let mut batch = Batch { events: Vec::new(), revision: after.max(self.revision) };
+        let mut batch = Batch { events: Vec::new(), revision: self.revision };
         for event in self.log.range(first..).filter(|event| range.contains(&event.key)) {
             if batch.events.len() == limit {
                 batch.revision = event.revision - 1;
@@ -256,8 +259,10 @@ impl Cursor {
                 }
                 state.batch(&self.request.range, self.position, BATCH_EVENTS_MAX)
             };
-            self.position = batch.revision;
-            if !batch.events.is_empty() || (self.request.marks && batch.revision > self.marked) {
+            // A watcher may wait for a revision in the future; until then there is nothing to tell it.
+            let reached = batch.revision >= self.position;
+            self.position = self.position.max(batch.revision);
+            if !batch.events.is_empty() || (self.request.marks && reached && batch.revision > self.marked) {
                 self.marked = batch.revision;
                 return Some(Ok(batch));
             }

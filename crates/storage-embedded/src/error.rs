@@ -1,0 +1,58 @@
+//! Why a file cannot be opened. Once it is open, errors are `storage::Error`.
+
+use std::path::{Path, PathBuf};
+
+use redb::{DatabaseError, StorageError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{} is in use by another process", .path.display())]
+    Locked { path: PathBuf },
+    #[error("{} is damaged or not a store: {message}", .path.display())]
+    Corrupt { path: PathBuf, message: String },
+    #[error("{} has format {found}, written by a newer version; this one knows formats up to {known}", .path.display())]
+    NewerFormat { path: PathBuf, found: i64, known: i64 },
+    #[error("{} exists already", .path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot open {}: {message}", .path.display())]
+    Io { path: PathBuf, message: String },
+}
+
+impl OpenError {
+    pub(crate) fn corrupt(path: &Path, message: impl std::fmt::Display) -> Self {
+        OpenError::Corrupt { path: path.into(), message: message.to_string() }
+    }
+
+    pub(crate) fn io(path: &Path, message: impl std::fmt::Display) -> Self {
+        OpenError::Io { path: path.into(), message: message.to_string() }
+    }
+
+    pub(crate) fn of_database(path: &Path, error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path: path.into() },
+            DatabaseError::Storage(error) => OpenError::of_storage(path, error),
+            other => OpenError::corrupt(path, other),
+        }
+    }
+
+    /// Errors of tables and transactions, which wrap those of the storage below.
+    pub(crate) fn of_redb(path: &Path, error: impl Into<redb::Error>) -> Self {
+        match error.into() {
+            redb::Error::Io(error) => OpenError::of_storage(path, StorageError::Io(error)),
+            redb::Error::PreviousIo => OpenError::io(path, "an earlier read or write failed"),
+            other => OpenError::corrupt(path, other),
+        }
+    }
+
+    fn of_storage(path: &Path, error: StorageError) -> Self {
+        use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+        match error {
+            // This is how redb reports that the file is not one of its own, or ends too early.
+            StorageError::Io(error) if matches!(error.kind(), InvalidData | UnexpectedEof) => {
+                OpenError::corrupt(path, error)
+            }
+            StorageError::Io(error) => OpenError::io(path, error),
+            other => OpenError::corrupt(path, other),
+        }
+    }
+}

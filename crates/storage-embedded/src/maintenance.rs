@@ -1,0 +1,162 @@
+//! Backup, restore and check.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use redb::{Database, Durability};
+use storage::{Error, Result, Revision};
+
+use crate::disk::{Disk, FORMAT, LOG, META, sync_directory};
+use crate::error::OpenError;
+use crate::log::LogReader;
+use crate::options::Options;
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub format: i64,
+    pub revision: Revision,
+    pub compacted: Revision,
+    pub keys: u64,
+    /// Changes in the log, history included.
+    pub records: u64,
+    pub record_bytes: u64,
+}
+
+/// Checks a file that is not in use: every page against its checksum, and that the log fits together.
+pub fn check(path: &Path) -> Result<Report, OpenError> {
+    // Opening creates what is not there, and a check must not.
+    File::open(path).map_err(|error| OpenError::io(path, error))?;
+    let mut database = Database::open(path).map_err(|error| OpenError::of_database(path, error))?;
+    let intact = database.check_integrity().map_err(|error| OpenError::of_database(path, error))?;
+    if !intact {
+        return Err(OpenError::corrupt(path, "pages did not match their checksums and were rolled back"));
+    }
+    drop(database);
+    let disk = Disk::open(&Options::at(path))?;
+    let reader = disk.reader().map_err(|error| OpenError::io(path, error))?;
+    report(&reader, path)
+}
+
+/// Makes a store of a backup. With `skip_revisions` above zero the new store goes on that many revisions later and
+/// without history, so that clients who saw revisions after the backup find out that theirs is gone.
+pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
+    check(backup)?;
+    let disk = Disk::open(&Options::at(backup))?;
+    let reader = disk.reader().map_err(|error| OpenError::io(backup, error))?;
+    copy(&reader, target, skip_revisions)?;
+    check(target)
+}
+
+pub(crate) fn backup(disk: &Disk, target: &Path) -> Result<Report> {
+    let reader = disk.reader()?;
+    let unavailable =
+        |error: OpenError| Error::unavailable(format!("cannot back up {}: {error}", disk.path().display()));
+    copy(&reader, target, 0).map_err(unavailable)?;
+    report(&reader, target).map_err(unavailable)
+}
+
+fn report(reader: &LogReader, path: &Path) -> Result<Report, OpenError> {
+    let loaded = reader.load(path)?;
+    let format = reader.number("format").map_err(|error| OpenError::corrupt(path, error))?;
+    Ok(Report {
+        format,
+        revision: loaded.state.revision,
+        compacted: loaded.state.compacted,
+        keys: loaded.state.current.len() as u64,
+        records: loaded.records,
+        record_bytes: loaded.bytes,
+    })
+}
+
+/// Writes everything the reader sees into a new file. It appears under its name only when it is whole and on disk.
+fn copy(reader: &LogReader, target: &Path, skip_revisions: Revision) -> Result<(), OpenError> {
+    if target.exists() {
+        return Err(OpenError::Exists { path: target.into() });
+    }
+    let mut partial = target.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let copied = copy_into(reader, &partial, skip_revisions).and_then(|()| {
+        // A link fails if the name was taken meanwhile; a rename would overwrite it.
+        std::fs::hard_link(&partial, target).map_err(|error| OpenError::io(target, error))?;
+        sync_directory(target)
+    });
+    if let Err(error) = std::fs::remove_file(&partial)
+        && copied.is_ok()
+    {
+        return Err(OpenError::io(&partial, error));
+    }
+    copied
+}
+
+fn copy_into(reader: &LogReader, path: &Path, skip_revisions: Revision) -> Result<(), OpenError> {
+    let fail = |error: redb::Error| OpenError::of_redb(path, error);
+    // What an interrupted copy left behind.
+    if path.exists() {
+        std::fs::remove_file(path).map_err(|error| OpenError::io(path, error))?;
+    }
+    let database = Database::builder()
+        .set_cache_size(COPY_CACHE_BYTES)
+        .create(path)
+        .map_err(|error| OpenError::of_database(path, error))?;
+    let source = |error: Error| OpenError::corrupt(path, format!("cannot read the source: {error}"));
+    let mut chunk = Vec::new();
+    let mut bytes = 0;
+    reader
+        .each(|revision, record| {
+            bytes += record.len();
+            chunk.push((revision, record.to_vec()));
+            if bytes >= COPY_CHUNK_BYTES {
+                bytes = 0;
+                return write_chunk(&database, &mut chunk).map_err(Error::unavailable);
+            }
+            Ok(())
+        })
+        .map_err(source)?;
+    write_chunk(&database, &mut chunk).map_err(fail)?;
+    let number = |name| reader.number(name).map_err(source);
+    let mut revision = reader.last_revision().map_err(source)?;
+    let mut compacted = number("compacted")?;
+    if skip_revisions > 0 {
+        revision += skip_revisions;
+        compacted = revision;
+    }
+    write_meta(&database, revision, compacted, number("swept")?).map_err(fail)
+}
+
+/// A commit of a copy carries about this much.
+const COPY_CHUNK_BYTES: usize = 4 << 20;
+const COPY_CACHE_BYTES: usize = 16 << 20;
+
+fn write_chunk(database: &Database, chunk: &mut Vec<(Revision, Vec<u8>)>) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    // The last commit, of the meta table, makes all of them durable.
+    transaction.set_durability(Durability::None)?;
+    {
+        let mut log = transaction.open_table(LOG)?;
+        for (revision, record) in chunk.drain(..) {
+            log.insert(revision, record.as_slice())?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn write_meta(
+    database: &Database,
+    revision: Revision,
+    compacted: Revision,
+    swept: Revision,
+) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        let mut meta = transaction.open_table(META)?;
+        meta.insert("format", FORMAT)?;
+        meta.insert("revision", revision)?;
+        meta.insert("compacted", compacted)?;
+        meta.insert("swept", swept)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}

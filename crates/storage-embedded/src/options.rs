@@ -1,0 +1,72 @@
+//! Everything about the engine that can be chosen, and the limits it keeps.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use redb::StorageBackend;
+
+#[derive(Clone)]
+pub struct Options {
+    /// The file; created if it does not exist. Its directory must exist.
+    pub path: PathBuf,
+    /// How long superseded revisions stay readable and watchable.
+    pub history_age: Duration,
+    /// Up to how many bytes of log stay readable and watchable; whichever of the two limits comes first.
+    pub history_bytes: u64,
+    /// What redb may keep of the file in memory. Small, because the current state is in memory anyway and only history
+    /// is read from the file.
+    pub cache_bytes: usize,
+    /// The largest value, as in etcd's default, so that data can move there.
+    pub value_bytes_max: usize,
+    /// Events that watchers find in memory; those who are further behind read the file.
+    pub ring_events_max: usize,
+    pub ring_bytes_max: usize,
+    /// The time of day, for expiry.
+    pub clock: Clock,
+    /// What the file really is; tests put failing disks here.
+    pub backend: Option<BackendFactory>,
+}
+
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+pub type BackendFactory = Arc<dyn Fn(&Path) -> std::io::Result<Box<dyn StorageBackend>> + Send + Sync>;
+
+impl Options {
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Options {
+            path: path.into(),
+            history_age: Duration::from_secs(5 * 60),
+            history_bytes: 256 << 20,
+            cache_bytes: 8 << 20,
+            value_bytes_max: 1_572_864,
+            ring_events_max: 65_536,
+            ring_bytes_max: 32 << 20,
+            clock: Arc::new(system_time),
+            backend: None,
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // The one place that gives the engine its default clock.
+fn system_time() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Writers that wait for the writer thread at most; more wait for a place.
+pub(crate) const QUEUE_WRITES_MAX: usize = 4096;
+/// One commit carries at most about this much, so that a burst of large values does not make everybody wait.
+pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
+/// Events of one batch at most, and how many events one look at the ring passes over.
+pub(crate) const BATCH_EVENTS_MAX: usize = 512;
+pub(crate) const SCAN_EVENTS_MAX: usize = 8192;
+/// Bytes of values read from the log for one batch, about.
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Keys that expire in one commit at most.
+pub(crate) const EXPIRE_KEYS_MAX: usize = 1024;
+/// Log records that compaction looks at in one commit of its own.
+pub(crate) const SWEEP_RECORDS_MAX: usize = 2048;
+/// After a failed commit the next attempt waits this long, then twice as long, up to the maximum.
+pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5);
+/// The clock may be set while we wait for a key to expire; look at it at least this often.
+pub(crate) const CLOCK_CHECK: Duration = Duration::from_secs(10);

@@ -1,0 +1,113 @@
+//! How callers reach the writer thread: one queue that it empties whole.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+use storage::{Error, Result, Revision, Subscriber, WatchRequest, Write, Written};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::options::QUEUE_WRITES_MAX;
+use crate::shared::Unsubscribe;
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+pub(crate) enum Job {
+    Write(Write, Reply<Written>),
+    Compact(Revision, Reply<()>),
+    /// If the caller has gone away, dropping the answer unsubscribes.
+    Subscribe(WatchRequest, Arc<dyn Subscriber>, Reply<Unsubscribe>),
+    Unsubscribe(u64),
+}
+
+pub(crate) struct Queue {
+    jobs: Mutex<Jobs>,
+    arrived: Condvar,
+    /// Places for writes; control jobs are few and need none.
+    room: Semaphore,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    closed: bool,
+}
+
+pub(crate) enum Taken {
+    Jobs(VecDeque<Job>),
+    TimedOut,
+    /// The store was closed and everything that was asked before is done.
+    Closed,
+}
+
+impl Queue {
+    pub fn new() -> Self {
+        Queue { jobs: Mutex::default(), arrived: Condvar::new(), room: Semaphore::new(QUEUE_WRITES_MAX) }
+    }
+
+    /// Waits for a place, puts the write in and waits for its answer.
+    pub async fn write(&self, write: Write) -> Result<Written> {
+        let place = self.room.acquire().await.map_err(|_| closed())?;
+        let (reply, answer) = oneshot::channel();
+        self.put(Job::Write(write, reply))?;
+        // The writer thread gives the place back when it has taken the job.
+        place.forget();
+        answer.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown("the store was closed".into())))
+    }
+
+    pub async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.put(job(reply))?;
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    pub fn put(&self, job: Job) -> Result<()> {
+        let mut jobs = self.jobs.lock();
+        if jobs.closed {
+            return Err(closed());
+        }
+        jobs.waiting.push_back(job);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Everything that waits, or nothing if the time comes first.
+    pub fn take(&self, until: Option<Instant>) -> Taken {
+        let mut jobs = self.jobs.lock();
+        while jobs.waiting.is_empty() {
+            if jobs.closed {
+                return Taken::Closed;
+            }
+            match until {
+                None => self.arrived.wait(&mut jobs),
+                Some(until) if self.arrived.wait_until(&mut jobs, until).timed_out() && jobs.waiting.is_empty() => {
+                    return if jobs.closed { Taken::Closed } else { Taken::TimedOut };
+                }
+                Some(_) => {}
+            }
+        }
+        let taken = std::mem::take(&mut jobs.waiting);
+        drop(jobs);
+        self.room.add_permits(taken.iter().filter(|job| matches!(job, Job::Write(..))).count());
+        Taken::Jobs(taken)
+    }
+
+    /// Nothing new is accepted; what waits will be done.
+    pub fn close(&self) {
+        self.jobs.lock().closed = true;
+        self.room.close();
+        self.arrived.notify_all();
+    }
+
+    /// For a writer thread that ends early: what waits will not be done.
+    pub fn abandon(&self) {
+        self.close();
+        let waiting = std::mem::take(&mut self.jobs.lock().waiting);
+        drop(waiting);
+    }
+}
+
+fn closed() -> Error {
+    Error::Unavailable("the store is closed".into())
+}

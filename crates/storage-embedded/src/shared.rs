@@ -1,0 +1,202 @@
+//! What the writer thread and all readers share, and reading it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, RwLock};
+use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status};
+use tokio::sync::watch as signal;
+
+use crate::disk::Disk;
+use crate::log;
+use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX};
+use crate::queue::{Job, Queue};
+use crate::ring::Ring;
+use crate::state::{Located, State};
+
+pub(crate) struct Shared {
+    pub options: Options,
+    pub queue: Queue,
+    pub disk: Disk,
+    /// The state as of the last commit.
+    pub state: ArcSwap<State>,
+    pub ring: RwLock<Ring>,
+    pub herald: Herald,
+    pub health: Mutex<Health>,
+    /// Bytes of all records in the log.
+    pub log_bytes: AtomicU64,
+}
+
+impl Shared {
+    pub async fn get(self: &Arc<Self>, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        let state = self.state.load_full();
+        let Some(at) = at else {
+            return Ok(Found { entry: state.current.get(key).cloned(), revision: state.revision });
+        };
+        state.readable(at)?;
+        let located = state.find(key, at).into_iter().collect();
+        let entry = self.fetch(located, at).await?.into_iter().next();
+        Ok(Found { entry, revision: at })
+    }
+
+    pub async fn range(self: &Arc<Self>, query: RangeQuery) -> Result<Page> {
+        let state = self.state.load_full();
+        let at = query.at.unwrap_or(state.revision);
+        state.readable(at)?;
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let range = &query.range;
+        let (entries, count) = if range.is_empty() {
+            (Vec::new(), 0)
+        } else if at == state.revision {
+            let before = state.current.rank(&range.start);
+            let upto = range.end.as_ref().map_or(state.current.len(), |end| state.current.rank(end));
+            (state.current.range(&range.start, range.end.as_deref()).take(limit).cloned().collect(), upto - before)
+        } else {
+            let (located, count) = state.find_range(range, at, limit);
+            (self.fetch(located, at).await?, count)
+        };
+        let entries = if query.keys_only { entries.into_iter().map(without_value).collect() } else { entries };
+        Ok(Page { entries, more: limit > 0 && count > limit, count, revision: at })
+    }
+
+    /// Brings what is only in the log.
+    async fn fetch(self: &Arc<Self>, located: Vec<Located>, at: Revision) -> Result<Vec<Arc<Entry>>> {
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        {
+            let ring = self.ring.read();
+            for item in &located {
+                if let Located::Logged { revision, .. } = item {
+                    match ring.entry(*revision) {
+                        Some(entry) => drop(found.insert(*revision, entry)),
+                        None => missing.push(*revision),
+                    }
+                }
+            }
+        }
+        if !missing.is_empty() {
+            let read = move |shared: &Shared| log::entries(&shared.disk.reader()?, &missing);
+            found.extend(self.blocking(read).await?);
+        }
+        let resolve = |item| match item {
+            Located::Here(entry) => Ok(entry),
+            Located::Logged { key, revision } => found.remove(&revision).ok_or_else(|| {
+                // Compaction came between finding out where it is and reading it.
+                let compacted = self.state.load().compacted;
+                if at < compacted {
+                    return Error::Compacted { requested: at, compacted };
+                }
+                Error::corrupt(key, format!("the log has lost revision {revision}"))
+            }),
+        };
+        located.into_iter().map(resolve).collect()
+    }
+
+    /// The next events of a range, from memory if they are there. Reads the file otherwise, so do not call it from a task.
+    pub fn events_after(&self, range: &KeyRange, position: Revision) -> Result<Batch> {
+        if let Some(batch) = self.ring.read().after(position, range, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX) {
+            return Ok(batch);
+        }
+        // The log may already hold what is not yet published.
+        let last = self.ring.read().last();
+        self.disk.reader()?.events(range, position, last)
+    }
+
+    /// Runs something that may wait for the disk where it does not hold up other tasks.
+    pub async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = self.clone();
+        let task = tokio::task::spawn_blocking(move || work(&shared));
+        task.await.unwrap_or_else(|error| Err(Error::unavailable(error)))
+    }
+
+    pub fn status(&self) -> Status {
+        let state = self.state.load();
+        let size = self.disk.size();
+        Status {
+            revision: state.revision,
+            compacted: state.compacted,
+            size,
+            size_in_use: self.log_bytes.load(Ordering::Relaxed).min(size),
+            health: self.health.lock().clone(),
+        }
+    }
+}
+
+fn without_value(entry: Arc<Entry>) -> Arc<Entry> {
+    Arc::new(Entry { value: Bytes::new(), ..(*entry).clone() })
+}
+
+/// Ends a subscription when it is dropped.
+pub(crate) struct Unsubscribe {
+    pub shared: Weak<Shared>,
+    pub number: u64,
+}
+
+impl Drop for Unsubscribe {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            // A store that is closed has no subscribers.
+            drop(shared.queue.put(Job::Unsubscribe(self.number)));
+        }
+    }
+}
+
+/// Wakes watchers from a thread of its own: waking a thousand tasks takes time that the next commit should not wait for,
+/// and while it lasts, further commits make one announcement.
+pub(crate) struct Herald {
+    news: Mutex<News>,
+    changed: Condvar,
+    pub signal: signal::Sender<Revision>,
+}
+
+struct News {
+    revision: Revision,
+    closed: bool,
+}
+
+impl Herald {
+    pub fn new(revision: Revision) -> Self {
+        Herald {
+            news: Mutex::new(News { revision, closed: false }),
+            changed: Condvar::new(),
+            signal: signal::Sender::new(revision),
+        }
+    }
+
+    pub fn announce(&self, revision: Revision) {
+        self.news.lock().revision = revision;
+        self.changed.notify_one();
+    }
+
+    pub fn close(&self) {
+        self.news.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// What the thread does.
+    pub fn run(&self) {
+        let mut told = *self.signal.borrow();
+        loop {
+            let mut news = self.news.lock();
+            while news.revision == told && !news.closed {
+                self.changed.wait(&mut news);
+            }
+            let closed = news.closed;
+            told = news.revision;
+            drop(news);
+            // A revision below zero tells watchers that this is the end.
+            self.signal.send_replace(if closed { CLOSED } else { told });
+            if closed {
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) const CLOSED: Revision = -1;

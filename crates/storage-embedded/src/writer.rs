@@ -1,0 +1,324 @@
+//! The writer thread: the only one that changes anything.
+//!
+//! It takes everything that waits in the queue, decides each write against the state that the writes before it leave,
+//! appends all changes in one durable commit, and only then lets anybody see them: first readers, then watchers and
+//! subscribers, last the callers. Callers that come meanwhile make up the next group, so the busier the store is,
+//! the more writes share one fsync.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use storage::{
+    Batch, Change, Entry, Error, Event, Expect, KeyRange, Result, Revision, Subscriber, WatchRequest, Write, Written,
+};
+
+use crate::disk::{Failure, Sweep, Swept};
+use crate::expiry::{Deadlines, History, lease_until, millis};
+use crate::log::Loaded;
+use crate::options::{CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, SWEEP_RECORDS_MAX};
+use crate::outage::Outage;
+use crate::queue::{Job, Reply, Taken};
+use crate::record::encoded_len;
+use crate::shared::{Shared, Unsubscribe};
+use crate::state::State;
+
+pub(crate) struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    /// Ahead of the published state by the group that is being made.
+    pub(crate) state: State,
+    subscribers: Vec<Subscribed>,
+    next_subscriber: u64,
+    deadlines: Deadlines,
+    history: History,
+    /// How far compaction has removed what it may remove.
+    pub(crate) swept: Revision,
+    pub(crate) outage: Option<Outage>,
+    /// Commits that failed since the last one that worked.
+    pub(crate) failures: u32,
+}
+
+struct Subscribed {
+    number: u64,
+    range: KeyRange,
+    after: Revision,
+    subscriber: Arc<dyn Subscriber>,
+}
+
+/// Writes that are decided and will be committed together.
+#[derive(Default)]
+pub(crate) struct Group {
+    pub events: Vec<Arc<Event>>,
+    /// What each caller will hear, if the commit succeeds.
+    pub answers: Vec<(Reply<Written>, Result<Written>)>,
+    pub bytes: usize,
+}
+
+impl Writer {
+    pub fn new(shared: Arc<Shared>, loaded: Loaded) -> Self {
+        let mut history = History::new(shared.options.history_age, shared.options.history_bytes);
+        // Nobody knows when these were written, so their time starts now.
+        history.note(Instant::now(), loaded.state.revision, loaded.history_bytes);
+        Writer {
+            shared,
+            state: loaded.state,
+            subscribers: Vec::new(),
+            next_subscriber: 0,
+            deadlines: loaded.deadlines,
+            history,
+            swept: loaded.swept,
+            outage: None,
+            failures: 0,
+        }
+    }
+
+    /// Runs until the store is closed and the queue is empty.
+    pub fn run(mut self) {
+        loop {
+            match self.shared.queue.take(self.next_wake()) {
+                Taken::Jobs(jobs) => self.work(jobs),
+                Taken::TimedOut => {}
+                Taken::Closed => break,
+            }
+            if self.outage.is_some() {
+                self.try_again_if_due();
+            } else {
+                self.expire_due();
+                self.compact_old_history();
+                self.sweep_if_idle();
+            }
+        }
+        for subscribed in self.subscribers.drain(..) {
+            let end = || subscribed.subscriber.end(Error::Unavailable("the store was closed".into()));
+            drop(catch_unwind(AssertUnwindSafe(end)));
+        }
+        self.shared.disk.close();
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let now = Instant::now();
+        if let Some(outage) = &self.outage {
+            return Some(outage.retry_at);
+        }
+        if self.swept < self.state.compacted {
+            return Some(now);
+        }
+        let clock = millis((self.shared.options.clock)());
+        let expiry = self.deadlines.wait(clock).map(|wait| now + wait.min(CLOCK_CHECK));
+        [expiry, self.history.next_due()].into_iter().flatten().min()
+    }
+
+    fn work(&mut self, jobs: VecDeque<Job>) {
+        let mut group = Group::default();
+        for job in jobs {
+            match job {
+                Job::Write(write, reply) => {
+                    self.stage(write, reply, &mut group);
+                    if group.bytes < GROUP_BYTES_MAX {
+                        continue;
+                    }
+                    self.flush(std::mem::take(&mut group));
+                }
+                other => {
+                    self.flush(std::mem::take(&mut group));
+                    self.control(other);
+                }
+            }
+        }
+        self.flush(group);
+    }
+
+    fn control(&mut self, job: Job) {
+        match job {
+            Job::Write(..) => {}
+            Job::Compact(revision, reply) => drop(reply.send(self.compact(revision))),
+            Job::Subscribe(request, subscriber, reply) => drop(reply.send(self.subscribe(request, subscriber))),
+            Job::Unsubscribe(number) => self.subscribers.retain(|subscribed| subscribed.number != number),
+        }
+    }
+
+    /// Decides a write. The answer is kept back even if it is a refusal: what it shows may be part of this group.
+    fn stage(&mut self, write: Write, reply: Reply<Written>, group: &mut Group) {
+        if let Some(outage) = &self.outage {
+            drop(reply.send(Err(Error::Unavailable(outage.reason.clone()))));
+            return;
+        }
+        let answer = self.decide(write, group);
+        group.answers.push((reply, answer));
+    }
+
+    fn decide(&mut self, write: Write, group: &mut Group) -> Result<Written> {
+        let previous = self.state.current.get(&write.key).cloned();
+        write.check(previous.as_ref())?;
+        let revision = self.state.revision + 1;
+        // All entries of a key share one copy of it.
+        let key = previous.as_ref().map_or(write.key, |entry| entry.key.clone());
+        let entry = match write.change {
+            Change::Put { value, ttl } => Some(Arc::new(Entry {
+                key: key.clone(),
+                value,
+                create_revision: previous.as_ref().map_or(revision, |entry| entry.create_revision),
+                mod_revision: revision,
+                version: previous.as_ref().map_or(1, |entry| entry.version + 1),
+                lease: ttl.map_or(0, |ttl| lease_until((self.shared.options.clock)(), ttl)),
+                stale: false,
+            })),
+            Change::Delete => None,
+        };
+        let removed = if entry.is_none() { previous.clone() } else { None };
+        let event = Arc::new(Event { revision, key, entry: entry.clone(), previous });
+        self.state.apply(&event);
+        group.bytes += encoded_len(&event);
+        group.events.push(event);
+        Ok(Written { revision, entry, previous: removed })
+    }
+
+    fn flush(&mut self, group: Group) {
+        if group.events.is_empty() {
+            return answer(group.answers);
+        }
+        // Under steady load compaction gets no idle moment, so it rides along, faster than garbage is made.
+        let sweep = self.sweep(group.events.len() * 2);
+        match self.shared.disk.append(&group.events, sweep) {
+            Ok(swept) => {
+                self.failures = 0;
+                if sweep.is_some() {
+                    self.forget_versions(swept);
+                }
+                self.publish(group);
+            }
+            Err(failure) => self.fail(group, failure),
+        }
+    }
+
+    /// The commit has succeeded: everybody may know.
+    pub(crate) fn publish(&mut self, group: Group) {
+        let bytes = group.events.iter().map(|event| encoded_len(event) as u64).sum();
+        self.shared.log_bytes.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        self.history.note(Instant::now(), self.state.revision, bytes);
+        for event in &group.events {
+            self.deadlines.follow(event);
+        }
+        self.shared.state.store(Arc::new(self.state.clone()));
+        self.shared.ring.write().push(&group.events);
+        self.deliver(&group.events);
+        answer(group.answers);
+        self.shared.herald.announce(self.state.revision);
+    }
+
+    fn deliver(&mut self, events: &[Arc<Event>]) {
+        let revision = self.state.revision;
+        self.subscribers.retain(|subscribed| {
+            if revision <= subscribed.after {
+                return true;
+            }
+            let wanted =
+                |event: &&Arc<Event>| event.revision > subscribed.after && subscribed.range.contains(&event.key);
+            let in_range = events.iter().filter(wanted);
+            let batch = Batch { events: in_range.cloned().collect(), revision };
+            let call = || subscribed.subscriber.apply(&batch);
+            let survived = catch_unwind(AssertUnwindSafe(call)).is_ok();
+            if !survived {
+                tracing::error!(range = ?subscribed.range, "a subscriber panicked and was removed");
+                let end = || subscribed.subscriber.end(Error::Unavailable("the subscriber panicked".into()));
+                drop(catch_unwind(AssertUnwindSafe(end)));
+            }
+            survived
+        });
+    }
+
+    /// Replays what the subscriber has missed; between two commits, so nothing can slip in.
+    fn subscribe(&mut self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Unsubscribe> {
+        let after = request.after.unwrap_or(self.state.revision);
+        let mut position = after;
+        if position < self.state.compacted {
+            return Err(Error::Compacted { requested: position, compacted: self.state.compacted });
+        }
+        while position < self.state.revision {
+            let batch = self.shared.events_after(&request.range, position)?;
+            position = batch.revision;
+            catch_unwind(AssertUnwindSafe(|| subscriber.apply(&batch)))
+                .map_err(|_| Error::Unavailable("the subscriber panicked".into()))?;
+        }
+        self.next_subscriber += 1;
+        let number = self.next_subscriber;
+        self.subscribers.push(Subscribed { number, range: request.range, after, subscriber });
+        Ok(Unsubscribe { shared: Arc::downgrade(&self.shared), number })
+    }
+
+    fn expire_due(&mut self) {
+        let now = millis((self.shared.options.clock)());
+        let due = self.deadlines.due(now, EXPIRE_KEYS_MAX);
+        let mut group = Group::default();
+        for (key, revision) in due {
+            // The deadline is that of the current entry: it is forgotten when the entry is replaced.
+            let gone = self.decide(Write { key, change: Change::Delete, expect: Expect::At(revision) }, &mut group);
+            debug_assert!(gone.is_ok(), "{gone:?}");
+        }
+        self.flush(group);
+    }
+
+    fn compact_old_history(&mut self) {
+        if let Some(revision) = self.history.due(Instant::now())
+            && let Err(error) = self.compact(revision)
+        {
+            tracing::warn!(revision, %error, "cannot compact history");
+        }
+    }
+
+    fn compact(&mut self, revision: Revision) -> Result<()> {
+        if let Some(outage) = &self.outage {
+            return Err(Error::Unavailable(outage.reason.clone()));
+        }
+        if revision > self.state.revision {
+            return Err(Error::FutureRevision { requested: revision, current: self.state.revision });
+        }
+        if revision <= self.state.compacted {
+            return Ok(());
+        }
+        if let Err(failure) = self.shared.disk.set_compacted(revision, self.state.revision) {
+            let error = Error::Unavailable(failure.message.clone());
+            self.fail(Group::default(), failure);
+            return Err(error);
+        }
+        self.state.compacted = revision;
+        self.shared.state.store(Arc::new(self.state.clone()));
+        Ok(())
+    }
+
+    fn sweep(&self, records: usize) -> Option<Sweep> {
+        let (from, compacted) = (self.swept, self.state.compacted);
+        (from < compacted).then_some(Sweep { from, compacted, records })
+    }
+
+    fn sweep_if_idle(&mut self) {
+        let Some(sweep) = self.sweep(SWEEP_RECORDS_MAX) else { return };
+        match self.shared.disk.append(&[], Some(sweep)) {
+            Ok(swept) => {
+                self.forget_versions(swept);
+                self.shared.state.store(Arc::new(self.state.clone()));
+            }
+            Err(failure) => self.fail(Group::default(), failure),
+        }
+    }
+
+    fn forget_versions(&mut self, swept: Swept) {
+        self.swept = swept.upto;
+        self.shared.log_bytes.fetch_sub(swept.bytes, std::sync::atomic::Ordering::Relaxed);
+        for (key, revision) in &swept.versions {
+            self.state.versions.remove((key, *revision));
+        }
+    }
+
+    fn fail(&mut self, group: Group, failure: Failure) {
+        crate::outage::begin(self, group, failure);
+    }
+}
+
+pub(crate) fn answer(answers: Vec<(Reply<Written>, Result<Written>)>) {
+    for (reply, answer) in answers {
+        // A caller that has gone away does not want to know.
+        drop(reply.send(answer));
+    }
+}

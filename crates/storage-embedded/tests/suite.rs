@@ -1,0 +1,75 @@
+//! The suite every engine passes, on this one: as it comes, and with a ring so small that watchers read the file.
+
+use std::sync::Arc;
+
+use storage::Store;
+use storage_embedded::{EmbeddedStore, Options};
+use tempfile::TempDir;
+
+/// Keeps the directory until the store is closed.
+struct InDirectory {
+    store: EmbeddedStore,
+    _directory: TempDir,
+}
+
+fn open(change: impl FnOnce(&mut Options)) -> Arc<dyn Store> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = Options::at(directory.path().join("store"));
+    change(&mut options);
+    Arc::new(InDirectory { store: EmbeddedStore::open(options).unwrap(), _directory: directory })
+}
+
+mod as_it_comes {
+    use super::*;
+
+    async fn store() -> Arc<dyn Store> {
+        open(|_| {})
+    }
+
+    storage::suite!(store);
+}
+
+mod from_the_file {
+    use super::*;
+
+    async fn store() -> Arc<dyn Store> {
+        open(|options| options.ring_events_max = 2)
+    }
+
+    storage::suite!(store);
+}
+
+#[async_trait::async_trait]
+impl Store for InDirectory {
+    async fn get(&self, key: &[u8], at: Option<storage::Revision>) -> storage::Result<storage::Found> {
+        self.store.get(key, at).await
+    }
+    async fn range(&self, query: storage::RangeQuery) -> storage::Result<storage::Page> {
+        self.store.range(query).await
+    }
+    async fn write(&self, write: storage::Write) -> storage::Result<storage::Written> {
+        self.store.write(write).await
+    }
+    async fn watch(&self, request: storage::WatchRequest) -> storage::Result<storage::WatchStream> {
+        self.store.watch(request).await
+    }
+    async fn subscribe(
+        &self,
+        request: storage::WatchRequest,
+        subscriber: Arc<dyn storage::Subscriber>,
+    ) -> storage::Result<storage::Subscription> {
+        self.store.subscribe(request, subscriber).await
+    }
+    fn delivers_in_commit(&self) -> bool {
+        self.store.delivers_in_commit()
+    }
+    async fn progress(&self) -> storage::Result<storage::Revision> {
+        self.store.progress().await
+    }
+    async fn compact(&self, revision: storage::Revision) -> storage::Result<()> {
+        self.store.compact(revision).await
+    }
+    async fn status(&self) -> storage::Result<storage::Status> {
+        self.store.status().await
+    }
+}
