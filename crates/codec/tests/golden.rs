@@ -1,0 +1,34 @@
+//! Every kind of Kubernetes v1.37, in every format, to the byte.
+
+mod common;
+
+use codec::{Notes, json, proto};
+use common::{goldens, text};
+
+#[test]
+fn json_becomes_the_recorded_protobuf() {
+    for golden in goldens() {
+        let mut notes = Notes::collect();
+        let value = json::decode(&golden.json, Some(golden.schema()), &mut notes).unwrap();
+        assert_eq!(notes.messages(), [""; 0], "{}", golden.name);
+        let mut bytes = Vec::new();
+        proto::encode(&value, golden.schema(), &mut bytes).unwrap();
+        assert!(bytes == golden.proto, "{}: protobuf differs", golden.name);
+    }
+}
+
+#[test]
+fn protobuf_becomes_the_recorded_json() {
+    for golden in goldens() {
+        let value = proto::decode(&golden.proto, golden.schema()).unwrap();
+        let mut bytes = Vec::new();
+        json::encode_pretty(&value, Some(golden.schema()), &mut bytes);
+        assert_eq!(text(&bytes), text(&golden.json), "{}", golden.name);
+        assert_eq!(
+            json::decode(&golden.json, Some(golden.schema()), &mut Notes::ignore()),
+            Ok(value),
+            "{}: the two formats differ",
+            golden.name
+        );
+    }
+}
