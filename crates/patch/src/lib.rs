@@ -1,1 +1,18 @@
-//! JSON patch, merge patch, strategic merge patch and server-side apply; pure.
+//! How objects are changed by PATCH, and who owns which field: JSON patch, merge patch, strategic merge patch and
+//! server-side apply. Pure: values and schemas in, values and statuses out; the time is an argument.
+
+pub mod go;
+
+mod json_patch;
+mod merge_patch;
+
+pub mod apply;
+mod fieldset;
+mod typed;
+
+pub use fieldset::{FieldSet, PathElement, path_text};
+pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Reading};
+pub use merge_patch::merge_patch;
+
+/// How deeply a patched object may nest: what a decoder lets in. Every walk below recurses no deeper.
+pub const MAX_DEPTH: usize = codec::MAX_DEPTH;

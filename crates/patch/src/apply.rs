@@ -1,0 +1,255 @@
+//! Server-side apply, and the ownership of fields that every write keeps up to date.
+//!
+//! `metadata.managedFields` says which manager set which field. A write by update or patch takes over what it changes; an
+//! apply claims the fields of its configuration, removes what it claimed before and claims no more, and is refused where
+//! it would change what somebody else owns. [`FieldManager`] does both for one request.
+
+mod cap;
+mod conflict;
+mod last_applied;
+mod managed;
+mod scale;
+mod timestamps;
+mod updater;
+
+use object::timestamp::Time;
+use object::{GroupVersion, GroupVersionKind, Meta, Reason, Status, Timestamp, Value};
+use schema::Schema;
+
+use crate::FieldSet;
+use crate::typed::{Duplicates, validate};
+pub use managed::validate_managed_fields;
+use managed::{Id, Managed};
+pub use scale::ScaleFields;
+pub use timestamps::keep_timestamps;
+use updater::{Refusal, Typed, Updater};
+
+/// What the manager of writes that do not name one is called.
+const UNNAMED: &str = "unknown";
+/// Who owns what was there before anybody was tracked.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// Stands for the manager while an update is worked out, so that what it takes over now and what it had can be told apart.
+const THIS_OPERATION: &str = "current-operation";
+
+/// What the field manager has to know about a kind.
+pub trait Kind {
+    /// The schema of the kind in a version; None if the version is not served (any more).
+    fn schema(&self, api_version: &str) -> Option<Schema<'_>>;
+
+    /// The object in another version.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
+
+    /// What upstream's decoder and defaults make of a merged object, or why it cannot be decoded.
+    fn settle(&self, merged: Value) -> Result<Value, String>;
+
+    /// Whether upstream holds objects of the kind in Go structs, as it does all but custom resources: then what counts as
+    /// a field follows the structs.
+    fn is_structured(&self) -> bool {
+        true
+    }
+}
+
+/// Which fields writes through this path cannot own, because the strategy resets them.
+#[derive(Clone, Debug, Default)]
+pub enum Resets {
+    #[default]
+    Nothing,
+    /// These, and everything below them.
+    Fields(FieldSet),
+    /// Everything that none of these paths reaches. None in a path stands for any element.
+    AllBut(Vec<Vec<Option<&'static str>>>),
+}
+
+/// Keeps `metadata.managedFields` of one kind, written through one path.
+pub struct FieldManager<'a> {
+    pub kind: &'a dyn Kind,
+    /// The version of the request; objects go in and come out in it.
+    pub gvk: GroupVersionKind,
+    /// "" for the object itself.
+    pub subresource: &'a str,
+    pub resets: &'a Resets,
+}
+
+/// What came of an apply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    pub object: Value,
+    /// The configuration changed nothing but perhaps who owns what.
+    pub unchanged: bool,
+}
+
+impl FieldManager<'_> {
+    /// Works out who owns what after `live` was changed to `new` by a create, update or patch, and writes it into `new`.
+    /// `live` is an empty object for a create. Never fails: if all else does, ownership stays what it was.
+    pub fn update(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
+        if !new.field("metadata").is_null() && new.field("metadata").as_map().is_none() {
+            return new;
+        }
+        let managed = self.managed_by_request(live, &new);
+        managed::clear(&mut new);
+        // Objects that nobody was tracked on before stay untracked until the first apply.
+        if managed.is_empty() && !live.uid().is_empty() {
+            return new;
+        }
+        match self.track_update(live, &new, managed, manager, now) {
+            Ok(managed) => managed.write(&mut new),
+            Err(_) => new.keep(&["metadata", "managedFields"], live),
+        }
+        new
+    }
+
+    /// Applies a configuration. `live` is an empty object if there is none yet.
+    pub fn apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        manager: &str,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<Applied, Status> {
+        let managed = Managed::read(live.at(&["metadata", "managedFields"]))
+            .map_err(|why| plain_error(format!("failed to decode managed fields: {why}")))?;
+        let gvk = gvk_of(config);
+        if gvk != self.gvk {
+            return Err(Status::bad_request(format!("invalid object type: {gvk}")));
+        }
+        let applied = self.apply_or_migrate(live, config, managed, manager, force, now);
+        let (object, managed) = applied.map_err(Refusal::into_status)?;
+        let unchanged = object.is_none();
+        let mut object = object.unwrap_or_else(|| live.clone());
+        managed::clear(&mut object);
+        last_applied::refresh(&mut object, config, manager);
+        managed.write(&mut object);
+        Ok(Applied { object, unchanged })
+    }
+
+    /// The owners an update starts from: those in the request, if it says anything sensible about them and comes through
+    /// the object itself, else those of the live object. An empty list, or one empty entry, resets them.
+    fn managed_by_request(&self, live: &Value, new: &Value) -> Managed {
+        let of_live = || Managed::read(live.at(&["metadata", "managedFields"])).unwrap_or_default();
+        if !self.subresource.is_empty() {
+            return of_live();
+        }
+        let requested = new.at(&["metadata", "managedFields"]);
+        if managed::is_reset(requested) {
+            return Managed::default();
+        }
+        match Managed::read(requested) {
+            Ok(managed) if !managed.is_empty() => managed,
+            _ => of_live(),
+        }
+    }
+
+    fn track_update(
+        &self,
+        live: &Value,
+        new: &Value,
+        mut managed: Managed,
+        manager: &str,
+        now: Timestamp,
+    ) -> Result<Managed, String> {
+        let live = self.typed(live, self.kind.is_structured(), Duplicates::Allowed)?;
+        let new = self.typed(new, self.kind.is_structured(), Duplicates::Allowed)?;
+        let this = Id::placeholder(THIS_OPERATION);
+        let updater = Updater { kind: self.kind, resets: self.resets };
+        managed.owners = updater.update(&live, &new, managed.owners, &this)?;
+        managed.strip_metadata(&this);
+        // Whatever was taken over means that something changed, and only then does the manager's time move on.
+        if let Some(taken) = managed.owners.remove(&this) {
+            let id = Id::update(named(manager), &self.api_version(), self.subresource);
+            managed.add(&id, taken);
+            managed.times.insert(id, Time(now).to_string().into());
+        }
+        managed.cap();
+        Ok(managed)
+    }
+
+    /// One attempt at an apply; None instead of an object if nothing changed.
+    fn try_apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        mut managed: Managed,
+        manager: &str,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<(Option<Value>, Managed), Refusal> {
+        if managed.is_empty() {
+            let empty = self.empty_object();
+            managed = self
+                .track_update(&empty, live, managed, BEFORE_FIRST_APPLY, now)
+                .map_err(|why| format!("failed to create manager for existing fields: {why}"))?;
+        }
+        if managed::is_set(config) {
+            return Err(Refusal::Status(Status::bad_request("metadata.managedFields must be nil")));
+        }
+        let config_name = name_of(config);
+        let typed_config = self
+            .typed(config, false, Duplicates::Refused)
+            .map_err(|why| format!("failed to create typed patch object ({config_name}): {why}"))?;
+        let live = self
+            .typed(live, self.kind.is_structured(), Duplicates::Allowed)
+            .map_err(|why| format!("failed to create typed live object ({}): {why}", name_of(live)))?;
+        let id = Id::apply(named(manager), self.subresource);
+        let updater = Updater { kind: self.kind, resets: self.resets };
+        let (object, owners) = updater.apply(&live, &typed_config, managed.owners, &id, force)?;
+        managed.owners = owners;
+        managed.strip_metadata(&id);
+        let Some(object) = object else { return Ok((None, managed)) };
+        let object = self
+            .kind
+            .settle(object)
+            .map_err(|why| format!("failed to convert new object ({config_name}) to proper version: {why}"))?;
+        managed.times.insert(id, Time(now).to_string().into());
+        Ok((Some(object), managed))
+    }
+
+    /// An object of the request's version as the merge rules see it.
+    fn typed(&self, object: &Value, structured: bool, duplicates: Duplicates) -> Result<Typed<'_>, String> {
+        let version = self.api_version();
+        let schema = self.kind.schema(&version).ok_or_else(|| format!("no corresponding type for {}", self.gvk))?;
+        let mut object = object.clone();
+        managed::clear(&mut object);
+        if structured {
+            object.set_type(&self.gvk);
+        }
+        let typed = Typed::new(object, &version, schema, structured);
+        validate(&typed.value, typed.of, duplicates).map_err(|problems| problems.to_string())?;
+        Ok(typed)
+    }
+
+    fn empty_object(&self) -> Value {
+        let mut empty = Value::map();
+        empty.set_type(&self.gvk);
+        empty
+    }
+
+    fn api_version(&self) -> String {
+        self.gvk.group_version().to_string()
+    }
+}
+
+fn named(manager: &str) -> &str {
+    if manager.is_empty() { UNNAMED } else { manager }
+}
+
+fn gvk_of(object: &Value) -> GroupVersionKind {
+    // A version that does not parse makes upstream forget the kind too.
+    match GroupVersion::parse(object.api_version()) {
+        Ok(version) => version.with_kind(object.kind()),
+        Err(_) => GroupVersionKind::default(),
+    }
+}
+
+/// An object in upstream's messages: `namespace/name; apps/v1, Kind=Deployment`.
+fn name_of(object: &Value) -> String {
+    format!("{}/{}; {}", object.namespace(), object.name(), gvk_of(object))
+}
+
+/// What upstream answers to an error that is nothing but text.
+fn plain_error(message: String) -> Status {
+    Status { code: 500, reason: Reason::Unknown, message, details: None }
+}
+
+#[cfg(test)]
+mod tests;

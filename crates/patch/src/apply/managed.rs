@@ -1,0 +1,243 @@
+//! `metadata.managedFields` read and written.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use object::timestamp::Time;
+use object::{Map, Str, Value, quote};
+
+use crate::{FieldSet, go};
+
+/// Who owns which fields, and since when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Managed {
+    pub owners: Owners,
+    /// Kept apart from the owners: a manager that loses everything and takes something again is still the same.
+    pub times: BTreeMap<Id, Str>,
+}
+
+pub(super) type Owners = BTreeMap<Id, Owned>;
+
+/// What one manager owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owned {
+    pub set: FieldSet,
+    /// The apiVersion that the paths are of.
+    pub version: Str,
+    pub applied: bool,
+}
+
+/// Who a manager is: one who updates is another in every version, one who applies is not.
+#[derive(Clone, Debug)]
+pub(super) struct Id {
+    pub manager: Str,
+    pub operation: Str,
+    /// "" for those who apply.
+    pub version: Str,
+    pub subresource: Str,
+    /// The entry as JSON, which is what upstream sorts managers by.
+    text: String,
+}
+
+impl Id {
+    pub fn update(manager: &str, version: &str, subresource: &str) -> Id {
+        Id::new(manager, "Update", version, subresource)
+    }
+
+    pub fn apply(manager: &str, subresource: &str) -> Id {
+        Id::new(manager, "Apply", "", subresource)
+    }
+
+    /// Somebody who is no entry of managedFields.
+    pub fn placeholder(name: &str) -> Id {
+        let none = Str::default;
+        Id { manager: name.into(), operation: none(), version: none(), subresource: none(), text: name.into() }
+    }
+
+    fn new(manager: &str, operation: &str, version: &str, subresource: &str) -> Id {
+        let mut text = String::from("{");
+        let fields =
+            [("manager", manager), ("operation", operation), ("apiVersion", version), ("subresource", subresource)];
+        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+            text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
+            text.push_str(name);
+            text.push_str("\":");
+            go::write_json_string(&mut text, value);
+        }
+        text.push('}');
+        let [manager, operation, version, subresource] = fields.map(|(_, value)| Str::from(value));
+        Id { manager, operation, version, subresource, text }
+    }
+
+    /// As conflicts name a manager.
+    pub fn describe(&self) -> String {
+        let mut text = quote(&self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", quote(&self.subresource)));
+        }
+        if self.operation == "Update" {
+            text.push_str(&format!(" using {}", self.version));
+        }
+        text
+    }
+}
+
+impl Ord for Id {
+    fn cmp(&self, other: &Id) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl PartialOrd for Id {
+    fn partial_cmp(&self, other: &Id) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Id {
+    fn eq(&self, other: &Id) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Id {}
+
+impl Managed {
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// Reads the list of entries; every one must make sense.
+    pub fn read(entries: &Value) -> Result<Managed, String> {
+        let mut managed = Managed::default();
+        for (index, entry) in entries.as_list().unwrap_or_default().iter().enumerate() {
+            let text = |field: &str| entry.str_at(&[field]);
+            let applied = match text("operation") {
+                "Apply" => true,
+                "Update" => false,
+                _ => return Err("operation must be `Apply` or `Update`".to_string()),
+            };
+            let version = text("apiVersion");
+            if version.is_empty() {
+                return Err("apiVersion must not be empty".to_string());
+            }
+            match text("fieldsType") {
+                "FieldsV1" => {}
+                "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+                other => return Err(format!("invalid fieldsType {} in managed fields entry {index}", quote(other))),
+            }
+            let id = match applied {
+                true => Id::apply(text("manager"), text("subresource")),
+                false => Id::update(text("manager"), version, text("subresource")),
+            };
+            let set = FieldSet::from_value(entry.field("fieldsV1"))
+                .map_err(|why| format!("error decoding versioned set from {}: error decoding set: {why}", id.text))?;
+            if !text("time").is_empty() {
+                managed.times.insert(id.clone(), text("time").into());
+            } else {
+                managed.times.remove(&id);
+            }
+            managed.owners.insert(id, Owned { set, version: version.into(), applied });
+        }
+        Ok(managed)
+    }
+
+    /// Writes the entries into an object, in upstream's order; none at all if there are none.
+    pub fn write(&self, object: &mut Value) {
+        if self.owners.is_empty() {
+            return;
+        }
+        let mut entries: Vec<(&Id, &Owned)> = self.owners.iter().collect();
+        entries.sort_by(|(p, p_owned), (q, q_owned)| {
+            let operation =
+                |id: &Id, owned: &Owned| if owned.applied { Str::from("Apply") } else { id.operation.clone() };
+            operation(p, p_owned)
+                .cmp(&operation(q, q_owned))
+                .then_with(|| self.seconds(p).cmp(&self.seconds(q)))
+                .then_with(|| p.manager.cmp(&q.manager))
+                .then_with(|| p_owned.version.cmp(&q_owned.version))
+                .then_with(|| p.subresource.cmp(&q.subresource))
+        });
+        let entries: Vec<Value> = entries.into_iter().map(|(id, owned)| self.entry(id, owned)).collect();
+        object.set(&["metadata", "managedFields"], entries);
+    }
+
+    fn entry(&self, id: &Id, owned: &Owned) -> Value {
+        let mut entry = Map::new();
+        let mut put = |name: &str, text: &str| {
+            if !text.is_empty() {
+                entry.insert(name, text);
+            }
+        };
+        put("manager", &id.manager);
+        put("operation", if owned.applied { "Apply" } else { &id.operation });
+        put("apiVersion", &owned.version);
+        put("time", self.times.get(id).map_or("", Str::as_str));
+        put("fieldsType", "FieldsV1");
+        put("subresource", &id.subresource);
+        entry.insert("fieldsV1", owned.set.to_value());
+        Value::Map(entry)
+    }
+
+    /// When a manager last wrote, in seconds; 0 if that is not known.
+    pub fn seconds(&self, id: &Id) -> i64 {
+        self.times.get(id).and_then(|text| Time::parse(text).ok()).map_or(0, |time| time.0.secs)
+    }
+
+    /// Adds fields to what a manager owns.
+    pub fn add(&mut self, id: &Id, owned: Owned) {
+        match self.owners.get_mut(id) {
+            Some(previous) => *previous = Owned { set: owned.set.union(&previous.set), ..owned },
+            None => {
+                self.owners.insert(id.clone(), owned);
+            }
+        }
+    }
+
+    /// Takes away what nobody owns: the object's identity and what the server alone writes.
+    pub fn strip_metadata(&mut self, id: &Id) {
+        let Some(owned) = self.owners.get_mut(id) else { return };
+        let stripped: [&[&str]; 12] = [
+            &["apiVersion"],
+            &["kind"],
+            &["metadata"],
+            &["metadata", "name"],
+            &["metadata", "namespace"],
+            &["metadata", "creationTimestamp"],
+            &["metadata", "selfLink"],
+            &["metadata", "uid"],
+            &["metadata", "clusterName"],
+            &["metadata", "generation"],
+            &["metadata", "managedFields"],
+            &["metadata", "resourceVersion"],
+        ];
+        owned.set = owned.set.difference(&FieldSet::of(stripped));
+        if owned.set.is_empty() {
+            self.owners.remove(id);
+        }
+    }
+}
+
+/// Whether the entries in a request mean "start afresh": an empty list, or one empty entry.
+pub(super) fn is_reset(entries: &Value) -> bool {
+    match entries.as_list() {
+        Some([]) => true,
+        Some([only]) => only.as_map().is_some_and(|entry| entry.values().all(Value::is_null)),
+        _ => false,
+    }
+}
+
+/// Whether a configuration says anything about managedFields that upstream can read as such.
+pub(super) fn is_set(config: &Value) -> bool {
+    let entries = config.at(&["metadata", "managedFields"]).as_list();
+    entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_map().is_some()))
+}
+
+pub(super) fn clear(object: &mut Value) {
+    object.remove(&["metadata", "managedFields"]);
+}
+
+/// Whether the entries of an object make sense; the error is upstream's.
+pub fn validate_managed_fields(object: &Value) -> Result<(), String> {
+    Managed::read(object.at(&["metadata", "managedFields"])).map(drop)
+}

@@ -1,0 +1,288 @@
+//! [`FieldSet`]: a set of field paths as a tree, the currency of ownership.
+//!
+//! A set knows its members (paths that end here) and its children (subtrees). A path can be both: a map that is owned
+//! and has owned fields. Everything is kept sorted in upstream's order, so that sets print, compare and combine alike.
+
+mod element;
+mod fields_v1;
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+pub use element::PathElement;
+pub(crate) use element::same;
+
+/// A set of paths into an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    members: Vec<PathElement>,
+    /// Never holds an empty subtree.
+    children: Vec<(PathElement, FieldSet)>,
+}
+
+impl FieldSet {
+    pub fn new() -> FieldSet {
+        FieldSet::default()
+    }
+
+    /// A set of paths made of plain field names.
+    pub fn of<'a>(paths: impl IntoIterator<Item = &'a [&'a str]>) -> FieldSet {
+        let mut set = FieldSet::new();
+        for path in paths {
+            let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.children.iter().all(|(_, set)| set.is_empty())
+    }
+
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.members.len() + self.children.iter().map(|(_, set)| set.len()).sum::<usize>()
+    }
+
+    /// Adds a path. The empty path means the whole object, which nobody owns.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        let Some((last, parents)) = path.split_last() else { return };
+        parents.iter().fold(self, |set, element| set.descend(element)).insert_member(last.clone());
+    }
+
+    pub fn has(&self, path: &[PathElement]) -> bool {
+        let Some((last, parents)) = path.split_last() else { return false };
+        let mut set = self;
+        for element in parents {
+            match set.child(element) {
+                Some(child) => set = child,
+                None => return false,
+            }
+        }
+        set.has_member(last)
+    }
+
+    pub fn has_member(&self, element: &PathElement) -> bool {
+        self.members.binary_search(element).is_ok()
+    }
+
+    /// The paths below an element.
+    pub fn child(&self, element: &PathElement) -> Option<&FieldSet> {
+        self.children.binary_search_by(|(e, _)| e.cmp(element)).ok().map(|at| &self.children[at].1)
+    }
+
+    pub fn members(&self) -> &[PathElement] {
+        &self.members
+    }
+
+    pub fn children(&self) -> &[(PathElement, FieldSet)] {
+        &self.children
+    }
+
+    pub(crate) fn insert_member(&mut self, element: PathElement) {
+        // Most sets are built in order, which makes this a push.
+        match self.members.last().map(|last| last.cmp(&element)) {
+            None | Some(Ordering::Less) => self.members.push(element),
+            Some(Ordering::Equal) => {}
+            Some(Ordering::Greater) => {
+                if let Err(at) = self.members.binary_search(&element) {
+                    self.members.insert(at, element);
+                }
+            }
+        }
+    }
+
+    /// Puts a subtree in place; an empty one is left out.
+    pub(crate) fn insert_child(&mut self, element: PathElement, set: FieldSet) {
+        if set.is_empty() {
+            return;
+        }
+        match self.children.binary_search_by(|(e, _)| e.cmp(&element)) {
+            Ok(at) => self.children[at].1 = set,
+            Err(at) => self.children.insert(at, (element, set)),
+        }
+    }
+
+    fn descend(&mut self, element: &PathElement) -> &mut FieldSet {
+        let at = match self.children.binary_search_by(|(e, _)| e.cmp(element)) {
+            Ok(at) => at,
+            Err(at) => {
+                self.children.insert(at, (element.clone(), FieldSet::new()));
+                at
+            }
+        };
+        &mut self.children[at].1
+    }
+
+    pub fn union(&self, other: &FieldSet) -> FieldSet {
+        let mut out = FieldSet::new();
+        merge(
+            &self.members,
+            &other.members,
+            |e| e,
+            |left, right| {
+                out.members.extend(left.or(right).cloned());
+            },
+        );
+        merge(
+            &self.children,
+            &other.children,
+            |(e, _)| e,
+            |left, right| match (left, right) {
+                (Some((element, left)), Some((_, right))) => out.children.push((element.clone(), left.union(right))),
+                (one, other) => out.children.extend(one.or(other).cloned()),
+            },
+        );
+        out
+    }
+
+    pub fn intersection(&self, other: &FieldSet) -> FieldSet {
+        let mut out = FieldSet::new();
+        merge(
+            &self.members,
+            &other.members,
+            |e| e,
+            |left, right| {
+                if let (Some(element), Some(_)) = (left, right) {
+                    out.members.push(element.clone());
+                }
+            },
+        );
+        merge(
+            &self.children,
+            &other.children,
+            |(e, _)| e,
+            |left, right| {
+                if let (Some((element, left)), Some((_, right))) = (left, right) {
+                    out.push_child(element, left.intersection(right));
+                }
+            },
+        );
+        out
+    }
+
+    /// The paths that are not in `other`; what lies below a path of `other` stays.
+    pub fn difference(&self, other: &FieldSet) -> FieldSet {
+        let mut out = FieldSet { members: self.members_without(other), children: Vec::new() };
+        merge(
+            &self.children,
+            &other.children,
+            |(e, _)| e,
+            |left, right| match (left, right) {
+                (Some((element, left)), Some((_, right))) => out.push_child(element, left.difference(right)),
+                (left, _) => out.children.extend(left.cloned()),
+            },
+        );
+        out
+    }
+
+    /// The paths that are neither in `other` nor below one of its paths.
+    pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {
+        let mut out = FieldSet { members: self.members_without(other), children: Vec::new() };
+        merge(
+            &self.children,
+            &other.children,
+            |(e, _)| e,
+            |left, right| match (left, right) {
+                (Some((element, _)), _) if other.has_member(element) => {}
+                (Some((element, left)), Some((_, right))) => out.push_child(element, left.recursive_difference(right)),
+                (left, _) => out.children.extend(left.cloned()),
+            },
+        );
+        out
+    }
+
+    /// The members that have nothing below them.
+    pub fn leaves(&self) -> FieldSet {
+        let mut out = FieldSet::new();
+        out.members.extend(self.members.iter().filter(|e| self.child(e).is_none()).cloned());
+        for (element, set) in &self.children {
+            out.push_child(element, set.leaves());
+        }
+        out
+    }
+
+    fn members_without(&self, other: &FieldSet) -> Vec<PathElement> {
+        let mut out = Vec::new();
+        merge(
+            &self.members,
+            &other.members,
+            |e| e,
+            |left, right| {
+                if right.is_none() {
+                    out.extend(left.cloned());
+                }
+            },
+        );
+        out
+    }
+
+    /// Adds a child that sorts after all others; an empty one is left out.
+    fn push_child(&mut self, element: &PathElement, set: FieldSet) {
+        if !set.is_empty() {
+            self.children.push((element.clone(), set));
+        }
+    }
+
+    /// Calls `visit` with every path: the members of a level first, then what lies below.
+    pub fn each(&self, visit: &mut impl FnMut(&[PathElement])) {
+        self.each_below(&mut Vec::new(), visit);
+    }
+
+    fn each_below(&self, prefix: &mut Vec<PathElement>, visit: &mut impl FnMut(&[PathElement])) {
+        for element in &self.members {
+            prefix.push(element.clone());
+            visit(prefix);
+            prefix.pop();
+        }
+        for (element, set) in &self.children {
+            prefix.push(element.clone());
+            set.each_below(prefix, visit);
+            prefix.pop();
+        }
+    }
+}
+
+/// A path as upstream's messages print it: `.spec.containers[name="a"].image`.
+pub fn path_text(path: &[PathElement]) -> String {
+    let mut out = String::new();
+    for element in path {
+        write!(out, "{element}").expect("writing to a string cannot fail");
+    }
+    out
+}
+
+/// Walks two sorted lists side by side; `visit` gets what both have under the same element.
+fn merge<'a, T>(
+    left: &'a [T],
+    right: &'a [T],
+    element: impl Fn(&T) -> &PathElement,
+    mut visit: impl FnMut(Option<&'a T>, Option<&'a T>),
+) {
+    let (mut i, mut j) = (0, 0);
+    while i < left.len() || j < right.len() {
+        let order = match (left.get(i), right.get(j)) {
+            (Some(l), Some(r)) => element(l).cmp(element(r)),
+            (Some(_), None) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => {
+                visit(Some(&left[i]), None);
+                i += 1;
+            }
+            Ordering::Greater => {
+                visit(None, Some(&right[j]));
+                j += 1;
+            }
+            Ordering::Equal => {
+                visit(Some(&left[i]), Some(&right[j]));
+                i += 1;
+                j += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

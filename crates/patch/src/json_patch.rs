@@ -1,0 +1,357 @@
+//! JSON patch: RFC 6902 with the habits of the library upstream uses.
+//!
+//! The habits clients can see: `replace` of a missing map key adds it, `copy` from a missing key and `add` without a value
+//! write null, negative indices count from the end, `test` of a missing key passes against null, and what stands before
+//! a path's first slash is ignored. Every operation that does not apply fails the request with the same answer.
+
+use object::{GroupResource, Map, Status, Str, Value, quote};
+
+use crate::{MAX_DEPTH, go};
+
+/// A patch with more operations than this is refused whole.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// How many bytes of JSON the `copy` operations of one patch may add, so that copies of copies cannot explode.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// How many list items the operations of one patch may shift by inserting and removing before them.
+const MAX_SHIFTED_ITEMS: usize = 100_000_000;
+
+/// A parsed patch; apply it as often as a retried write needs.
+#[derive(Debug, Clone)]
+pub struct JsonPatch {
+    operations: Vec<Operation>,
+    unknown: Vec<String>,
+}
+
+/// How strictly the operations themselves are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// `fieldValidation=Ignore`: members of the wrong type make an operation fail, others are passed over.
+    Lenient,
+    /// `Warn` and `Strict`: members of the wrong type fail the request, unknown ones are noted.
+    Checked,
+}
+
+#[derive(Debug, Clone)]
+struct Operation {
+    kind: Str,
+    path: Option<Str>,
+    from: Option<Str>,
+    /// None where the member is missing.
+    value: Option<Value>,
+}
+
+/// An operation does not apply. Upstream words many ways of this and then answers the same to all.
+struct DoesNotApply;
+
+type Applied<T = ()> = Result<T, DoesNotApply>;
+
+impl JsonPatch {
+    /// Reads a patch from the request's body.
+    pub fn parse(body: &Value, reading: Reading) -> Result<JsonPatch, Status> {
+        let (prefix, list_type, item_type) = match reading {
+            Reading::Checked => ("error decoding patch: ", "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+            Reading::Lenient => ("", "jsonpatch.Patch", "jsonpatch.Operation"),
+        };
+        let mismatch = |value: &Value, wanted: &str| {
+            let message =
+                format!("{prefix}json: cannot unmarshal {} into Go value of type {wanted}", value.type_name());
+            Status::bad_request(message)
+        };
+        let items = match body {
+            Value::Null => &[],
+            body => body.as_list().ok_or_else(|| mismatch(body, list_type))?,
+        };
+        let mut patch = JsonPatch { operations: Vec::new(), unknown: Vec::new() };
+        static EMPTY: Map = Map::new();
+        for (index, item) in items.iter().enumerate() {
+            let members = match item {
+                Value::Null => &EMPTY,
+                item => item.as_map().ok_or_else(|| mismatch(item, item_type))?,
+            };
+            if reading == Reading::Checked {
+                check_members(members)?;
+                let unknown = members.keys().filter(|key| !matches!(*key, "op" | "path" | "from" | "value"));
+                let note = |key: &str| format!("json patch unknown field {}", quote(&format!("[{index}].{key}")));
+                patch.unknown.extend(unknown.map(note));
+            }
+            if index < MAX_OPERATIONS {
+                patch.operations.push(Operation::read(members));
+            }
+        }
+        if items.len() > MAX_OPERATIONS {
+            return Err(Status::request_too_large(format_args!(
+                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                items.len()
+            )));
+        }
+        Ok(patch)
+    }
+
+    /// What strict decoding has to say about the operations: `json patch unknown field "[0].foo"`.
+    pub fn unknown_fields(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// Carries out the operations on `document`.
+    pub fn apply(&self, document: Value) -> Result<Value, Status> {
+        let mut work = Work { document, copied_bytes: 0, shifted_items: 0 };
+        for operation in &self.operations {
+            work.run(operation).map_err(|DoesNotApply| Status::generic(422, "", &GroupResource::default(), "", ""))?;
+        }
+        Ok(work.document)
+    }
+
+    /// The containers the operations open, as nested maps: where the patched document is printed in upstream's messages,
+    /// these have their keys sorted and all others are as they were.
+    pub fn opened(&self) -> Value {
+        let mut opened = Value::map();
+        for path in self.operations.iter().flat_map(|o| [&o.path, &o.from]).flatten() {
+            let Some((parents, _)) = split(path) else { continue };
+            if parents.len() <= MAX_DEPTH {
+                parents.iter().fold(&mut opened, |value, key| value.make_map().entry(key)).make_map();
+            }
+        }
+        opened
+    }
+}
+
+/// The members that are strings must be strings.
+fn check_members(members: &Map) -> Result<(), Status> {
+    for name in ["op", "path", "from"] {
+        match members.get(name) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                return Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
+                    other.type_name()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Operation {
+    fn read(members: &Map) -> Operation {
+        let text = |name: &str| members.get(name).and_then(Value::as_str).map(Str::from);
+        Operation {
+            kind: text("op").unwrap_or_default(),
+            path: text("path"),
+            from: text("from"),
+            value: members.get("value").cloned(),
+        }
+    }
+
+    fn path(&self) -> Applied<&str> {
+        self.path.as_deref().ok_or(DoesNotApply)
+    }
+
+    fn from(&self) -> Applied<&str> {
+        self.from.as_deref().ok_or(DoesNotApply)
+    }
+
+    fn value(&self) -> Value {
+        self.value.clone().unwrap_or_default()
+    }
+}
+
+struct Work {
+    document: Value,
+    copied_bytes: usize,
+    shifted_items: usize,
+}
+
+impl Work {
+    fn run(&mut self, operation: &Operation) -> Applied {
+        match operation.kind.as_str() {
+            "add" => self.add(operation.path()?, operation.value()),
+            "remove" => self.remove(operation.path()?).map(drop),
+            "replace" => self.replace(operation),
+            "move" => {
+                let value = self.remove(operation.from()?)?;
+                self.add(operation.path()?, value)
+            }
+            "copy" => {
+                let value = self.get(operation.from()?)?.cloned().unwrap_or_default();
+                self.copied_bytes += go::json_len(&value, MAX_COPIED_BYTES);
+                if self.copied_bytes > MAX_COPIED_BYTES {
+                    return Err(DoesNotApply);
+                }
+                self.add(operation.path()?, value)
+            }
+            "test" => self.test(operation),
+            _ => Err(DoesNotApply),
+        }
+    }
+
+    /// The container that a path's last key belongs to, with that key.
+    fn container(&mut self, path: &str) -> Applied<(&mut Value, Str, usize)> {
+        let (parents, key) = split(path).ok_or(DoesNotApply)?;
+        let mut here = &mut self.document;
+        for parent in &parents {
+            here = match here {
+                Value::Map(map) => map.get_mut(parent).ok_or(DoesNotApply)?,
+                Value::List(list) => {
+                    let index = index(parent, list.len())?;
+                    list.get_mut(index).ok_or(DoesNotApply)?
+                }
+                _ => return Err(DoesNotApply),
+            };
+        }
+        Ok((here, key, parents.len()))
+    }
+
+    fn get(&mut self, path: &str) -> Applied<Option<&Value>> {
+        let (container, key, _) = self.container(path)?;
+        match container {
+            Value::Map(map) => Ok(map.get(&key)),
+            Value::List(list) => {
+                let index = index(&key, list.len())?;
+                list.get(index).map(Some).ok_or(DoesNotApply)
+            }
+            _ => Err(DoesNotApply),
+        }
+    }
+
+    fn add(&mut self, path: &str, value: Value) -> Applied {
+        let (container, key, depth) = self.container(path)?;
+        if depth + 1 + depth_of(&value) > MAX_DEPTH {
+            return Err(DoesNotApply);
+        }
+        let shifted = match container {
+            Value::Map(map) => {
+                map.insert(key, value);
+                0
+            }
+            Value::List(list) if key == "-" => {
+                list.push(value);
+                0
+            }
+            Value::List(list) => {
+                // Counted from the end of the list as it will be, so -1 appends.
+                let index = index(&key, list.len() + 1)?;
+                if index > list.len() {
+                    return Err(DoesNotApply);
+                }
+                list.insert(index, value);
+                list.len() - index
+            }
+            _ => return Err(DoesNotApply),
+        };
+        self.count_shifted(shifted)
+    }
+
+    fn remove(&mut self, path: &str) -> Applied<Value> {
+        let (container, key, _) = self.container(path)?;
+        let (removed, shifted) = match container {
+            Value::Map(map) => (map.remove(&key).ok_or(DoesNotApply)?, 0),
+            Value::List(list) => {
+                let index = index(&key, list.len())?;
+                if index >= list.len() {
+                    return Err(DoesNotApply);
+                }
+                (list.remove(index), list.len() - index)
+            }
+            _ => return Err(DoesNotApply),
+        };
+        self.count_shifted(shifted)?;
+        Ok(removed)
+    }
+
+    fn replace(&mut self, operation: &Operation) -> Applied {
+        let path = operation.path()?;
+        let value = operation.value();
+        if path.is_empty() {
+            if !matches!(value, Value::Map(_) | Value::List(_)) {
+                return Err(DoesNotApply);
+            }
+            self.document = value;
+            return Ok(());
+        }
+        let (container, key, depth) = self.container(path)?;
+        if depth + 1 + depth_of(&value) > MAX_DEPTH {
+            return Err(DoesNotApply);
+        }
+        match container {
+            Value::Map(map) => {
+                map.insert(key, value);
+            }
+            Value::List(list) => {
+                let index = index(&key, list.len())?;
+                *list.get_mut(index).ok_or(DoesNotApply)? = value;
+            }
+            _ => return Err(DoesNotApply),
+        }
+        Ok(())
+    }
+
+    fn test(&mut self, operation: &Operation) -> Applied {
+        let path = operation.path()?;
+        let found = if path.is_empty() { Some(&self.document) } else { self.get(path)? };
+        let found = found.unwrap_or(&Value::Null);
+        let wanted = operation.value.as_ref().unwrap_or(&Value::Null);
+        if found == wanted { Ok(()) } else { Err(DoesNotApply) }
+    }
+
+    fn count_shifted(&mut self, items: usize) -> Applied {
+        self.shifted_items += items;
+        if self.shifted_items > MAX_SHIFTED_ITEMS { Err(DoesNotApply) } else { Ok(()) }
+    }
+}
+
+/// The keys of a path but the last, and the last. Whatever stands before the first slash is ignored, as upstream does.
+fn split(path: &str) -> Option<(Vec<Str>, Str)> {
+    let (_, path) = path.split_once('/')?;
+    let mut keys: Vec<Str> = path.split('/').map(unescape).collect();
+    let last = keys.pop()?;
+    Some((keys, last))
+}
+
+/// `~1` is a slash and `~0` a tilde, in one pass: `~01` is `~1`.
+fn unescape(key: &str) -> Str {
+    if !key.contains('~') {
+        return Str::from(key);
+    }
+    let mut out = Str::default();
+    let mut rest = key;
+    while let Some(at) = rest.find('~') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        match after.as_bytes().first() {
+            Some(b'1') => out.push('/'),
+            Some(b'0') => out.push('~'),
+            _ => {
+                out.push('~');
+                rest = after;
+                continue;
+            }
+        }
+        rest = &after[1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The index a key means in a list of `len` items: negative ones count from the end. It may be beyond the end.
+fn index(key: &str, len: usize) -> Applied<usize> {
+    let index: i64 = key.parse().map_err(|_| DoesNotApply)?;
+    if index >= 0 {
+        return usize::try_from(index).map_err(|_| DoesNotApply);
+    }
+    let back = usize::try_from(index.unsigned_abs()).map_err(|_| DoesNotApply)?;
+    len.checked_sub(back).ok_or(DoesNotApply)
+}
+
+/// How many containers nest in a value; values are never deeper than [`MAX_DEPTH`].
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::List(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
+        Value::Map(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

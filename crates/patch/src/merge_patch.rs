@@ -1,0 +1,124 @@
+//! JSON merge patch: RFC 7386 with the habits of the library upstream uses.
+//!
+//! The habit clients can see: nulls inside a new value are dropped, but where a list replaces a map they stay.
+
+use object::{Map, Status, Value};
+
+use crate::Reading;
+
+/// Merges `patch` into `document`. A checked patch must be an object; a lenient one may be a list, which replaces the
+/// document whole.
+pub fn merge_patch(document: Value, patch: Value, reading: Reading) -> Result<Value, Status> {
+    match (document, patch) {
+        (Value::Map(mut document), Value::Map(patch)) => {
+            merge_maps(&mut document, patch);
+            Ok(Value::Map(document))
+        }
+        (_, Value::Null) => Err(Status::bad_request("Invalid JSON Patch")),
+        (_, patch) if reading == Reading::Checked && !matches!(patch, Value::Map(_)) => {
+            let message =
+                "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {}";
+            Err(Status::bad_request(message.replacen("{}", patch.type_name(), 1)))
+        }
+        (_, mut patch @ (Value::List(_) | Value::Map(_))) => {
+            prune_nulls(&mut patch);
+            Ok(patch)
+        }
+        _ => Err(Status::bad_request("Invalid JSON Patch")),
+    }
+}
+
+fn merge_maps(document: &mut Map, patch: Map) {
+    for (key, mut value) in patch {
+        if value.is_null() {
+            document.remove(&key);
+            continue;
+        }
+        match document.entry(&key) {
+            Value::Map(current) => match value {
+                Value::Map(patch) => merge_maps(current, patch),
+                // Whatever takes a map's place is taken as it is.
+                other => {
+                    document.insert(key, other);
+                }
+            },
+            slot => {
+                prune_nulls(&mut value);
+                *slot = value;
+            }
+        }
+    }
+}
+
+/// Drops null members of maps at every depth; null items of lists stay.
+fn prune_nulls(value: &mut Value) {
+    match value {
+        Value::Map(map) => map.retain(|_, child| {
+            prune_nulls(child);
+            !child.is_null()
+        }),
+        Value::List(list) => list.iter_mut().for_each(prune_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+    use crate::go;
+
+    fn check(document: Value, patch: Value, want: Value) {
+        let got = merge_patch(document, patch.clone(), Reading::Checked);
+        assert_eq!(got, Ok(want), "{}", go::json(&patch));
+    }
+
+    /// The test cases of RFC 7386 that have an object to patch, and upstream's habits.
+    #[test]
+    fn patches_merge() {
+        for (document, patch, want) in [
+            (value!({"a": "b"}), value!({"a": "c"}), value!({"a": "c"})),
+            (value!({"a": "b"}), value!({"b": "c"}), value!({"a": "b", "b": "c"})),
+            (value!({"a": "b"}), value!({"a": null}), value!({})),
+            (value!({"a": "b", "b": "c"}), value!({"a": null}), value!({"b": "c"})),
+            (value!({"a": ["b"]}), value!({"a": "c"}), value!({"a": "c"})),
+            (value!({"a": "c"}), value!({"a": ["b"]}), value!({"a": ["b"]})),
+            (value!({"a": {"b": "c"}}), value!({"a": {"b": "d", "c": null}}), value!({"a": {"b": "d"}})),
+            (value!({"a": [{"b": "c"}]}), value!({"a": [1]}), value!({"a": [1]})),
+            (value!({"e": null}), value!({"a": 1}), value!({"e": null, "a": 1})),
+            (value!({}), value!({"a": {"bb": {"ccc": null}}}), value!({"a": {"bb": {}}})),
+            (value!({"a": null}), value!({"a": {"b": null}}), value!({"a": {}})),
+            (value!({}), value!({"a": [null, {"b": null}]}), value!({"a": [null, {}]})),
+            (value!({"a": {"x": 1}}), value!({"a": [{"b": null}]}), value!({"a": [{"b": null}]})),
+            (value!({"a": [1]}), value!({"a": {"b": null, "c": 1}}), value!({"a": {"c": 1}})),
+        ] {
+            check(document, patch, want);
+        }
+    }
+
+    #[test]
+    fn bodies_that_are_no_patch_are_named() {
+        let refusals = [
+            (
+                value!([]),
+                "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+            ),
+            (
+                value!(3),
+                "error decoding patch: json: cannot unmarshal number into Go value of type map[string]interface {}",
+            ),
+            (Value::Null, "Invalid JSON Patch"),
+        ];
+        for (patch, message) in refusals {
+            let status = merge_patch(value!({}), patch, Reading::Checked).expect_err(message);
+            assert_eq!((status.code, status.message.as_str()), (400, message));
+        }
+        for patch in [value!(3), value!("x"), Value::Null] {
+            let status = merge_patch(value!({}), patch, Reading::Lenient).expect_err("no object");
+            assert_eq!((status.code, status.message.as_str()), (400, "Invalid JSON Patch"));
+        }
+        let list = merge_patch(value!({}), value!([{"a": null}]), Reading::Lenient);
+        assert_eq!(list, Ok(value!([{}])));
+    }
+}

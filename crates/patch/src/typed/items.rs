@@ -1,0 +1,81 @@
+//! How the items of a list are named.
+
+use object::{Str, Value};
+use schema::{Schema, Shape};
+
+use super::{Fields, Form, List, ListRelation, Type};
+use crate::PathElement;
+
+impl<'a> List<'a> {
+    pub fn is_atomic(&self) -> bool {
+        matches!(self.relation, ListRelation::Atomic)
+    }
+
+    /// The path element of an item, or why it cannot have one.
+    pub fn element(&self, item: &Value) -> Result<PathElement, String> {
+        match self.relation {
+            ListRelation::Atomic => Err("invalid indexing of non-associative list".to_string()),
+            ListRelation::Set => match item {
+                Value::Map(_) => Err("associative list without keys has an element that's a map type".to_string()),
+                Value::List(_) => Err("not supported: associative list with lists as elements".to_string()),
+                Value::Null => Err("associative list without keys has an element that's an explicit null".to_string()),
+                scalar => Ok(PathElement::Value(scalar.clone())),
+            },
+            ListRelation::Keyed(keys) => self.keyed(keys, item),
+        }
+    }
+
+    fn keyed(&self, keys: &[Str], item: &Value) -> Result<PathElement, String> {
+        let item = match item {
+            Value::Map(map) => map,
+            Value::Null => return Err("associative list with keys may not have a null element".to_string()),
+            _ => return Err("associative list with keys may not have non-map elements".to_string()),
+        };
+        let mut fields = Vec::with_capacity(keys.len());
+        for key in keys {
+            match item.get(key) {
+                Some(value) => fields.push((key.clone(), value.clone())),
+                // A key that is neither set nor has a default stays out: an item without it is another item.
+                None => fields.extend(self.default_of(key)?.map(|value| (key.clone(), value))),
+            }
+        }
+        if fields.is_empty() && !keys.is_empty() {
+            let keys: Vec<String> = keys.iter().map(|key| object::quote(key)).collect();
+            return Err(format!(
+                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                keys.join(" ")
+            ));
+        }
+        Ok(PathElement::key(fields))
+    }
+
+    /// The default of a key field, as the OpenAPI document states it.
+    fn default_of(&self, key: &str) -> Result<Option<Value>, String> {
+        match self.items.form(None) {
+            Form::Map(fields) => Ok(fields.stated_default(key)),
+            _ => Err(format!("couldn't find default value for {key}: associative list may not have non-map types")),
+        }
+    }
+}
+
+impl Fields<'_> {
+    fn stated_default(&self, name: &str) -> Option<Value> {
+        let Type::Known { schema, .. } = self.declared(name)? else { return None };
+        // The document also states the zero values that Go prints anyway, which the schema does not repeat.
+        schema.node.stated.default.then(|| schema.node.default.clone().unwrap_or_else(|| zero(schema)))
+    }
+}
+
+/// What Go holds in a field of this type that was never set; null where it holds nothing or prints nothing.
+pub(super) fn zero(schema: Schema<'_>) -> Value {
+    match &schema.node.shape {
+        Shape::Bool | Shape::StructOrBool(_) => Value::Bool(false),
+        Shape::Int32 | Shape::Int64 | Shape::IntOrString => Value::Int(0),
+        Shape::Float => Value::Float(0.0),
+        Shape::String => Value::from(""),
+        Shape::Quantity => Value::from("0"),
+        Shape::Duration => Value::from("0s"),
+        Shape::Struct(_) => Value::map(),
+        _ => Value::Null,
+    }
+}
