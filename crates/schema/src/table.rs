@@ -453,7 +453,7 @@ fn patch(node: &mut Node, text: &str) -> Result<(), String> {
         match strategy {
             "merge" => node.patch_merge = true,
             "retainKeys" => node.patch_retain_keys = true,
-            "replace" => {}
+            "replace" => node.patch_replace = true,
             _ => return Err(format!("unknown patch strategy {strategy:?}")),
         }
     }

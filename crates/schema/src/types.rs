@@ -106,6 +106,8 @@ pub struct Node {
     pub patch_merge: bool,
     pub patch_merge_key: Option<Str>,
     pub patch_retain_keys: bool,
+    /// Strategic merge patch: a map is replaced instead of merged.
+    pub patch_replace: bool,
     /// An embedded object: apiVersion, kind and metadata are its own.
     pub embedded: bool,
     /// A list that protobuf wraps in a message of its own: `repeated items = 1`.
