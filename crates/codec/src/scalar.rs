@@ -46,14 +46,14 @@ pub(crate) fn zero(schema: Schema<'_>) -> Value {
         Shape::Duration => Value::from("0s"),
         Shape::Struct(_) => Value::Map(Map::new()),
         Shape::StructOrBool(_) => Value::Bool(false),
+        // Set to nothing, which the unions of JSON schemas print as null.
+        Shape::StructOrList(_) | Shape::StructOrStrings(_) => Value::List(Vec::new()),
         Shape::Any
         | Shape::RawExtension
         | Shape::Bytes
         | Shape::Time
         | Shape::MicroTime
         | Shape::List(_)
-        | Shape::Map(_)
-        | Shape::StructOrList(_)
-        | Shape::StructOrStrings(_) => Value::Null,
+        | Shape::Map(_) => Value::Null,
     }
 }

@@ -105,6 +105,9 @@ fn typed(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) {
         (Shape::StructOrList(id) | Shape::StructOrBool(id) | Shape::StructOrStrings(id), Value::Map(map)) => {
             write_struct(map, schema, schema.types.get(*id), out);
         }
+        (Shape::StructOrList(_) | Shape::StructOrStrings(_), Value::List(list)) if list.is_empty() => {
+            out.extend_from_slice(b"null");
+        }
         (Shape::StructOrList(id), Value::List(list)) => {
             let of = schema.types.get(*id);
             write_list(list, out, |item, out| match item {

@@ -296,7 +296,7 @@ impl<'s> Typed<'_, '_, 's> {
         let place = place.fresh();
         let mut ignored = Notes::ignore();
         let mut inner = Typed { reader: &mut *self.reader, root: self.root, notes: &mut ignored, saved: None };
-        *slot = Value::Null;
+        *slot = scalar::zero(schema);
         match (&schema.shape, inner.reader.peek()) {
             (_, b'{') => inner.structure(id, slot, &place, depth + 1)?,
             (Shape::StructOrList(_), b'[') => inner.items(slot, Some(id), &place, depth + 1)?,

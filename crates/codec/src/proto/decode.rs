@@ -299,6 +299,7 @@ fn either(bytes: &[u8], schema: Schema<'_>, id: StructId, slot: &mut Value, dept
     *slot = match inner {
         _ if !list.is_empty() => Value::List(list),
         Value::Null if is_bool => Value::Bool(allows),
+        Value::Null => scalar::zero(schema),
         inner => inner,
     };
     Ok(())
