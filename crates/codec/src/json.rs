@@ -5,6 +5,9 @@
 
 mod check;
 mod encode;
+mod layout;
+mod list;
+mod meta;
 mod number;
 mod reader;
 mod typed;
@@ -21,6 +24,12 @@ use reader::Reader;
 use typed::Typed;
 
 pub use encode::{encode, encode_pretty, indent};
+pub use layout::Layout;
+pub use list::{
+    LIST_COMMA, LIST_TAIL, WATCH_TAIL, write_list_head, write_sorted_list_head, write_sorted_list_tail,
+    write_watch_head,
+};
+pub use meta::{TypeMeta, type_meta};
 
 /// Decodes a document into the value Go's decoder would leave in the struct that `schema` describes, or untyped without
 /// a schema. The first type error is reported after the syntax of the whole document was found to be good, as in Go.

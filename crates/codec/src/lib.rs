@@ -23,6 +23,6 @@ pub use notes::Notes;
 
 /// How deeply maps and lists may nest in a document that becomes a [`object::Value`].
 ///
-/// Upstream stops at 10,000 in JSON and YAML and at 64 in CBOR. Values are walked by recursion everywhere (clone, drop,
+/// Upstream stops at 10,000. Values are walked by recursion everywhere (clone, drop,
 /// compare, validate), so ours has to fit the stack of a worker thread with room to spare; no real object comes near.
 pub const MAX_DEPTH: usize = 256;

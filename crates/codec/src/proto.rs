@@ -6,6 +6,8 @@
 mod decode;
 mod encode;
 mod envelope;
+mod layout;
+mod list;
 mod wire;
 
 #[cfg(test)]
@@ -14,3 +16,5 @@ mod tests;
 pub use decode::{decode, decode_message};
 pub use encode::{encode, encode_message};
 pub use envelope::{Envelope, MAGIC};
+pub use layout::Layout;
+pub use list::{LIST_TAIL, list_item_len, write_list_head, write_list_item, write_watch_event};

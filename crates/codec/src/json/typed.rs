@@ -384,7 +384,7 @@ fn null(schema: Schema<'_>, held: Held, slot: &mut Value) -> Result<(), Stop> {
 }
 
 /// What Go calls a JSON value that begins with `byte`.
-fn found(byte: u8) -> &'static str {
+pub(super) fn found(byte: u8) -> &'static str {
     match byte {
         b'"' => "string",
         b'{' => "object",

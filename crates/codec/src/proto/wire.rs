@@ -113,6 +113,11 @@ impl<'a> Wire<'a> {
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
+
+    /// How many bytes have not been read.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 pub(super) fn error(message: impl Into<String>) -> DecodeError {
@@ -139,6 +144,11 @@ pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// How many bytes a varint takes.
+pub(super) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
 #[inline]
