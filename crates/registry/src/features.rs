@@ -9,6 +9,7 @@ const KNOWN: &str = include_str!("../data/features.txt");
 #[derive(Clone, Debug)]
 pub struct Features {
     gates: BTreeMap<&'static str, Gate>,
+    allow_privileged: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ impl Default for Features {
             let enabled = words.next()? == "true";
             Some((name, Gate { enabled, stage: words.next()?, locked: words.next().is_some() }))
         };
-        Features { gates: KNOWN.lines().filter_map(gate).collect() }
+        Features { gates: KNOWN.lines().filter_map(gate).collect(), allow_privileged: false }
     }
 }
 
@@ -34,6 +35,15 @@ impl Features {
     /// Whether a gate is on. A gate that is not known is off.
     pub fn enabled(&self, name: &str) -> bool {
         self.gates.get(name).is_some_and(|gate| gate.enabled)
+    }
+
+    /// Whether containers may be privileged: `--allow-privileged`, which is no gate but decides alike.
+    pub fn allow_privileged(&self) -> bool {
+        self.allow_privileged
+    }
+
+    pub fn set_allow_privileged(&mut self, allow: bool) {
+        self.allow_privileged = allow;
     }
 
     /// Sets gates as `--feature-gates` does; `AllAlpha` and `AllBeta` come first whatever their place.

@@ -3,8 +3,15 @@
 //! Kinds that embed pods start at [`pod_template`]; the rules of a pod's spec itself are in [`pod_spec`].
 
 pub mod checks;
+pub mod claim;
+pub mod diff;
+pub mod image;
+pub mod internal;
 pub mod metadata;
+pub mod paths;
 pub mod pod_spec;
 pub mod pod_template;
 pub mod resources;
 pub mod selector;
+pub mod signers;
+pub mod volumes;
