@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 pub use element::PathElement;
-pub(crate) use element::same;
+pub(crate) use element::{compare_values, same};
 
 /// A set of paths into an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

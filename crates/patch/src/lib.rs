@@ -5,6 +5,7 @@ pub mod go;
 
 mod json_patch;
 mod merge_patch;
+mod strategic;
 
 pub mod apply;
 mod fieldset;
@@ -13,6 +14,7 @@ mod typed;
 pub use fieldset::{FieldSet, PathElement, path_text};
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Reading};
 pub use merge_patch::merge_patch;
+pub use strategic::strategic_patch;
 
 /// How deeply a patched object may nest: what a decoder lets in. Every walk below recurses no deeper.
 pub const MAX_DEPTH: usize = codec::MAX_DEPTH;

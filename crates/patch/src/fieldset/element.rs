@@ -106,7 +106,7 @@ fn compare_keys(a: &[(Str, Value)], b: &[(Str, Value)]) -> Ordering {
 }
 
 /// A total order over all values: numbers (by size, whatever their type), strings, booleans, lists, maps, null.
-fn compare_values(a: &Value, b: &Value) -> Ordering {
+pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
         (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {

@@ -1,0 +1,80 @@
+//! What the schema says about patching a field.
+
+use object::{Str, quote};
+use schema::{Schema, Shape};
+
+use super::Result;
+use super::error::Refusal;
+
+/// Where in the schema a patch is at work.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a>(Schema<'a>);
+
+/// What a list says about being patched.
+pub(super) struct ListPlace<'a> {
+    pub items: Place<'a>,
+    pub merges: bool,
+    /// "" where items are merged by value.
+    pub key: &'a str,
+}
+
+impl<'a> Place<'a> {
+    pub fn of(schema: Schema<'a>) -> Place<'a> {
+        Place(schema)
+    }
+
+    /// A field of the struct here; patches that go inside anything else are refused.
+    pub fn field(self, name: &str) -> Result<Place<'a>> {
+        let Some(of) = self.0.as_struct() else { return Err(Refusal::Other(self.not_a_struct(name))) };
+        let exact = of.field(name);
+        let found = exact.or_else(|| of.in_print_order().find(|field| field.name.eq_ignore_ascii_case(name)));
+        match found {
+            Some(field) => Ok(Place(self.0.with(&field.node))),
+            None => Err(Refusal::Other(no_such_field(&of.go_name, name))),
+        }
+    }
+
+    /// A field that is a list.
+    pub fn list(self, name: &str) -> Result<ListPlace<'a>> {
+        let field = self.field(name)?.0;
+        let Some(items) = field.items() else {
+            return Err(Refusal::Other(format!("expected slice or array type, but got: {}", self.go_kind())));
+        };
+        if items.items().is_some() {
+            return Err(Refusal::Other("unexpected slice of slice".to_string()));
+        }
+        let key = field.node.patch_merge_key.as_deref().unwrap_or_default();
+        Ok(ListPlace { items: Place(items), merges: field.node.patch_merge, key })
+    }
+
+    pub fn replaces_maps(self) -> bool {
+        self.0.node.patch_replace
+    }
+
+    /// What Go calls this kind of type.
+    pub fn go_kind(self) -> &'static str {
+        match &self.0.node.shape {
+            Shape::Bool => "bool",
+            Shape::Int32 => "int32",
+            Shape::Int64 => "int64",
+            Shape::Float => "float64",
+            Shape::String => "string",
+            Shape::Bytes | Shape::List(_) => "slice",
+            Shape::Map(_) => "map",
+            _ => "struct",
+        }
+    }
+
+    fn not_a_struct(self, name: &str) -> String {
+        match self.go_kind() {
+            // Types that print themselves are structs to Go, but have no such field.
+            "struct" => no_such_field(&self.0.go_type(), name),
+            kind => format!("merging an object in json but data type is not struct, instead is: {kind}"),
+        }
+    }
+}
+
+fn no_such_field(go_name: &Str, name: &str) -> String {
+    let bare = go_name.rsplit('.').next().unwrap_or_default();
+    format!("unable to find api field in struct {bare} for the json field {}", quote(name))
+}
