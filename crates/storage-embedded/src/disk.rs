@@ -1,36 +1,41 @@
-//! The file: a redb database with the log and a few numbers about it.
+//! The file: a redb database with three tables.
 //!
-//! `log[revision]` is the change of that revision (see `record`). Nothing else holds data: the current state is what
-//! the log adds up to. `meta` holds:
-//!
-//! - `format`: the version of this layout.
-//! - `compacted`: history up to here was given up. The entries that were current at that revision stay.
-//! - `swept`: up to here compaction has removed what it may remove; after a crash it goes on from there.
-//! - `revision`: the log may end below the last revision if compaction removed its end; revisions go on from here.
+//! - `log[first revision]` is a chunk of changes in a row (see `record`): everything after the revision `folded`. A group
+//!   of writes is one chunk, or a few if it is large. Appending in chunks instead of single records is what makes a commit
+//!   of many writes nearly as cheap as one of a single write.
+//! - `base[key]` is the record that was current at the revision `folded`. Compaction folds the oldest chunks into it,
+//!   in the background: most of their records have been superseded by then and are simply dropped.
+//! - `meta` holds four numbers: `format`, the version of this layout; `compacted`, up to which history was given up;
+//!   `folded`, at most that; and `revision`, because the log may be empty.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 use redb::{
     BackendError, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError,
     TableHandle, WriteTransaction,
 };
-use std::sync::Arc;
 use storage::{Event, Key, Revision};
 
 use crate::error::OpenError;
 use crate::log::LogReader;
 use crate::options::{BackendFactory, Options};
-use crate::record;
+use crate::record::{self, Record};
 
 /// The layout written by this version. Raise it with every change that an older version cannot read.
 pub(crate) const FORMAT: i64 = 1;
 /// As etcd: an empty store is at revision 1, the first change is 2.
 pub(crate) const FIRST_REVISION: Revision = 1;
 
+/// Just below what fits into one page of 64 KiB, as redb rounds large values up to a power of two.
+const CHUNK_BYTES: usize = 65_000;
+
 pub(crate) const LOG: TableDefinition<Revision, &[u8]> = TableDefinition::new("log");
+pub(crate) const BASE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("base");
 pub(crate) const META: TableDefinition<&str, i64> = TableDefinition::new("meta");
 
 pub(crate) struct Disk {
@@ -53,23 +58,28 @@ pub(crate) struct Failure {
 pub(crate) struct Durable {
     pub revision: Revision,
     pub compacted: Revision,
-    pub swept: Revision,
+    pub folded: Revision,
 }
 
-/// What compaction removed in one go.
-#[derive(Default)]
-pub(crate) struct Swept {
-    pub upto: Revision,
-    pub versions: Vec<(Key, Revision)>,
-    pub bytes: u64,
-}
-
-/// What compaction may do in one commit: look at up to `records` records after `from`.
+/// What compaction may do in one commit: fold about `bytes` bytes of chunks that are no longer history.
 #[derive(Clone, Copy)]
-pub(crate) struct Sweep {
-    pub from: Revision,
+pub(crate) struct Fold {
+    pub folded: Revision,
     pub compacted: Revision,
-    pub records: usize,
+    pub bytes: usize,
+}
+
+/// What compaction did in one commit.
+#[derive(Default)]
+pub(crate) struct Folded {
+    pub upto: Revision,
+    /// The next chunk is still history, at least in part: nothing to do before the next compaction.
+    pub is_done: bool,
+    /// Superseded entries that are gone.
+    pub versions: Vec<(Key, Revision)>,
+    /// By how much the log shrank and the base grew.
+    pub log_bytes: u64,
+    pub base_bytes: i64,
 }
 
 impl Disk {
@@ -107,24 +117,10 @@ impl Disk {
     }
 
     /// Appends a group, durably and all or nothing, and lets compaction make some progress in the same commit.
-    pub fn append(&self, events: &[Arc<Event>], sweep: Option<Sweep>) -> Result<Swept, Failure> {
+    pub fn append(&self, events: &[Arc<Event>], fold: Option<Fold>) -> Result<Folded, Failure> {
         self.commit(|transaction| {
-            let mut swept = Swept::default();
-            {
-                let mut log = transaction.open_table(LOG)?;
-                let mut buffer = Vec::new();
-                for event in events {
-                    record::encode(event, &mut buffer);
-                    log.insert(event.revision, buffer.as_slice())?;
-                }
-                if let Some(sweep) = sweep {
-                    swept = sweep.run(&mut log)?;
-                }
-            }
-            if sweep.is_some() {
-                transaction.open_table(META)?.insert("swept", swept.upto)?;
-            }
-            Ok(swept)
+            write_chunks(transaction, events)?;
+            fold.map_or(Ok(Folded::default()), |fold| fold.run(transaction))
         })
     }
 
@@ -166,8 +162,8 @@ impl Disk {
         prepare(&self.path, &database).map_err(|error| error.to_string())?;
         let transaction = database.begin_read().map_err(|error| error.to_string())?;
         let durable = LogReader::new(transaction).and_then(|reader| {
-            let (compacted, swept) = (reader.number("compacted")?, reader.number("swept")?);
-            Ok(Durable { revision: reader.last_revision()?, compacted, swept })
+            let (compacted, folded) = (reader.number("compacted")?, reader.number("folded")?);
+            Ok(Durable { revision: reader.last_revision()?, compacted, folded })
         });
         *guard = Some(database);
         durable.map_err(|error| error.to_string())
@@ -195,35 +191,71 @@ impl Disk {
     }
 }
 
-impl Sweep {
-    /// Removes what records after `from` have superseded, and deletions, as far as both are compacted.
-    fn run(self, log: &mut redb::Table<'_, Revision, &'static [u8]>) -> Result<Swept, redb::Error> {
-        let mut swept = Swept { upto: self.compacted, ..Swept::default() };
-        let mut doomed = Vec::new();
-        let range = (Bound::Excluded(self.from), Bound::Included(self.compacted));
-        for (index, item) in log.range::<Revision>(range)?.enumerate() {
-            let (revision, bytes) = item?;
-            let revision = revision.value();
-            if index == self.records {
-                swept.upto = revision - 1;
+fn write_chunks(transaction: &WriteTransaction, events: &[Arc<Event>]) -> Result<(), redb::Error> {
+    let mut log = transaction.open_table(LOG)?;
+    let mut chunk = Vec::new();
+    let mut events = events.iter().peekable();
+    while let Some(first) = events.next() {
+        chunk.clear();
+        record::encode(first, &mut chunk);
+        while let Some(event) = events.next_if(|event| chunk.len() + record::encoded_len(event) <= CHUNK_BYTES) {
+            record::encode(event, &mut chunk);
+        }
+        log.insert(first.revision, chunk.as_slice())?;
+    }
+    Ok(())
+}
+
+impl Fold {
+    fn run(self, transaction: &WriteTransaction) -> Result<Folded, redb::Error> {
+        let mut log = transaction.open_table(LOG)?;
+        let mut base = transaction.open_table(BASE)?;
+        let mut folded = Folded { upto: self.folded, ..Folded::default() };
+        while (folded.log_bytes as usize) < self.bytes {
+            let Some(chunk) = log.first()?.map(|(first, chunk)| (first.value(), chunk.value().to_vec())) else {
+                folded.upto = self.compacted;
+                folded.is_done = true;
+                break;
+            };
+            if !self.fold_chunk(&chunk.1, &mut base, &mut folded)? {
+                folded.is_done = true;
                 break;
             }
-            let outline = record::outline(revision, bytes.value()).map_err(redb::Error::Corrupted)?;
-            if outline.previous != 0 {
-                doomed.push(outline.previous);
-                swept.versions.push((outline.key, outline.previous));
-            }
-            if outline.is_delete {
-                doomed.push(revision);
+            log.remove(chunk.0)?;
+            folded.log_bytes += chunk.1.len() as u64;
+        }
+        transaction.open_table(META)?.insert("folded", folded.upto)?;
+        Ok(folded)
+    }
+
+    /// Applies the chunk to the base; does nothing and says so if it is still history.
+    fn fold_chunk(
+        &self,
+        chunk: &[u8],
+        base: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+        folded: &mut Folded,
+    ) -> Result<bool, redb::Error> {
+        let records = record::records(chunk).collect::<Result<Vec<_>, _>>().map_err(redb::Error::Corrupted)?;
+        let Some(last) = records.last().filter(|last| last.revision <= self.compacted) else { return Ok(false) };
+        // Of several records of a key only the last one counts.
+        let mut latest: HashMap<&[u8], &Record> = HashMap::with_capacity(records.len());
+        for record in &records {
+            latest.insert(record.key, record);
+            if record.previous != 0 {
+                folded.versions.push((Key::from(record.key), record.previous));
             }
         }
-        for revision in doomed {
-            // What an earlier compaction removed is not there any more.
-            if let Some(bytes) = log.remove(revision)? {
-                swept.bytes += bytes.value().len() as u64;
-            }
+        for (key, record) in latest {
+            let replaced = if record.is_delete {
+                base.remove(key)?.map(|old| old.value().len())
+            } else {
+                folded.base_bytes += record.bytes.len() as i64;
+                base.insert(key, record.bytes)?.map(|old| old.value().len())
+            };
+            folded.base_bytes -= replaced.unwrap_or(0) as i64;
         }
-        Ok(swept)
+        folded.upto = last.revision;
+        Ok(true)
     }
 }
 
@@ -257,10 +289,11 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
         transaction.open_table(LOG)?;
+        transaction.open_table(BASE)?;
         let mut meta = transaction.open_table(META)?;
         meta.insert("format", FORMAT)?;
         meta.insert("compacted", 0)?;
-        meta.insert("swept", 0)?;
+        meta.insert("folded", 0)?;
         meta.insert("revision", FIRST_REVISION)?;
     }
     transaction.commit()?;

@@ -63,7 +63,7 @@ impl EmbeddedStore {
             ring: RwLock::new(Ring::new(revision, options.ring_events_max, options.ring_bytes_max)),
             herald: Herald::new(revision),
             health: Mutex::new(Health::Healthy),
-            log_bytes: loaded.bytes.into(),
+            file_bytes: (loaded.bytes as i64).into(),
             options,
         });
         let writer = Writer::new(shared.clone(), loaded);

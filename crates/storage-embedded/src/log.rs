@@ -1,4 +1,4 @@
-//! Reading the log from the file: all of it at the start, and pieces of history later.
+//! Reading the file: all of it at the start, and pieces of history later.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -6,28 +6,29 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
-use storage::{Batch, Entry, Error, Event, KeyRange, Result, Revision};
+use storage::{Batch, Entry, Error, Event, Key, KeyRange, Result, Revision};
 
-use crate::disk::{LOG, META};
+use crate::disk::{BASE, LOG, META};
 use crate::error::OpenError;
 use crate::expiry::Deadlines;
 use crate::options::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
-use crate::record::{self, Record};
+use crate::record::{Record, records};
 use crate::state::{State, Version};
 
 /// One consistent view of the file.
 pub(crate) struct LogReader {
     log: ReadOnlyTable<Revision, &'static [u8]>,
+    base: ReadOnlyTable<&'static [u8], &'static [u8]>,
     meta: ReadOnlyTable<&'static str, i64>,
 }
 
-/// What the log adds up to.
+/// What the file adds up to.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub state: State,
     pub deadlines: Deadlines,
-    pub swept: Revision,
-    /// Bytes of all records, and of those after the compacted revision.
+    pub folded: Revision,
+    /// Bytes of all records, and of those that are history.
     pub bytes: u64,
     pub history_bytes: u64,
     pub records: u64,
@@ -36,8 +37,9 @@ pub(crate) struct Loaded {
 impl LogReader {
     pub fn new(transaction: ReadTransaction) -> Result<Self> {
         let log = transaction.open_table(LOG).map_err(failed)?;
+        let base = transaction.open_table(BASE).map_err(failed)?;
         let meta = transaction.open_table(META).map_err(failed)?;
-        Ok(LogReader { log, meta })
+        Ok(LogReader { log, base, meta })
     }
 
     pub fn number(&self, name: &str) -> Result<i64> {
@@ -47,24 +49,51 @@ impl LogReader {
 
     /// The last revision that was given to a change.
     pub fn last_revision(&self) -> Result<Revision> {
-        let floor = self.number("revision")?;
-        let last = self.log.last().map_err(failed)?.map_or(0, |(revision, _)| revision.value());
-        Ok(last.max(floor))
+        let floor = self.number("revision")?.max(self.number("folded")?);
+        let Some((_, chunk)) = self.log.last().map_err(failed)? else { return Ok(floor) };
+        let mut last = floor;
+        for record in records(chunk.value()) {
+            last = last.max(record.map_err(damaged)?.revision);
+        }
+        Ok(last)
     }
 
-    /// Every record in order, as it is in the file.
-    pub fn each(&self, mut visit: impl FnMut(Revision, &[u8]) -> Result<()>) -> Result<()> {
+    /// Every chunk of the log in order.
+    pub fn each_chunk(&self, mut visit: impl FnMut(Revision, &[u8]) -> Result<()>) -> Result<()> {
         for item in self.log.iter().map_err(failed)? {
-            let (revision, bytes) = item.map_err(failed)?;
-            visit(revision.value(), bytes.value())?;
+            let (first, chunk) = item.map_err(failed)?;
+            visit(first.value(), chunk.value())?;
         }
         Ok(())
     }
 
-    /// What the change of this revision wrote; none if it is not in the log.
-    pub fn entry(&self, revision: Revision) -> Result<Option<Arc<Entry>>> {
-        let Some(bytes) = self.log.get(revision).map_err(failed)? else { return Ok(None) };
-        Ok(record::decode(revision, bytes.value()).map_err(damaged)?.entry)
+    /// Every record of the base in order of keys.
+    pub fn each_base(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        for item in self.base.iter().map_err(failed)? {
+            let (key, record) = item.map_err(failed)?;
+            visit(key.value(), record.value())?;
+        }
+        Ok(())
+    }
+
+    /// What this revision wrote to this key; none if compaction has removed it.
+    pub fn entry(&self, key: &[u8], revision: Revision) -> Result<Option<Arc<Entry>>> {
+        let in_log = self.log.range(..=revision).map_err(failed)?.next_back().transpose().map_err(failed)?;
+        let in_base = || self.base.get(key).map_err(failed);
+        let found = |chunk: &[u8]| {
+            let wanted = |record: &Record| record.revision == revision && record.key == key;
+            for record in records(chunk) {
+                let record = record.map_err(damaged)?;
+                if wanted(&record) {
+                    return Ok(record.entry());
+                }
+            }
+            Ok(None)
+        };
+        match in_log.map(|(_, chunk)| found(chunk.value())).transpose()?.flatten() {
+            Some(entry) => Ok(Some(entry)),
+            None => Ok(in_base()?.map(|record| found(record.value())).transpose()?.flatten()),
+        }
     }
 
     /// The events of a range after a revision, up to `last`, as many as one batch takes.
@@ -74,58 +103,88 @@ impl LogReader {
             return Err(Error::Compacted { requested: after, compacted });
         }
         let mut batch = Batch { events: Vec::new(), revision: last };
-        let mut bytes = 0;
-        let records = self.log.range::<Revision>((Bound::Excluded(after), Bound::Included(last))).map_err(failed)?;
-        for (passed, item) in records.enumerate() {
-            let (revision, data) = item.map_err(failed)?;
-            let revision = revision.value();
-            if passed == SCAN_EVENTS_MAX || batch.events.len() == BATCH_EVENTS_MAX || bytes > BATCH_BYTES_MAX {
-                batch.revision = revision - 1;
-                break;
-            }
-            let outline = record::outline(revision, data.value()).map_err(damaged)?;
-            if range.contains(&outline.key) {
-                bytes += data.value().len();
-                batch.events.push(self.event(revision, record::decode(revision, data.value()).map_err(damaged)?)?);
+        let (mut bytes, mut passed) = (0, 0);
+        // The chunk that begins at or before the first wanted revision may have it.
+        let first = self.log.range(..=after + 1).map_err(failed)?.next_back().transpose().map_err(failed)?;
+        let start = first.map_or(Revision::MIN, |(first, _)| first.value());
+        let chunks = self.log.range((Bound::Included(start), Bound::Included(last))).map_err(failed)?;
+        for chunk in chunks {
+            let (_, chunk) = chunk.map_err(failed)?;
+            for record in records(chunk.value()) {
+                let record = record.map_err(damaged)?;
+                if record.revision <= after || record.revision > last {
+                    continue;
+                }
+                if passed == SCAN_EVENTS_MAX || batch.events.len() == BATCH_EVENTS_MAX || bytes > BATCH_BYTES_MAX {
+                    batch.revision = record.revision - 1;
+                    return Ok(batch);
+                }
+                passed += 1;
+                if range.contains(record.key) {
+                    bytes += record.bytes.len();
+                    batch.events.push(self.event(&record)?);
+                }
             }
         }
         Ok(batch)
     }
 
-    fn event(&self, revision: Revision, record: Record) -> Result<Arc<Event>> {
-        let Record { key, entry, previous } = record;
-        let previous = match previous {
-            0 => None,
-            before => Some(self.entry(before)?.ok_or_else(|| {
-                Error::corrupt(key.clone(), format!("the log has lost revision {before}, which {revision} replaced"))
-            })?),
+    fn event(&self, record: &Record) -> Result<Arc<Event>> {
+        let lost = || {
+            let message = format!("the file has lost revision {}, which {} replaced", record.previous, record.revision);
+            Error::corrupt(record.key, message)
         };
-        Ok(Arc::new(Event { revision, key, entry, previous }))
+        let previous = match record.previous {
+            0 => None,
+            before => Some(self.entry(record.key, before)?.ok_or_else(lost)?),
+        };
+        let entry = record.entry();
+        let key = entry.as_ref().map_or_else(|| Key::from(record.key), |entry| entry.key.clone());
+        Ok(Arc::new(Event { revision: record.revision, key, entry, previous }))
     }
 
-    /// Adds up the whole log, and checks on the way that it fits together.
+    /// Adds up the whole file, and checks on the way that it fits together.
     pub fn load(&self, path: &Path) -> Result<Loaded, OpenError> {
         self.add_up().map_err(|error| match error {
-            Error::Corrupt { message, .. } => OpenError::corrupt(path, message),
+            Error::Corrupt { .. } => OpenError::corrupt(path, error),
             other => OpenError::io(path, other),
         })
     }
 
     fn add_up(&self) -> Result<Loaded> {
-        let mut loaded = Loaded { swept: self.number("swept")?, ..Loaded::default() };
-        let compacted = self.number("compacted")?;
+        let mut loaded = Loaded { folded: self.number("folded")?, ..Loaded::default() };
+        let (folded, compacted) = (loaded.folded, self.number("compacted")?);
         let revision = self.last_revision()?;
-        if loaded.swept > compacted || compacted > revision {
-            let message = format!("swept {}, compacted {compacted}, revision {revision}", loaded.swept);
-            return Err(damaged(format!("its numbers contradict each other: {message}")));
+        if folded > compacted || compacted > revision {
+            let numbers = format!("folded {folded}, compacted {compacted}, revision {revision}");
+            return Err(damaged(format!("its numbers contradict each other: {numbers}")));
         }
-        self.each(|revision, bytes| {
-            loaded.records += 1;
-            loaded.bytes += bytes.len() as u64;
-            if revision > compacted {
-                loaded.history_bytes += bytes.len() as u64;
+        self.each_base(|key, bytes| {
+            let record = only_record(bytes)?;
+            if record.key != key || record.is_delete || record.revision > folded {
+                return Err(Error::corrupt(key, "the base has a record that does not belong there"));
             }
-            loaded.add(revision, record::decode(revision, bytes).map_err(damaged)?, compacted)
+            loaded.count(&record);
+            if let Some(entry) = record.entry() {
+                loaded.state.current.insert(entry);
+            }
+            Ok(())
+        })?;
+        let mut last = folded;
+        self.each_chunk(|first, chunk| {
+            for (index, record) in records(chunk).enumerate() {
+                let record = record.map_err(damaged)?;
+                if record.revision <= last || (index == 0 && record.revision != first) {
+                    return Err(damaged(format!("revision {} follows {last}", record.revision)));
+                }
+                last = record.revision;
+                loaded.count(&record);
+                if record.revision > compacted {
+                    loaded.history_bytes += record.bytes.len() as u64;
+                }
+                loaded.add(&record)?;
+            }
+            Ok(())
         })?;
         loaded.state.revision = revision;
         loaded.state.compacted = compacted;
@@ -137,46 +196,58 @@ impl LogReader {
 }
 
 impl Loaded {
-    fn add(&mut self, revision: Revision, record: Record, compacted: Revision) -> Result<()> {
-        let state = &mut self.state;
-        let before = state.current.get(&record.key).map_or(0, |entry| entry.mod_revision);
-        // Compaction may have removed the predecessor of a record that is compacted itself, or only the record of a
-        // deletion before it; never anything that a later record needs.
-        if before != record.previous && (revision > compacted || before != 0) {
-            let what = format!("revision {revision} replaces revision {}, but the log has {before}", record.previous);
-            return Err(Error::corrupt(record.key, what));
+    fn count(&mut self, record: &Record) {
+        self.records += 1;
+        self.bytes += record.bytes.len() as u64;
+    }
+
+    fn add(&mut self, record: &Record) -> Result<()> {
+        let before = self.state.current.get(record.key).cloned();
+        let revision = before.as_ref().map_or(0, |entry| entry.mod_revision);
+        if revision != record.previous {
+            let message = format!("revision {} replaces {}, but {revision} is there", record.revision, record.previous);
+            return Err(Error::corrupt(record.key, message));
         }
-        if before != 0 {
-            state.versions.insert(Version { key: record.key.clone(), revision: before, until: revision });
-        }
-        match record.entry {
-            Some(entry) => {
-                let life_is_right = match before {
-                    0 => entry.version >= 1 && entry.create_revision <= revision,
-                    _ => state.current.get(&record.key).is_some_and(|old| {
-                        old.create_revision == entry.create_revision && old.version + 1 == entry.version
-                    }),
-                };
-                if !life_is_right {
-                    return Err(Error::corrupt(record.key, format!("revision {revision} does not continue its key")));
-                }
-                state.current.insert(entry);
+        let entry = record.entry();
+        let continues = match (&before, &entry) {
+            (Some(before), Some(entry)) => {
+                before.create_revision == entry.create_revision && before.version + 1 == entry.version
             }
-            None => drop(state.current.remove(&record.key)),
+            (None, Some(entry)) => entry.version == 1 && entry.create_revision == record.revision,
+            (before, None) => before.is_some(),
+        };
+        if !continues {
+            return Err(Error::corrupt(record.key, format!("revision {} does not continue its key", record.revision)));
+        }
+        if let Some(before) = before {
+            let (key, revision) = (before.key.clone(), before.mod_revision);
+            self.state.versions.insert(Version { key, revision, until: record.revision });
+        }
+        match entry {
+            Some(entry) => drop(self.state.current.insert(entry)),
+            None => drop(self.state.current.remove(record.key)),
         }
         Ok(())
     }
 }
 
-/// Reads several entries in one view.
-pub(crate) fn entries(reader: &LogReader, revisions: &[Revision]) -> Result<HashMap<Revision, Arc<Entry>>> {
-    let mut found = HashMap::with_capacity(revisions.len());
-    for revision in revisions {
-        if let Some(entry) = reader.entry(*revision)? {
+/// Reads several entries in one view, by their revisions.
+pub(crate) fn entries(reader: &LogReader, wanted: &[(Key, Revision)]) -> Result<HashMap<Revision, Arc<Entry>>> {
+    let mut found = HashMap::with_capacity(wanted.len());
+    for (key, revision) in wanted {
+        if let Some(entry) = reader.entry(key, *revision)? {
             found.insert(*revision, entry);
         }
     }
     Ok(found)
+}
+
+fn only_record(bytes: &[u8]) -> Result<Record<'_>> {
+    let mut all = records(bytes);
+    match (all.next(), all.next()) {
+        (Some(record), None) => record.map_err(damaged),
+        _ => Err(damaged("the base has an entry that is not one record".into())),
+    }
 }
 
 fn failed(error: impl Into<redb::Error>) -> Error {
@@ -187,5 +258,5 @@ fn failed(error: impl Into<redb::Error>) -> Error {
 }
 
 fn damaged(message: String) -> Error {
-    Error::Corrupt { key: Default::default(), message }
+    Error::Corrupt { key: Key::default(), message }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use redb::{Database, Durability};
 use storage::{Error, Result, Revision};
 
-use crate::disk::{Disk, FORMAT, LOG, META, sync_directory};
+use crate::disk::{BASE, Disk, FORMAT, LOG, META, sync_directory};
 use crate::error::OpenError;
 use crate::log::LogReader;
 use crate::options::Options;
@@ -18,7 +18,7 @@ pub struct Report {
     pub revision: Revision,
     pub compacted: Revision,
     pub keys: u64,
-    /// Changes in the log, history included.
+    /// Current entries and the changes that are history.
     pub records: u64,
     pub record_bytes: u64,
 }
@@ -91,7 +91,6 @@ fn copy(reader: &LogReader, target: &Path, skip_revisions: Revision) -> Result<(
 }
 
 fn copy_into(reader: &LogReader, path: &Path, skip_revisions: Revision) -> Result<(), OpenError> {
-    let fail = |error: redb::Error| OpenError::of_redb(path, error);
     // What an interrupted copy left behind.
     if path.exists() {
         std::fs::remove_file(path).map_err(|error| OpenError::io(path, error))?;
@@ -101,20 +100,7 @@ fn copy_into(reader: &LogReader, path: &Path, skip_revisions: Revision) -> Resul
         .create(path)
         .map_err(|error| OpenError::of_database(path, error))?;
     let source = |error: Error| OpenError::corrupt(path, format!("cannot read the source: {error}"));
-    let mut chunk = Vec::new();
-    let mut bytes = 0;
-    reader
-        .each(|revision, record| {
-            bytes += record.len();
-            chunk.push((revision, record.to_vec()));
-            if bytes >= COPY_CHUNK_BYTES {
-                bytes = 0;
-                return write_chunk(&database, &mut chunk).map_err(Error::unavailable);
-            }
-            Ok(())
-        })
-        .map_err(source)?;
-    write_chunk(&database, &mut chunk).map_err(fail)?;
+    copy_tables(reader, &database).map_err(source)?;
     let number = |name| reader.number(name).map_err(source);
     let mut revision = reader.last_revision().map_err(source)?;
     let mut compacted = number("compacted")?;
@@ -122,32 +108,65 @@ fn copy_into(reader: &LogReader, path: &Path, skip_revisions: Revision) -> Resul
         revision += skip_revisions;
         compacted = revision;
     }
-    write_meta(&database, revision, compacted, number("swept")?).map_err(fail)
+    write_meta(&database, revision, compacted, number("folded")?).map_err(|error| OpenError::of_redb(path, error))
+}
+
+fn copy_tables(reader: &LogReader, database: &Database) -> Result<()> {
+    let mut pending = Pending { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
+    reader.each_chunk(|first, chunk| pending.add(|pending| pending.log.push((first, chunk.to_vec())), chunk.len()))?;
+    reader.each_base(|key, record| {
+        pending.add(|pending| pending.base.push((key.to_vec(), record.to_vec())), record.len())
+    })?;
+    pending.write().map_err(Error::unavailable)
 }
 
 /// A commit of a copy carries about this much.
-const COPY_CHUNK_BYTES: usize = 4 << 20;
+const COPY_COMMIT_BYTES: usize = 4 << 20;
 const COPY_CACHE_BYTES: usize = 16 << 20;
 
-fn write_chunk(database: &Database, chunk: &mut Vec<(Revision, Vec<u8>)>) -> Result<(), redb::Error> {
-    let mut transaction = database.begin_write()?;
-    // The last commit, of the meta table, makes all of them durable.
-    transaction.set_durability(Durability::None)?;
-    {
-        let mut log = transaction.open_table(LOG)?;
-        for (revision, record) in chunk.drain(..) {
-            log.insert(revision, record.as_slice())?;
+/// What will be written in the copy's next commit.
+struct Pending<'a> {
+    database: &'a Database,
+    log: Vec<(Revision, Vec<u8>)>,
+    base: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Pending<'_> {
+    fn add(&mut self, push: impl FnOnce(&mut Self), bytes: usize) -> Result<()> {
+        push(self);
+        self.bytes += bytes;
+        if self.bytes < COPY_COMMIT_BYTES {
+            return Ok(());
         }
+        self.write().map_err(Error::unavailable)
     }
-    transaction.commit()?;
-    Ok(())
+
+    fn write(&mut self) -> Result<(), redb::Error> {
+        self.bytes = 0;
+        let mut transaction = self.database.begin_write()?;
+        // The last commit, of the meta table, makes all of them durable.
+        transaction.set_durability(Durability::None)?;
+        {
+            let mut log = transaction.open_table(LOG)?;
+            for (first, chunk) in self.log.drain(..) {
+                log.insert(first, chunk.as_slice())?;
+            }
+            let mut base = transaction.open_table(BASE)?;
+            for (key, record) in self.base.drain(..) {
+                base.insert(key.as_slice(), record.as_slice())?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
 }
 
 fn write_meta(
     database: &Database,
     revision: Revision,
     compacted: Revision,
-    swept: Revision,
+    folded: Revision,
 ) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
@@ -155,7 +174,7 @@ fn write_meta(
         meta.insert("format", FORMAT)?;
         meta.insert("revision", revision)?;
         meta.insert("compacted", compacted)?;
-        meta.insert("swept", swept)?;
+        meta.insert("folded", folded)?;
     }
     transaction.commit()?;
     Ok(())

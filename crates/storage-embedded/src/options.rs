@@ -56,6 +56,12 @@ fn system_time() -> SystemTime {
 pub(crate) const QUEUE_WRITES_MAX: usize = 4096;
 /// One commit carries at most about this much, so that a burst of large values does not make everybody wait.
 pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
+/// Callers that were just answered tend to come back; the next commit waits for them a fraction of the time that the
+/// last commit took, but not longer than this.
+pub(crate) const GROUP_WAIT_MAX: Duration = Duration::from_micros(250);
+/// Waking watchers costs about this much each; the herald spends at most about half of its time on it.
+pub(crate) const WAKE_PACE: Duration = Duration::from_micros(2);
+pub(crate) const WAKE_PACE_MAX: Duration = Duration::from_millis(4);
 /// Events of one batch at most, and how many events one look at the ring passes over.
 pub(crate) const BATCH_EVENTS_MAX: usize = 512;
 pub(crate) const SCAN_EVENTS_MAX: usize = 8192;
@@ -63,8 +69,8 @@ pub(crate) const SCAN_EVENTS_MAX: usize = 8192;
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Keys that expire in one commit at most.
 pub(crate) const EXPIRE_KEYS_MAX: usize = 1024;
-/// Log records that compaction looks at in one commit of its own.
-pub(crate) const SWEEP_RECORDS_MAX: usize = 2048;
+/// What compaction folds in one commit of its own, about.
+pub(crate) const FOLD_BYTES_MAX: usize = 2 << 20;
 /// After a failed commit the next attempt waits this long, then twice as long, up to the maximum.
 pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);
 pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5);

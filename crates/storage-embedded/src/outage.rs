@@ -99,11 +99,12 @@ impl Writer {
 
     /// A failed commit may also have carried compaction further than we know.
     fn follow(&mut self, durable: &Durable) {
-        self.swept = durable.swept;
+        self.folded = durable.folded;
+        self.is_folded = false;
         self.state.compacted = self.state.compacted.max(durable.compacted);
-        let swept = self.state.versions.iter().filter(|version| version.until <= durable.swept);
-        let swept: Vec<_> = swept.map(|version| (version.key.clone(), version.revision)).collect();
-        for (key, revision) in swept {
+        let gone = self.state.versions.iter().filter(|version| version.until <= durable.folded);
+        let gone: Vec<_> = gone.map(|version| (version.key.clone(), version.revision)).collect();
+        for (key, revision) in gone {
             self.state.versions.remove((&key, revision));
         }
         self.shared.state.store(Arc::new(self.state.clone()));

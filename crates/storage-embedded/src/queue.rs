@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use storage::{Error, Result, Revision, Subscriber, WatchRequest, Write, Written};
@@ -31,6 +31,8 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Job>,
+    /// The writer thread wants to be woken when there are so many.
+    wanted: usize,
     closed: bool,
 }
 
@@ -68,13 +70,26 @@ impl Queue {
             return Err(closed());
         }
         jobs.waiting.push_back(job);
-        self.arrived.notify_one();
+        if jobs.waiting.len() >= jobs.wanted {
+            self.arrived.notify_one();
+        }
         Ok(())
     }
 
-    /// Everything that waits, or nothing if the time comes first.
-    pub fn take(&self, until: Option<Instant>) -> Taken {
+    /// Everything that waits, or nothing if the time comes first. `returning` callers have just been answered and may
+    /// have more to ask: so many more jobs are worth some patience, for they share a commit with those who wait already.
+    pub fn take(&self, until: Option<Instant>, returning: usize, patience: Duration) -> Taken {
         let mut jobs = self.jobs.lock();
+        if returning > 1 {
+            jobs.wanted = jobs.waiting.len() + returning;
+            let end = Instant::now() + patience;
+            while jobs.waiting.len() < jobs.wanted && !jobs.closed {
+                if self.arrived.wait_until(&mut jobs, end).timed_out() {
+                    break;
+                }
+            }
+        }
+        jobs.wanted = 1;
         while jobs.waiting.is_empty() {
             if jobs.closed {
                 return Taken::Closed;

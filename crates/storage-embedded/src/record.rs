@@ -1,12 +1,12 @@
-//! One change as it lies in the log: a fixed head, the key, the value.
+//! One change as it lies in the file: a fixed head, the key, the value. A chunk is any number of them in a row.
 //!
 //! ```text
-//! kind u8 | create_revision i64 | version i64 | previous i64 | lease i64 | key length u32 | key | value
+//! revision i64 | create_revision i64 | version i64 | previous i64 | lease i64 | kind u8 | key length u32 | value length u32 | key | value
 //! ```
 //!
 //! Numbers are little-endian. `previous` is the revision of the change of the same key before this one, 0 if there is
-//! none; compaction and previous values need it. `lease` is the moment of expiry in milliseconds since 1970, 0 for never.
-//! A deletion has no value and zeros in the other fields. This layout is part of the file format (see `disk::FORMAT`).
+//! none. `lease` is the moment of expiry in milliseconds since 1970, 0 for never. A deletion has no value and zeros in
+//! the fields of an entry. This layout is part of the file format (see `disk::FORMAT`).
 
 use std::sync::Arc;
 
@@ -15,93 +15,103 @@ use storage::{Entry, Event, Key, Revision};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-const HEAD_BYTES: usize = 1 + 4 * 8 + 4;
+const HEAD_BYTES: usize = 5 * 8 + 1 + 2 * 4;
 
-pub(crate) struct Record {
-    pub key: Key,
-    /// None for a deletion.
-    pub entry: Option<Arc<Entry>>,
+/// A record where it lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Record<'a> {
+    pub revision: Revision,
+    create_revision: Revision,
+    version: i64,
     pub previous: Revision,
+    lease: i64,
+    pub is_delete: bool,
+    pub key: &'a [u8],
+    value: &'a [u8],
+    /// All of it, to be copied elsewhere.
+    pub bytes: &'a [u8],
 }
 
-/// What the record of this event takes in the log.
+impl Record<'_> {
+    /// The entry it wrote, with memory of its own; none for a deletion.
+    pub fn entry(&self) -> Option<Arc<Entry>> {
+        let entry = || Entry {
+            key: Key::from(self.key),
+            value: Bytes::copy_from_slice(self.value),
+            create_revision: self.create_revision,
+            mod_revision: self.revision,
+            version: self.version,
+            lease: self.lease,
+            stale: false,
+        };
+        (!self.is_delete).then(|| Arc::new(entry()))
+    }
+}
+
+/// What the record of this event takes in the file.
 pub(crate) fn encoded_len(event: &Event) -> usize {
     HEAD_BYTES + event.key.len() + event.entry.as_ref().map_or(0, |entry| entry.value.len())
 }
 
-pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
-    out.clear();
+/// Adds the event's record to a chunk.
+pub(crate) fn encode(event: &Event, chunk: &mut Vec<u8>) {
     let previous = event.previous.as_ref().map_or(0, |entry| entry.mod_revision);
+    let value = event.entry.as_ref().map_or(&[][..], |entry| &entry.value);
     let (kind, numbers) = match &event.entry {
-        Some(entry) => (PUT, [entry.create_revision, entry.version, previous, entry.lease]),
-        None => (DELETE, [0, 0, previous, 0]),
+        Some(entry) => (PUT, [event.revision, entry.create_revision, entry.version, previous, entry.lease]),
+        None => (DELETE, [event.revision, 0, 0, previous, 0]),
     };
-    out.push(kind);
     for number in numbers {
-        out.extend_from_slice(&number.to_le_bytes());
+        chunk.extend_from_slice(&number.to_le_bytes());
     }
-    out.extend_from_slice(&(event.key.len() as u32).to_le_bytes());
-    out.extend_from_slice(&event.key);
-    if let Some(entry) = &event.entry {
-        out.extend_from_slice(&entry.value);
-    }
+    chunk.push(kind);
+    chunk.extend_from_slice(&(event.key.len() as u32).to_le_bytes());
+    chunk.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    chunk.extend_from_slice(&event.key);
+    chunk.extend_from_slice(value);
 }
 
-pub(crate) fn decode(revision: Revision, bytes: &[u8]) -> Result<Record, String> {
-    let (head, key, value) = split(revision, bytes)?;
-    let key = Key::from(key);
-    let entry = (head.kind == PUT).then(|| {
-        Arc::new(Entry {
-            key: key.clone(),
-            value: Bytes::copy_from_slice(value),
-            create_revision: head.create_revision,
-            mod_revision: revision,
-            version: head.version,
-            lease: head.lease,
-            stale: false,
-        })
-    });
-    Ok(Record { key, entry, previous: head.previous })
+/// The records of a chunk, in order. Ends after the first that cannot be read.
+pub(crate) fn records(chunk: &[u8]) -> impl Iterator<Item = Result<Record<'_>, String>> {
+    let mut rest = Some(chunk);
+    std::iter::from_fn(move || {
+        let bytes = rest.take().filter(|bytes| !bytes.is_empty())?;
+        let record = split(bytes);
+        if let Ok(record) = &record {
+            rest = Some(&bytes[record.bytes.len()..]);
+        }
+        Some(record)
+    })
 }
 
-/// What compaction needs to know, without copying the value.
-pub(crate) struct Outline {
-    pub key: Key,
-    pub is_delete: bool,
-    pub previous: Revision,
-}
-
-pub(crate) fn outline(revision: Revision, bytes: &[u8]) -> Result<Outline, String> {
-    let (head, key, _) = split(revision, bytes)?;
-    Ok(Outline { key: Key::from(key), is_delete: head.kind == DELETE, previous: head.previous })
-}
-
-struct Head {
-    kind: u8,
-    create_revision: Revision,
-    version: i64,
-    previous: Revision,
-    lease: i64,
-}
-
-fn split(revision: Revision, bytes: &[u8]) -> Result<(Head, &[u8], &[u8]), String> {
-    let fail = |what: &str| format!("the log record of revision {revision} {what}");
-    let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| fail("is cut short"))?;
-    let number = |index: usize| {
-        let at = 1 + index * 8;
-        head[at..at + 8].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte)) as i64
+fn split(bytes: &[u8]) -> Result<Record<'_>, String> {
+    let cut = || "a record is cut short".to_string();
+    let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(cut)?;
+    let number =
+        |at: usize, width: usize| head[at..at + width].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let kind = head[40];
+    let (key_len, value_len) = (number(41, 4) as usize, number(45, 4) as usize);
+    let (key, rest) = rest.split_at_checked(key_len).ok_or_else(cut)?;
+    let (value, _) = rest.split_at_checked(value_len).ok_or_else(cut)?;
+    let record = Record {
+        revision: number(0, 8) as i64,
+        create_revision: number(8, 8) as i64,
+        version: number(16, 8) as i64,
+        previous: number(24, 8) as i64,
+        lease: number(32, 8) as i64,
+        is_delete: kind == DELETE,
+        key,
+        value,
+        bytes: &bytes[..HEAD_BYTES + key_len + value_len],
     };
-    let key_len = head[HEAD_BYTES - 4..].iter().rev().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
-    let (key, value) = rest.split_at_checked(key_len).ok_or_else(|| fail("is cut short in its key"))?;
-    let head =
-        Head { kind: head[0], create_revision: number(0), version: number(1), previous: number(2), lease: number(3) };
-    if head.kind != PUT && head.kind != DELETE {
-        return Err(fail(&format!("is of unknown kind {}", head.kind)));
+    let revision = record.revision;
+    if kind != PUT && kind != DELETE {
+        return Err(format!("the record of revision {revision} is of unknown kind {kind}"));
     }
-    if head.previous < 0 || head.previous >= revision {
-        return Err(fail(&format!("names {} as its predecessor", head.previous)));
+    if record.previous < 0 || record.previous >= revision {
+        return Err(format!("the record of revision {revision} names {} as its predecessor", record.previous));
     }
-    Ok((head, key, value))
+    Ok(record)
 }
 
 #[cfg(test)]
@@ -120,42 +130,48 @@ mod tests {
         })
     }
 
+    fn put(value: &'static [u8]) -> Event {
+        Event { revision: 12, key: "/a/b".into(), entry: Some(entry(value)), previous: None }
+    }
+
     #[test]
     fn what_was_written_is_read() {
         let previous = Arc::new(Entry { mod_revision: 9, ..(*entry(b"old")).clone() });
-        let put = Event {
-            revision: 12,
-            key: "/a/b".into(),
-            entry: Some(entry(b"\x00value")),
-            previous: Some(previous.clone()),
-        };
-        let delete = Event { entry: None, ..put.clone() };
-        let empty = Event { entry: Some(entry(b"")), previous: None, ..put.clone() };
-        for event in [put, delete, empty] {
-            let mut bytes = vec![0xaa; 3];
-            encode(&event, &mut bytes);
-            assert_eq!(bytes.len(), encoded_len(&event));
-            let record = decode(12, &bytes).unwrap();
-            assert_eq!(record.key, event.key);
-            assert_eq!(record.entry, event.entry);
+        let events = [
+            Event { previous: Some(previous.clone()), ..put(b"\x00value") },
+            Event { entry: None, previous: Some(previous), ..put(b"") },
+            put(b""),
+        ];
+        let mut chunk = Vec::new();
+        for event in &events {
+            let before = chunk.len();
+            encode(event, &mut chunk);
+            assert_eq!(chunk.len() - before, encoded_len(event));
+        }
+        let found: Vec<_> = records(&chunk).map(Result::unwrap).collect();
+        assert_eq!(found.len(), events.len());
+        for (record, event) in found.iter().zip(&events) {
+            assert_eq!((record.revision, record.key), (12, event.key.as_bytes()));
+            assert_eq!(record.entry(), event.entry);
             assert_eq!(record.previous, event.previous.as_ref().map_or(0, |entry| entry.mod_revision));
-            let outline = outline(12, &bytes).unwrap();
-            assert_eq!((outline.key, outline.is_delete), (event.key.clone(), event.is_delete()));
+            assert_eq!(records(record.bytes).next().unwrap().unwrap(), *record);
         }
     }
 
     #[test]
     fn damage_is_an_error_and_never_a_panic() {
-        let mut bytes = Vec::new();
-        let event = Event { revision: 12, key: "/a/b".into(), entry: Some(entry(b"value")), previous: None };
-        encode(&event, &mut bytes);
-        for end in 0..HEAD_BYTES + 4 {
-            assert!(decode(12, &bytes[..end]).is_err(), "{end}");
+        let mut chunk = Vec::new();
+        encode(&put(b"value"), &mut chunk);
+        for end in 1..chunk.len() {
+            assert!(records(&chunk[..end]).next().unwrap().is_err(), "{end}");
         }
-        for (at, byte) in [(0, 0), (0, 3), (17, 12), (24, 0x80), (36, 0xff)] {
-            let mut damaged = bytes.clone();
+        for (at, byte) in [(40, 0), (40, 3), (24, 12), (31, 0x80), (44, 0xff), (48, 0xff)] {
+            let mut damaged = chunk.clone();
             damaged[at] = byte;
-            assert!(decode(12, &damaged).is_err(), "byte {at}");
+            assert!(records(&damaged).next().unwrap().is_err(), "byte {at}");
         }
+        let mut trailing = chunk.clone();
+        trailing.push(0);
+        assert!(records(&trailing).nth(1).unwrap().is_err());
     }
 }

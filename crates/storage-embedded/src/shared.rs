@@ -1,8 +1,9 @@
 //! What the writer thread and all readers share, and reading it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use tokio::sync::watch as signal;
 
 use crate::disk::Disk;
 use crate::log;
-use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX};
+use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX, WAKE_PACE, WAKE_PACE_MAX};
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::state::{Located, State};
@@ -26,8 +27,8 @@ pub(crate) struct Shared {
     pub ring: RwLock<Ring>,
     pub herald: Herald,
     pub health: Mutex<Health>,
-    /// Bytes of all records in the log.
-    pub log_bytes: AtomicU64,
+    /// Bytes of all records in the file.
+    pub file_bytes: AtomicI64,
 }
 
 impl Shared {
@@ -69,10 +70,10 @@ impl Shared {
         {
             let ring = self.ring.read();
             for item in &located {
-                if let Located::Logged { revision, .. } = item {
+                if let Located::Logged { key, revision } = item {
                     match ring.entry(*revision) {
                         Some(entry) => drop(found.insert(*revision, entry)),
-                        None => missing.push(*revision),
+                        None => missing.push((key.clone(), *revision)),
                     }
                 }
             }
@@ -89,7 +90,7 @@ impl Shared {
                 if at < compacted {
                     return Error::Compacted { requested: at, compacted };
                 }
-                Error::corrupt(key, format!("the log has lost revision {revision}"))
+                Error::corrupt(key, format!("the file has lost revision {revision}"))
             }),
         };
         located.into_iter().map(resolve).collect()
@@ -122,7 +123,7 @@ impl Shared {
             revision: state.revision,
             compacted: state.compacted,
             size,
-            size_in_use: self.log_bytes.load(Ordering::Relaxed).min(size),
+            size_in_use: u64::try_from(self.file_bytes.load(Ordering::Relaxed)).unwrap_or(0).min(size),
             health: self.health.lock().clone(),
         }
     }
@@ -195,6 +196,11 @@ impl Herald {
             if closed {
                 return;
             }
+            // Many watchers are woken less often, for more events at a time.
+            let watchers = u32::try_from(self.signal.receiver_count()).unwrap_or(u32::MAX);
+            let pause = Instant::now() + WAKE_PACE.saturating_mul(watchers).min(WAKE_PACE_MAX);
+            let mut news = self.news.lock();
+            while !news.closed && !self.changed.wait_until(&mut news, pause).timed_out() {}
         }
     }
 }

@@ -8,16 +8,17 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use storage::{
     Batch, Change, Entry, Error, Event, Expect, KeyRange, Result, Revision, Subscriber, WatchRequest, Write, Written,
 };
 
-use crate::disk::{Failure, Sweep, Swept};
+use crate::disk::{Failure, Fold, Folded};
 use crate::expiry::{Deadlines, History, lease_until, millis};
 use crate::log::Loaded;
-use crate::options::{CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, SWEEP_RECORDS_MAX};
+use crate::options::{CLOCK_CHECK, EXPIRE_KEYS_MAX, FOLD_BYTES_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX};
 use crate::outage::Outage;
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
@@ -32,9 +33,14 @@ pub(crate) struct Writer {
     next_subscriber: u64,
     deadlines: Deadlines,
     history: History,
-    /// How far compaction has removed what it may remove.
-    pub(crate) swept: Revision,
+    /// How far compaction has got in the file; the compacted revision is how far it may get.
+    pub(crate) folded: Revision,
+    /// Everything that may be folded is.
+    pub(crate) is_folded: bool,
     pub(crate) outage: Option<Outage>,
+    /// How many callers the last commit answered, and how long it took.
+    last_group: usize,
+    last_commit: Duration,
     /// Commits that failed since the last one that worked.
     pub(crate) failures: u32,
 }
@@ -67,7 +73,10 @@ impl Writer {
             next_subscriber: 0,
             deadlines: loaded.deadlines,
             history,
-            swept: loaded.swept,
+            folded: loaded.folded,
+            is_folded: false,
+            last_group: 0,
+            last_commit: Duration::ZERO,
             outage: None,
             failures: 0,
         }
@@ -76,7 +85,8 @@ impl Writer {
     /// Runs until the store is closed and the queue is empty.
     pub fn run(mut self) {
         loop {
-            match self.shared.queue.take(self.next_wake()) {
+            let patience = (self.last_commit / 4).min(GROUP_WAIT_MAX);
+            match self.shared.queue.take(self.next_wake(), std::mem::take(&mut self.last_group), patience) {
                 Taken::Jobs(jobs) => self.work(jobs),
                 Taken::TimedOut => {}
                 Taken::Closed => break,
@@ -86,7 +96,7 @@ impl Writer {
             } else {
                 self.expire_due();
                 self.compact_old_history();
-                self.sweep_if_idle();
+                self.fold_if_idle();
             }
         }
         for subscribed in self.subscribers.drain(..) {
@@ -101,7 +111,7 @@ impl Writer {
         if let Some(outage) = &self.outage {
             return Some(outage.retry_at);
         }
-        if self.swept < self.state.compacted {
+        if !self.is_folded {
             return Some(now);
         }
         let clock = millis((self.shared.options.clock)());
@@ -179,12 +189,15 @@ impl Writer {
             return answer(group.answers);
         }
         // Under steady load compaction gets no idle moment, so it rides along, faster than garbage is made.
-        let sweep = self.sweep(group.events.len() * 2);
-        match self.shared.disk.append(&group.events, sweep) {
-            Ok(swept) => {
+        let fold = self.fold(group.bytes * 2);
+        let began = Instant::now();
+        match self.shared.disk.append(&group.events, fold) {
+            Ok(folded) => {
+                self.last_commit = began.elapsed();
+                self.last_group = group.answers.len();
                 self.failures = 0;
-                if sweep.is_some() {
-                    self.forget_versions(swept);
+                if fold.is_some() {
+                    self.forget_versions(folded);
                 }
                 self.publish(group);
             }
@@ -194,8 +207,8 @@ impl Writer {
 
     /// The commit has succeeded: everybody may know.
     pub(crate) fn publish(&mut self, group: Group) {
-        let bytes = group.events.iter().map(|event| encoded_len(event) as u64).sum();
-        self.shared.log_bytes.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        let bytes: u64 = group.events.iter().map(|event| encoded_len(event) as u64).sum();
+        self.shared.file_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
         self.history.note(Instant::now(), self.state.revision, bytes);
         for event in &group.events {
             self.deadlines.follow(event);
@@ -283,30 +296,33 @@ impl Writer {
             return Err(error);
         }
         self.state.compacted = revision;
+        self.is_folded = false;
         self.shared.state.store(Arc::new(self.state.clone()));
         Ok(())
     }
 
-    fn sweep(&self, records: usize) -> Option<Sweep> {
-        let (from, compacted) = (self.swept, self.state.compacted);
-        (from < compacted).then_some(Sweep { from, compacted, records })
+    fn fold(&self, bytes: usize) -> Option<Fold> {
+        let (folded, compacted) = (self.folded, self.state.compacted);
+        (!self.is_folded).then_some(Fold { folded, compacted, bytes })
     }
 
-    fn sweep_if_idle(&mut self) {
-        let Some(sweep) = self.sweep(SWEEP_RECORDS_MAX) else { return };
-        match self.shared.disk.append(&[], Some(sweep)) {
-            Ok(swept) => {
-                self.forget_versions(swept);
+    fn fold_if_idle(&mut self) {
+        let Some(fold) = self.fold(FOLD_BYTES_MAX) else { return };
+        match self.shared.disk.append(&[], Some(fold)) {
+            Ok(folded) => {
+                self.forget_versions(folded);
                 self.shared.state.store(Arc::new(self.state.clone()));
             }
             Err(failure) => self.fail(Group::default(), failure),
         }
     }
 
-    fn forget_versions(&mut self, swept: Swept) {
-        self.swept = swept.upto;
-        self.shared.log_bytes.fetch_sub(swept.bytes, std::sync::atomic::Ordering::Relaxed);
-        for (key, revision) in &swept.versions {
+    fn forget_versions(&mut self, folded: Folded) {
+        self.folded = folded.upto;
+        self.is_folded = folded.is_done;
+        let bytes = folded.base_bytes - folded.log_bytes as i64;
+        self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
+        for (key, revision) in &folded.versions {
             self.state.versions.remove((key, *revision));
         }
     }
