@@ -4,11 +4,29 @@
 //! Start with [`Types`] and [`Schema`], then [`builtin`].
 
 mod builtin;
+mod default;
+mod equal;
 mod literal;
+mod normalise;
+mod pattern;
+mod prune;
 mod table;
+#[cfg(test)]
+mod testing;
 mod types;
+mod zero;
 
 pub use builtin::{Builtin, Column, Group, Kind, Resource, Subresource, Version, builtin};
+pub use default::default;
+pub use equal::equal;
+pub use normalise::normalise;
+pub use pattern::Pattern;
+pub use prune::prune;
 pub use types::{
     Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union,
 };
+pub use zero::is_zero;
+
+/// How deep the operations go into a value. Decoders stop much earlier; this keeps a value that was made by other means
+/// from exhausting the stack.
+const MAX_DEPTH: usize = 1024;

@@ -36,7 +36,7 @@ use crate::types::{
 };
 
 /// Everything in the table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Table {
     pub types: Types,
     pub kinds: Vec<(GroupVersionKind, StructId)>,
@@ -45,7 +45,8 @@ pub struct Table {
 
 /// Reads a whole table; an error says the line and what is wrong with it.
 pub fn parse(text: &str) -> Result<Table, String> {
-    let mut reader = Reader::default();
+    let table = Table { types: Types::with_zeros(), kinds: Vec::new(), groups: Vec::new() };
+    let mut reader = Reader { table, ids: HashMap::new(), raw: Vec::new(), package: "" };
     reader.declare(text)?;
     for (number, line) in text.lines().enumerate() {
         reader.line(line).map_err(|problem| format!("line {}: {problem}: {line:?}", number + 1))?;
@@ -53,7 +54,6 @@ pub fn parse(text: &str) -> Result<Table, String> {
     reader.finish()
 }
 
-#[derive(Default)]
 struct Reader<'a> {
     table: Table,
     /// Structs by alias and name.
@@ -334,6 +334,7 @@ impl<'a> Reader<'a> {
         for (id, definition) in expanded {
             table.types.define(id, definition);
         }
+        table.types.mark_defaults();
         Ok(table)
     }
 }

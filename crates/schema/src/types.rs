@@ -10,11 +10,14 @@ use std::ops::Deref;
 use hashbrown::HashMap;
 use object::{Str, Value};
 
+use crate::Pattern;
+
 /// All structs of one origin.
 #[derive(Debug, Default)]
 pub struct Types {
     structs: Vec<Struct>,
     by_name: HashMap<Str, StructId>,
+    zeros: bool,
 }
 
 /// The place of a struct in its arena.
@@ -41,6 +44,8 @@ pub struct Struct {
     /// What the definition itself says about its map type; nodes that use the struct have it in their own `map_type`.
     pub map_type: Option<MapType>,
     pub unions: Vec<Union>,
+    /// Nothing in it or below it has a default, so defaulting need not look. [`Types::mark_defaults`] finds out.
+    pub no_defaults: bool,
 }
 
 /// A Go embedded struct: its fields are the outer struct's in JSON, and a message of its own, with the tags that
@@ -94,6 +99,8 @@ pub enum Omit {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
     pub shape: Shape,
+    /// No type is stated: the shape tells what children would be, and any value passes. Branches of `anyOf` and the like.
+    pub untyped: bool,
     pub nullable: bool,
     /// What an unset field becomes. Zero values that Go would print anyway are not here.
     pub default: Option<Value>,
@@ -177,8 +184,11 @@ pub enum MapType {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
     pub enumeration: Vec<Value>,
+    /// Fields that must be there, in the order stated, also such as no field of the struct stands for. Where it is empty
+    /// the fields' own `required` counts.
+    pub required: Vec<Str>,
     pub format: Option<Str>,
-    pub pattern: Option<Str>,
+    pub pattern: Option<Pattern>,
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
     pub exclusive_minimum: bool,
@@ -198,6 +208,9 @@ pub struct Rules {
     pub not: Option<Node>,
 }
 
+/// The Go type of amounts of resources, which defaulting rounds.
+pub(crate) const RESOURCE_LIST: &str = "v1.ResourceList";
+
 /// A node in its arena. Copy it freely.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'a> {
@@ -206,8 +219,19 @@ pub struct Schema<'a> {
 }
 
 impl Types {
+    /// The types of a custom resource definition, whose values are JSON as it came.
     pub fn new() -> Types {
         Types::default()
+    }
+
+    /// The types of Go structs. These have zero values: a null in a list or a map of them becomes one, whereas among
+    /// custom types a null is a null.
+    pub fn with_zeros() -> Types {
+        Types { zeros: true, ..Types::default() }
+    }
+
+    pub fn have_zeros(&self) -> bool {
+        self.zeros
     }
 
     /// Makes room for a struct that will be defined later, so that structs can refer to each other.
@@ -238,6 +262,29 @@ impl Types {
         self.structs[id.0 as usize] = definition;
     }
 
+    /// Marks the structs that defaulting can pass by; call it when all of them are defined.
+    pub fn mark_defaults(&mut self) {
+        let mut defaulted: Vec<bool> =
+            self.structs.iter().map(|s| s.fields.iter().any(|f| has_default(&f.node))).collect();
+        // Structs refer to each other in circles, so what is below is found by going round until nothing changes.
+        loop {
+            let mut changed = false;
+            for (at, definition) in self.structs.iter().enumerate() {
+                let below = |field: &Field| struct_of(&field.node).is_some_and(|id| defaulted[id.0 as usize]);
+                if !defaulted[at] && definition.fields.iter().any(below) {
+                    defaulted[at] = true;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        for (definition, defaulted) in self.structs.iter_mut().zip(defaulted) {
+            definition.no_defaults = !defaulted;
+        }
+    }
+
     pub fn get(&self, id: StructId) -> &Struct {
         &self.structs[id.0 as usize]
     }
@@ -248,6 +295,25 @@ impl Types {
 
     pub fn structs(&self) -> impl Iterator<Item = (StructId, &Struct)> {
         self.structs.iter().enumerate().map(|(i, s)| (StructId(i as u32), s))
+    }
+}
+
+fn has_default(node: &Node) -> bool {
+    node.default.is_some()
+        || node.go_type.as_deref() == Some(RESOURCE_LIST)
+        || match &node.shape {
+            Shape::List(inner) | Shape::Map(inner) => has_default(inner),
+            _ => false,
+        }
+}
+
+/// The struct that a node is made of, be it as an item or a value.
+fn struct_of(node: &Node) -> Option<StructId> {
+    match &node.shape {
+        Shape::Struct(id) => Some(*id),
+        Shape::StructOrList(id) | Shape::StructOrBool(id) | Shape::StructOrStrings(id) => Some(*id),
+        Shape::List(inner) | Shape::Map(inner) => struct_of(inner),
+        _ => None,
     }
 }
 
@@ -262,6 +328,23 @@ impl Struct {
 
     pub fn in_proto_order(&self) -> impl Iterator<Item = &Field> {
         self.proto_order.iter().map(|&i| &self.fields[i as usize])
+    }
+}
+
+impl Field {
+    /// The default that the OpenAPI document states here. Besides the ones that mean something, it states a zero for every
+    /// struct that Go holds by value and for every such scalar that is always printed.
+    pub fn stated_default(&self) -> Option<Value> {
+        if self.node.stated.default {
+            return self.node.default.clone();
+        }
+        match (&self.node.shape, self.pointer, self.omit) {
+            (Shape::Struct(_), false, _) => Some(Value::map()),
+            (Shape::String, false, Omit::Never) => Some("".into()),
+            (Shape::Bool, false, Omit::Never) => Some(false.into()),
+            (Shape::Int32 | Shape::Int64 | Shape::Float, false, Omit::Never) => Some(0.into()),
+            _ => None,
+        }
     }
 }
 

@@ -58,8 +58,6 @@ fn merge_one(facts: &mut Facts, name: &str, definition: &Json) -> Result<()> {
 fn attributes(schema: &Json, required: bool) -> Result<Field> {
     let element = [&schema["items"], &schema["additionalProperties"]].into_iter().find(|s| s.is_object());
     let shape = spelled(schema)?;
-    let zero = matches!(&schema["default"], Json::Object(map) if map.is_empty())
-        || [Json::from(""), Json::from(0), Json::from(false)].contains(&schema["default"]);
     Ok(Field {
         shape,
         required,
@@ -69,7 +67,7 @@ fn attributes(schema: &Json, required: bool) -> Result<Field> {
         list_keys: strings(&schema["x-kubernetes-list-map-keys"]),
         map_type: schema["x-kubernetes-map-type"].as_str().map(Into::into),
         enumeration: strings(element.map_or(&schema["enum"], |e| &e["enum"])),
-        default: schema.get("default").filter(|_| !zero).cloned(),
+        default: schema.get("default").cloned(),
         ..Field::default()
     })
 }
@@ -86,9 +84,17 @@ fn apply(own: &mut Field, said: Field) -> Result<()> {
     own.list_keys = said.list_keys;
     own.map_type = said.map_type;
     own.enumeration = said.enumeration;
-    own.default = said.default;
+    own.default = said.default.filter(|default| !goes_without_saying(own, default));
     own.required = said.required;
     Ok(())
+}
+
+/// The document states a zero default for every struct that Go holds by value, and for every such scalar that is always
+/// printed. Readers of the table can tell as much from the field, see `Field::stated_default`.
+fn goes_without_saying(field: &Field, default: &Json) -> bool {
+    let zero = matches!(default, Json::Object(map) if map.is_empty())
+        || [Json::from(""), Json::from(0), Json::from(false)].contains(default);
+    zero && !field.shape.starts_with('*') && (default.is_object() || !field.flags.contains('o'))
 }
 
 /// Fields that come from embedded structs must be said there as they are said here.
@@ -103,7 +109,7 @@ fn check_inlined(facts: &Facts, name: &str, definition: &Json) -> Result<()> {
             && field.list_keys == said.list_keys
             && field.map_type == said.map_type
             && field.enumeration == said.enumeration
-            && field.default == said.default
+            && (field.default == said.default || said.default.is_some_and(|d| goes_without_saying(field, &d)))
             && field.required == said.required;
         if !same {
             return Err(format!("{}: the embedded struct says something else", field.name));
