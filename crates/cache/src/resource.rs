@@ -260,7 +260,8 @@ impl Cache {
         self.applied.subscribe()
     }
 
-    pub(crate) fn wrap(&self, entry: &Arc<Entry>) -> Arc<Object> {
+    /// An entry that was read from the store, as the object it is here if that is the same state.
+    pub fn wrap(&self, entry: &Arc<Entry>) -> Arc<Object> {
         match self.get(&entry.key) {
             Some(object) if object.revision() == entry.mod_revision => object,
             _ => self.object(entry.clone()),

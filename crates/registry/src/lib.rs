@@ -1,6 +1,7 @@
 //! How objects live: the [`Strategy`] a kind brings, and the generic create, update, delete, list and watch around it.
 //! Nothing here sees HTTP, and nothing here knows a particular kind.
 
+mod builtin;
 mod catalog;
 pub mod columns;
 mod context;
@@ -12,11 +13,12 @@ mod storage;
 mod strategy;
 mod update;
 
+pub use builtin::Setup;
 pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
 pub use context::{Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome};
 pub use delete::{Deleted, validate_options};
 pub use features::Features;
 pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Storage, StoredCodec};
-pub use strategy::{Deletion, GarbageCollection, Strategy, Undo};
+pub use strategy::{Deletion, FieldRefusal, GarbageCollection, Generic, Strategy, Undo};
 pub use update::{Change, UpdateOptions, UpdateScope};

@@ -137,6 +137,16 @@ pub trait Strategy: Send + Sync + 'static {
         &[]
     }
 
+    /// A selectable field that lists are so often narrowed by that the cache keeps an index on it.
+    fn index(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How a selector on any other field is refused.
+    fn field_refusal(&self) -> FieldRefusal {
+        FieldRefusal::Listed
+    }
+
     /// The value of a selectable field; the default reads the path literally.
     fn select_field(&self, object: &Value, field: &str) -> String {
         match field.split('.').fold(object, |value, key| value.field(key)) {
@@ -178,6 +188,11 @@ pub trait Strategy: Send + Sync + 'static {
     async fn after_delete(&self, _cx: &Context<'_>, _object: &Value) {}
 }
 
+/// The behaviour of kinds that add nothing.
+pub struct Generic;
+
+impl Strategy for Generic {}
+
 /// Takes back a side effect after its write failed.
 #[async_trait]
 pub trait Undo: Send + Sync {
@@ -199,4 +214,15 @@ pub enum GarbageCollection {
     Orphan,
     /// The kind opts out: no finalizers are added for dependents.
     Unsupported,
+}
+
+/// Upstream's three ways of saying that a field cannot be selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldRefusal {
+    /// `"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"`.
+    Listed,
+    /// `field label not supported: spec.x`.
+    Plain,
+    /// `field label "spec.x" not supported for Job`.
+    ForKind,
 }

@@ -1,1 +1,33 @@
-//! The REST verbs.
+//! The REST verbs of the Kubernetes API, one file a verb.
+//!
+//! Start with [`serve`]: it finds the resource in the catalog, picks the verb from one table, and turns every failure into
+//! a Status. [`create`] shows how a verb tells its story; [`render`] turns stored bytes into what a client asked for.
+
+mod api;
+mod body;
+mod call;
+mod connect;
+mod create;
+mod delete;
+mod fields;
+mod get;
+mod list;
+mod managed;
+mod media;
+mod options;
+mod patch;
+mod render;
+mod reply;
+mod route;
+mod scope;
+mod subresource;
+mod table;
+mod update;
+mod watch;
+mod wire;
+
+pub use api::{Api, Limits};
+pub use call::Call;
+pub use media::{Accept, Media, Transform};
+pub use reply::{Body, Reply, ReplyBody, encode_value, failure};
+pub use route::serve;

@@ -1,0 +1,217 @@
+//! The catalog of built-in resources: the generated table, the kinds' strategies and a store, put together.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{Budget, Cache, Options};
+use hashbrown::HashMap;
+use object::{GroupVersion, GroupVersionKind, Meta, Value};
+use schema::{Builtin, builtin};
+use storage::{KeyRange, Store};
+
+use crate::Strategy;
+use crate::catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
+use crate::storage::{Describer, Storage, StoredCodec};
+use crate::strategy::Generic;
+
+/// What the built-in catalog is made of besides the table.
+pub struct Setup {
+    pub store: Arc<dyn Store>,
+    /// `/registry` unless told otherwise.
+    pub prefix: String,
+    pub budget: Arc<Budget>,
+    /// (group, resource) → strategy.
+    pub strategies: HashMap<(&'static str, &'static str), Arc<dyn Strategy>>,
+    /// (group, version, resource) → how it differs from the stored version.
+    pub conversions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Convert>>,
+    /// Whether a group-version is served: its name, and whether it is by default.
+    pub enabled: Box<dyn Fn(&GroupVersion, bool) -> bool + Send + Sync>,
+    /// A text for a table column: (group, kind, column name).
+    pub describe_column: Box<dyn Fn(&GroupVersionKind, &str) -> String + Send + Sync>,
+}
+
+impl Setup {
+    /// Starts a cache for every stored resource and builds the catalog.
+    pub async fn catalog(self) -> Result<Catalog, cache::Error> {
+        let table = builtin();
+        let mut catalog = Catalog::new();
+        let mut stored: HashMap<GroupVersionKind, Arc<Storage>> = HashMap::new();
+        for group in table.groups() {
+            for version in &group.versions {
+                let name = GroupVersion::new(group.name.clone(), version.name.clone());
+                if !(self.enabled)(&name, version.enabled) {
+                    continue;
+                }
+                for resource in &version.resources {
+                    let storage = match &resource.stored {
+                        None => None,
+                        Some(kind) => Some(match stored.get(kind) {
+                            Some(storage) => storage.clone(),
+                            None => {
+                                let storage = self.open(table, resource, kind).await?;
+                                stored.insert(kind.clone(), storage.clone());
+                                storage
+                            }
+                        }),
+                    };
+                    if let Some(resource) = self.resource(table, resource, storage) {
+                        catalog.insert(resource);
+                    }
+                }
+            }
+        }
+        Ok(catalog)
+    }
+
+    async fn open(
+        &self,
+        table: &'static Builtin,
+        resource: &schema::Resource,
+        kind: &GroupVersionKind,
+    ) -> Result<Arc<Storage>, cache::Error> {
+        let (group, name) = (kind.group.as_str(), resource.name.resource.as_str());
+        let strategy = self.strategies.get(&(group, name)).cloned().unwrap_or_else(|| Arc::new(Generic));
+        let conversions = self
+            .conversions
+            .iter()
+            .filter(|((_, _, resource), _)| *resource == name)
+            .map(|((group, version, _), convert)| (GroupVersion::new(*group, *version), convert.clone()))
+            .collect();
+        let codec: Arc<dyn StoredCodec> =
+            Arc::new(BuiltinCodec { table, kind: kind.clone(), strategy: strategy.clone(), conversions });
+        let namespaced = resource.namespaced;
+        let describe = Arc::new(Describer { strategy: strategy.clone(), codec: codec.clone(), namespaced });
+        let prefix = format!("{}/{}/", self.prefix, key_prefix(group, name));
+        let options = Options { index: strategy.index(), ..Options::default() };
+        let range = KeyRange::prefix(prefix.clone());
+        let cache = Cache::start(self.store.clone(), range, describe, self.budget.clone(), options).await?;
+        Ok(Arc::new(Storage {
+            resource: resource.name.group_resource(),
+            kind: kind.clone(),
+            namespaced,
+            strategy,
+            codec,
+            store: self.store.clone(),
+            cache,
+            prefix,
+        }))
+    }
+
+    fn resource(
+        &self,
+        table: &'static Builtin,
+        resource: &schema::Resource,
+        storage: Option<Arc<Storage>>,
+    ) -> Option<Resource> {
+        let shape = shape_of(table, &resource.kind)?;
+        let list_kind = table
+            .kind(&resource.kind.group, &resource.kind.version, &resource.kind.kind)
+            .and_then(|kind| kind.list.clone())
+            .unwrap_or_default();
+        let name = &resource.name;
+        let key = (name.group.as_str(), name.version.as_str(), name.resource.as_str());
+        let conversion = self
+            .conversions
+            .iter()
+            .find(|((group, version, resource), _)| (*group, *version, *resource) == key)
+            .map(|(_, convert)| convert.clone());
+        let subresources = resource.subresources.iter().map(|subresource| Subresource {
+            name: subresource.name.clone(),
+            kind: subresource.kind.clone(),
+            verbs: subresource.verbs.clone(),
+            shape: shape_of(table, &subresource.kind),
+        });
+        let columns = resource.columns.iter().map(|column| Column {
+            name: column.name.clone(),
+            kind: column.kind.clone(),
+            format: column.format.clone(),
+            description: (self.describe_column)(&resource.kind, &column.name).into(),
+            priority: i64::from(column.priority),
+        });
+        Some(Resource {
+            resource: resource.name.clone(),
+            kind: resource.kind.clone(),
+            list_kind,
+            singular: resource.singular.clone(),
+            namespaced: resource.namespaced,
+            verbs: resource.verbs.clone(),
+            short_names: resource.short_names.clone(),
+            categories: resource.categories.clone(),
+            storage_version_hash: resource.storage_version_hash.clone(),
+            shape,
+            subresources: subresources.collect(),
+            columns: columns.collect(),
+            storage,
+            conversion,
+            custom: false,
+        })
+    }
+}
+
+fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {
+    let found = table.kind(&kind.group, &kind.version, &kind.kind)?;
+    Some(Shape { types: table.types().clone(), node: Arc::new(found.node.clone()) })
+}
+
+/// Where upstream keeps a resource: its name, but for a few that are older than the rule.
+fn key_prefix<'a>(group: &str, resource: &'a str) -> std::borrow::Cow<'a, str> {
+    match (group, resource) {
+        ("", "replicationcontrollers") => "controllers".into(),
+        ("", "endpoints") => "services/endpoints".into(),
+        ("", "services") => "services/specs".into(),
+        ("", "nodes") => "minions".into(),
+        ("networking.k8s.io", "ingresses") => "ingress".into(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", resource) => format!("{group}/{resource}").into(),
+        _ => resource.into(),
+    }
+}
+
+/// Protobuf in upstream's envelope, in the storage version; older versions are converted when read.
+struct BuiltinCodec {
+    table: &'static Builtin,
+    kind: GroupVersionKind,
+    strategy: Arc<dyn Strategy>,
+    conversions: Vec<(GroupVersion, Arc<dyn Convert>)>,
+}
+
+impl StoredCodec for BuiltinCodec {
+    fn encode(&self, object: &Value) -> Result<Bytes, String> {
+        let schema = self.table.schema(&self.kind).ok_or_else(|| format!("no schema for {}", self.kind))?;
+        let mut out = Vec::with_capacity(1024);
+        // Custom resource definitions and API services are kept as JSON, as upstream's servers for them do.
+        if matches!(self.kind.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io") {
+            codec::json::encode(object, Some(schema), &mut out);
+            out.push(b'\n');
+        } else {
+            codec::proto::encode(object, schema, &mut out).map_err(|error| error.to_string())?;
+        }
+        Ok(out.into())
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Result<Value, String> {
+        let is_proto = bytes.starts_with(codec::proto::MAGIC);
+        let (version, kind) = if is_proto {
+            let envelope = codec::proto::Envelope::open(bytes).map_err(|error| error.to_string())?;
+            (GroupVersion::parse(&envelope.api_version)?, envelope.kind.into_owned())
+        } else {
+            let meta = codec::json::type_meta(bytes).map_err(|error| error.to_string())?;
+            (GroupVersion::parse(&meta.api_version)?, meta.kind.to_string())
+        };
+        let stored = version.with_kind(&kind);
+        let schema = self.table.schema(&stored).ok_or_else(|| format!("no schema for {stored}"))?;
+        let mut object = if is_proto {
+            codec::proto::decode(bytes, schema).map_err(|error| error.to_string())?
+        } else {
+            codec::json::decode(bytes, Some(schema), &mut codec::Notes::ignore()).map_err(|error| error.to_string())?
+        };
+        schema::default(schema, &mut object);
+        if stored != self.kind {
+            if let Some((_, convert)) = self.conversions.iter().find(|(from, _)| *from == version) {
+                object = convert.to_storage(object)?;
+            }
+            object.set_type(&self.kind);
+        }
+        self.strategy.default(&mut object);
+        Ok(object)
+    }
+}

@@ -1,0 +1,73 @@
+//! [`Api`]: what all requests share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use admission::Chain;
+use arc_swap::ArcSwap;
+use object::{Clock, Value};
+use registry::{Catalog, Context, Features, Lookup};
+use request::User;
+
+/// The serving side of the API.
+pub struct Api {
+    /// Swapped whole; a request works on the snapshot it began with.
+    pub catalog: ArcSwap<Catalog>,
+    pub admission: Chain,
+    pub authorizer: Arc<dyn authz::Authorizer>,
+    pub clock: Arc<dyn Clock>,
+    pub features: Arc<Features>,
+    pub limits: Limits,
+}
+
+/// Everything a client can make the server hold has a bound.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The largest request body: 3 MiB, as upstream.
+    pub body_bytes: usize,
+    /// Watches without a timeout end at a random time between this and twice this.
+    pub watch_min_timeout: Duration,
+    /// How often an idle watch that asked for bookmarks gets one.
+    pub bookmark_interval: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body_bytes: 3 * 1024 * 1024,
+            watch_min_timeout: Duration::from_secs(1800),
+            bookmark_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Api {
+    /// What strategies may know about a request.
+    pub fn context<'a>(
+        &'a self,
+        user: &'a User,
+        namespace: &'a str,
+        version: &'a str,
+        subresource: &'a str,
+        dry_run: bool,
+    ) -> Context<'a> {
+        let now = self.clock.now();
+        Context { now, user, namespace, version, subresource, dry_run, features: &self.features, lookup: self }
+    }
+}
+
+impl Lookup for Api {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let catalog = self.catalog.load();
+        let storage = catalog.stored(group, resource)?;
+        let object = storage.cache.get(&storage.key(namespace, name))?;
+        storage.decode_entry(object.entry()).ok().map(Arc::new)
+    }
+
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {
+        let catalog = self.catalog.load();
+        let Some(storage) = catalog.stored(group, resource) else { return Vec::new() };
+        let objects = storage.cache.snapshot(&storage.range(namespace)).objects;
+        objects.iter().filter_map(|object| storage.decode_entry(object.entry()).ok().map(Arc::new)).collect()
+    }
+}

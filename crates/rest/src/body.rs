@@ -1,0 +1,163 @@
+//! Reading a request's object: media type, kind, strictness, defaults, version.
+
+use bytes::Bytes;
+use codec::Notes;
+use object::{GroupVersion, GroupVersionKind, Meta, Status, Value, quote};
+use registry::{Resource, Shape};
+
+use crate::media::Media;
+use crate::options::FieldValidation;
+use crate::scope::Scope;
+use crate::wire;
+
+/// An object a client sent, in the version it was sent in, with what strict decoding found.
+pub struct Decoded {
+    pub object: Value,
+    pub warnings: Vec<String>,
+}
+
+/// What a body is expected to hold.
+pub struct Expected<'a> {
+    pub kind: &'a GroupVersionKind,
+    pub shape: &'a Shape,
+    pub custom: bool,
+}
+
+impl Expected<'_> {
+    pub fn of(resource: &Resource) -> Expected<'_> {
+        Expected { kind: &resource.kind, shape: &resource.shape, custom: resource.custom }
+    }
+}
+
+/// The media type of the body, or the refusal that lists what is taken.
+pub fn input_media(scope: &Scope, content_type: &str) -> Result<Media, Status> {
+    let essence = content_type.split(';').next().unwrap_or("").trim();
+    let offer = scope.offer();
+    let media = if essence.is_empty() { Some(Media::Json) } else { Media::of(essence) };
+    match media {
+        Some(Media::Proto) if !offer.proto => {}
+        Some(Media::Cbor) if !offer.cbor => {}
+        Some(media) => return Ok(media),
+        None => {}
+    }
+    Err(Status::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        offer.list()
+    )))
+}
+
+/// Decodes a body into an object with schema defaults.
+pub fn decode(
+    bytes: &Bytes,
+    media: Media,
+    expected: &Expected<'_>,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    let mut notes = if validation == FieldValidation::Ignore { Notes::ignore() } else { Notes::collect() };
+    let schema = expected.shape.schema();
+    let kind = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
+    let kind = complete(&kind, expected.kind);
+    check_registered(&kind, expected)?;
+    let decoded = wire::decode(bytes, media, Some(schema), &mut notes);
+    let mut object = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
+    let mut warnings = Vec::new();
+    if !notes.is_empty() {
+        if validation == FieldValidation::Strict {
+            let why = notes.strict_error().unwrap_or_default();
+            return Err(cannot_handle(&kind, expected, &why));
+        }
+        warnings.extend(notes.messages().iter().cloned());
+    }
+    if kind.group_version() != expected.kind.group_version() {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            kind.group_version(),
+            expected.kind.group_version()
+        )));
+    }
+    object.set_type(expected.kind);
+    schema::default(schema, &mut object);
+    Ok(Decoded { object, warnings })
+}
+
+/// apiVersion and kind as the body states them, each "" if it does not.
+fn sniff(bytes: &Bytes, media: Media) -> Result<GroupVersionKind, String> {
+    let (api_version, kind) = wire::type_of(bytes, media)?;
+    let version = GroupVersion::parse(&api_version)?;
+    Ok(GroupVersionKind::new(version.group, version.version, kind))
+}
+
+/// What the body leaves out is what the path says.
+fn complete(stated: &GroupVersionKind, expected: &GroupVersionKind) -> GroupVersionKind {
+    let mut kind = stated.clone();
+    if kind.kind.is_empty() {
+        kind.kind = expected.kind.clone();
+    }
+    if kind.version.is_empty() && kind.group.is_empty() {
+        kind.group = expected.group.clone();
+        kind.version = expected.version.clone();
+    }
+    kind
+}
+
+fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<(), Status> {
+    if kind == expected.kind {
+        return Ok(());
+    }
+    let known = schema::builtin().kind(&kind.group, &kind.version, &kind.kind).is_some();
+    if !known && !expected.custom {
+        let why = format!(
+            "no kind {} is registered for version {} in scheme {}",
+            quote(&kind.kind),
+            quote(&kind.group_version().to_string()),
+            quote(scheme_of(expected.kind))
+        );
+        return Err(Status::bad_request(format!(
+            "{} in version {} cannot be handled as a {}: {why}",
+            kind.kind,
+            quote(&expected.kind.version),
+            expected.kind.kind
+        )));
+    }
+    if kind.kind != expected.kind.kind {
+        let why = format!("converting (v1.{}) to (core.{}): unknown conversion", kind.kind, expected.kind.kind);
+        return Err(cannot_handle(kind, expected, &why));
+    }
+    Ok(())
+}
+
+/// Upstream names the file its scheme was made in.
+fn scheme_of(kind: &GroupVersionKind) -> &'static str {
+    match kind.group.as_str() {
+        "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:53",
+        "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:33",
+        _ => "pkg/api/legacyscheme/scheme.go:30",
+    }
+}
+
+fn cannot_handle(kind: &GroupVersionKind, expected: &Expected<'_>, why: &str) -> Status {
+    Status::bad_request(format!(
+        "{} in version {} cannot be handled as a {}: {why}",
+        kind.kind,
+        quote(&kind.version),
+        expected.kind.kind
+    ))
+}
+
+/// How much of a body that nobody recognizes is shown.
+const SUMMARY_BYTES: usize = 30;
+
+fn unrecognized(expected: &Expected<'_>, bytes: &Bytes, why: &str) -> Status {
+    let cut = &bytes[..bytes.len().min(SUMMARY_BYTES)];
+    let dots = if bytes.len() > SUMMARY_BYTES { " ..." } else { "" };
+    let summary = match bytes.first() {
+        None => "<empty>".to_string(),
+        // JSON is shown as it is, everything else in hexadecimal.
+        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(cut)),
+        Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + dots,
+    };
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({summary})",
+        expected.kind.kind
+    ))
+}

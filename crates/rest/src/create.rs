@@ -1,0 +1,105 @@
+//! CREATE: store a new object.
+
+use admission::Operation;
+use async_trait::async_trait;
+use authz::Permit;
+use http::StatusCode;
+use object::{Meta, Status, Value};
+use registry::Admit;
+
+use crate::body::{self, Expected};
+use crate::options::WriteOptions;
+use crate::reply::Reply;
+use crate::scope::Scope;
+use crate::{get, managed};
+
+pub async fn create(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+    let media = body::input_media(scope, scope.call.header("content-type"))?;
+    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+    let options = WriteOptions::parse(&scope.call, "CreateOptions", false)?;
+    let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
+    scope.warnings.extend(decoded.warnings);
+    let mut object = decoded.object;
+    if scope.resource.kind.kind == "Namespace" && scope.resource.kind.group.is_empty() {
+        // A namespace is in itself, as far as admission and authorization go.
+        scope.call.info.namespace = object.name().to_string();
+    }
+    wipe_system_fields(&mut object);
+    ensure_namespace(scope, &mut object)?;
+    dedup_owners(scope, &mut object);
+    let object = managed::track_update(scope, &Value::map(), object, &options.field_manager);
+    let mut object = scope.to_storage(object)?;
+    let (outcome, warnings) = {
+        let storage = scope.storage()?.clone();
+        let cx = scope.context(options.dry_run);
+        let name = object.name().to_string();
+        let attributes = scope.admission(Operation::Create, &name, cx, &options.object);
+        scope.api.admission.mutate(&attributes, &mut object, None).await?;
+        let admit = Admission { scope, attributes: &attributes };
+        let outcome = storage.create(&cx, object, &admit).await?;
+        (outcome, attributes.take_warnings())
+    };
+    scope.warnings.extend(warnings);
+    scope.warnings.extend(outcome.warnings);
+    get::respond(scope, StatusCode::CREATED, outcome.object)
+}
+
+/// What only the server sets.
+pub fn wipe_system_fields(object: &mut Value) {
+    let metadata = object.metadata_mut();
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid", "creationTimestamp"] {
+        metadata.remove(field);
+    }
+}
+
+/// The namespace in the object is the one in the path, or not given at all.
+pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status> {
+    let wanted = if scope.resource.namespaced { scope.call.info.namespace.as_str() } else { "" };
+    let given = object.namespace();
+    if given == wanted {
+        return Ok(());
+    }
+    if !given.is_empty() && !wanted.is_empty() {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object.set_meta_str("namespace", wanted);
+    Ok(())
+}
+
+/// Owner references that say the same thing twice are kept once, with a warning.
+pub fn dedup_owners(scope: &mut Scope, object: &mut Value) {
+    let owners = object.owner_references();
+    let mut seen: Vec<&Value> = Vec::new();
+    let mut repeated: Vec<String> = Vec::new();
+    for owner in owners {
+        if seen.contains(&owner) {
+            repeated.push(owner.str_at(&["uid"]).to_string());
+        } else {
+            seen.push(owner);
+        }
+    }
+    if repeated.is_empty() {
+        return;
+    }
+    let kept: Vec<Value> = seen.into_iter().cloned().collect();
+    object.metadata_mut().insert("ownerReferences", kept);
+    scope.warnings.push(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
+    ));
+}
+
+/// The validating half of admission, called when an object is final.
+pub struct Admission<'a> {
+    pub scope: &'a Scope,
+    pub attributes: &'a admission::Attributes<'a>,
+}
+
+#[async_trait]
+impl Admit for Admission<'_> {
+    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+        self.scope.api.admission.validate(self.attributes, new, old).await
+    }
+}

@@ -1,0 +1,75 @@
+//! GET: one object.
+
+use authz::Permit;
+use bytes::BytesMut;
+use http::StatusCode;
+use object::{GroupVersionKind, Status, Value};
+
+use crate::media::{Accept, Media, Transform};
+use crate::options::parse_revision;
+use crate::reply::{Reply, ReplyBody};
+use crate::scope::Scope;
+use crate::{render, table};
+
+/// Answers with the bytes that are cached; nothing is decoded for a representation that was asked for before.
+pub async fn get(scope: &Scope, _permit: Permit) -> Result<Reply, Status> {
+    let storage = scope.storage()?;
+    let name = &scope.call.info.name;
+    match parse_revision(scope.call.query("resourceVersion").unwrap_or(""))? {
+        None => {
+            storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "get"))?;
+        }
+        Some(revision) => {
+            storage.cache.wait_for(revision).await.map_err(|error| storage.read_failed(error, "get"))?;
+        }
+    }
+    let found = storage.cache.get(&storage.key(&scope.call.info.namespace, name));
+    let object = found.ok_or_else(|| Status::not_found(&storage.resource, name))?;
+    let accept = &scope.accept;
+    let plain = accept.transform == Transform::None && !accept.pretty && accept.media != Media::Yaml;
+    if plain {
+        let body = render::body(&scope.resource, &object, object.revision(), accept.media)?;
+        let mut out = BytesMut::with_capacity(body.len() + 64);
+        render::with_type(&scope.resource, &body, accept.media, &mut out);
+        if accept.media == Media::Json {
+            out.extend_from_slice(b"\n");
+        }
+        let body = ReplyBody::Ready(out.freeze());
+        return Ok(Reply::new(StatusCode::OK, accept.media.content_type(), body));
+    }
+    let value = storage.decode_entry(object.entry())?;
+    respond(scope, StatusCode::OK, value)
+}
+
+/// Answers with an object in the storage version, however the client wants it.
+pub fn respond(scope: &Scope, status: StatusCode, stored: Value) -> Result<Reply, Status> {
+    match &scope.accept.transform {
+        Transform::Table(version) => {
+            let table = table::of_objects(scope, version, std::slice::from_ref(&stored), &stored)?;
+            Ok(Reply::value(status, &scope.accept, &GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &table))
+        }
+        Transform::Partial(version) => {
+            let partial = table::partial(&scope.from_storage(stored)?, version);
+            let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+            Ok(Reply::value(status, &scope.accept, &kind, &partial))
+        }
+        Transform::PartialList(_) => Err(table::not_a_list(scope)),
+        Transform::None => {
+            let shown = scope.from_storage(stored)?;
+            Ok(whole(scope, status, &shown))
+        }
+    }
+}
+
+/// Answers with an object as it is.
+pub fn whole(scope: &Scope, status: StatusCode, object: &Value) -> Reply {
+    let resource = &scope.resource;
+    if !resource.custom {
+        return Reply::value(status, &scope.accept, &resource.kind, object);
+    }
+    // Custom resources print sorted and know nothing of the built-in table.
+    let Accept { media, pretty, .. } = scope.accept;
+    let bytes = crate::wire::encode(object, media, None, pretty);
+    let body = ReplyBody::Ready(crate::reply::with_newline(bytes, media));
+    Reply::new(status, media.content_type(), body)
+}

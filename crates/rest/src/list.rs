@@ -1,0 +1,396 @@
+//! LIST: a stream that joins the encoded objects, in constant memory whatever its length.
+
+use std::sync::Arc;
+
+use authz::Permit;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{BufMut, Bytes, BytesMut};
+use cache::Object;
+use futures::StreamExt;
+use http::StatusCode;
+use object::{GroupVersionKind, Map, Meta, Status, Value};
+use registry::{EXPIRED, Filter, Storage};
+use storage::{Key, KeyRange, RangeQuery, Revision};
+
+use crate::media::{Media, Transform};
+use crate::options::ListOptions;
+use crate::reply::{Reply, ReplyBody};
+use crate::scope::Scope;
+use crate::{render, table, wire};
+
+/// Lists are sent in chunks of about this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// How many entries of an old revision are read at once while looking for a page of matches.
+const SCAN: usize = 1000;
+
+/// A page of a list: references to objects, and what its metadata says.
+pub struct Page {
+    pub objects: Vec<Arc<Object>>,
+    pub revision: Revision,
+    pub continue_token: String,
+    pub remaining: Option<usize>,
+}
+
+pub async fn list(scope: &Arc<Scope>, _permit: Permit) -> Result<Reply, Status> {
+    let options = ListOptions::parse(&scope.call, &scope.resource, false)?;
+    let page = page(scope, &options).await?;
+    respond(scope, page)
+}
+
+/// Answers with a page, however the client wants it.
+pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+    let accept = &scope.accept;
+    match &accept.transform {
+        Transform::None if !accept.pretty && accept.media != Media::Yaml => Ok(stream(scope, page)),
+        Transform::None => {
+            let list = whole(scope, &page)?;
+            if scope.resource.custom {
+                return Ok(crate::get::whole(scope, StatusCode::OK, &list));
+            }
+            let kind = list_kind(scope);
+            Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
+        }
+        Transform::Table(version) => {
+            let objects = decode(scope, &page)?;
+            let table = table::of_objects(scope, version, &objects, &metadata(&page))?;
+            Ok(Reply::value(StatusCode::OK, accept, &GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &table))
+        }
+        Transform::PartialList(version) => {
+            let objects = decode(scope, &page)?;
+            let items: Vec<Value> = objects.iter().map(|object| table::partial(object, version)).collect();
+            let mut list = metadata(&page);
+            list.set(&["kind"], "PartialObjectMetadataList");
+            list.set(&["apiVersion"], format!("meta.k8s.io/{version}"));
+            list.set(&["items"], if items.is_empty() { Value::Null } else { Value::List(items) });
+            let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadataList");
+            Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
+        }
+        Transform::Partial(_) => Err(Status::generic(
+            406,
+            "",
+            &object::GroupResource::default(),
+            "",
+            &format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                scope.resource.list_kind
+            ),
+        )),
+    }
+}
+
+/// The objects a list is about.
+pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> {
+    let storage = scope.storage()?;
+    let range = storage.range(&scope.call.info.namespace);
+    let limit = usize::try_from(options.limit).unwrap_or(0);
+    if !options.continue_token.is_empty() {
+        let token = Token::parse(&options.continue_token, storage, &range)?;
+        return match token.revision {
+            Some(revision) => at_revision(storage, &range, &options.filter, limit, revision, Some(&token.start)).await,
+            None => now(storage, &range, &options.filter, limit, Some(&token.start)).await,
+        };
+    }
+    let failed = |error| storage.read_failed(error, "list");
+    match (options.revision()?, options.resource_version_match.as_str()) {
+        (None, _) => {
+            storage.cache.fresh().await.map_err(failed)?;
+            now(storage, &range, &options.filter, limit, None).await
+        }
+        // Any state will do, and it is sent whole.
+        (Some(0), _) => now(storage, &range, &options.filter, 0, None).await,
+        (Some(revision), "Exact") => at_revision(storage, &range, &options.filter, limit, revision, None).await,
+        (Some(revision), "") if limit > 0 => at_revision(storage, &range, &options.filter, limit, revision, None).await,
+        (Some(revision), _) => {
+            storage.cache.wait_for(revision).await.map_err(failed)?;
+            now(storage, &range, &options.filter, limit, None).await
+        }
+    }
+}
+
+/// From the cache.
+async fn now(
+    storage: &Storage,
+    range: &KeyRange,
+    filter: &Filter,
+    limit: usize,
+    start: Option<&Key>,
+) -> Result<Page, Status> {
+    let cache = &storage.cache;
+    let part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
+    let indexed = filter.fields.requirements().iter().find_map(|requirement| {
+        let value = filter.fields.requires_exact_match(&requirement.field)?;
+        cache.snapshot_by(&requirement.field, value, &part)
+    });
+    let snapshot = indexed.unwrap_or_else(|| cache.snapshot(&part));
+    let describe = cache.describe();
+    let mut objects = snapshot.objects;
+    if !filter.is_everything() {
+        objects.retain(|object| filter.matches(object.header(describe)));
+    }
+    Ok(cut(objects, limit, snapshot.revision, range, filter))
+}
+
+/// From the store's history.
+async fn at_revision(
+    storage: &Storage,
+    range: &KeyRange,
+    filter: &Filter,
+    limit: usize,
+    revision: Revision,
+    start: Option<&Key>,
+) -> Result<Page, Status> {
+    let describe = storage.cache.describe();
+    let mut objects: Vec<Arc<Object>> = Vec::new();
+    let mut part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
+    loop {
+        let query = RangeQuery::new(part.clone()).at(revision).limit(SCAN);
+        let found = storage.store.range(query).await.map_err(|error| old_list_failed(storage, error))?;
+        let last = found.entries.last().map(|entry| entry.key.clone());
+        let entries = found.entries.iter().map(|entry| storage.cache.wrap(entry));
+        objects.extend(entries.filter(|object| filter.is_everything() || filter.matches(object.header(describe))));
+        let enough = limit > 0 && objects.len() > limit;
+        match last {
+            Some(last) if found.more && !enough => part = range.after(&last),
+            _ => {
+                let unread = if found.more { found.count.saturating_sub(found.entries.len()) } else { 0 };
+                let mut page = cut(objects, limit, revision, range, filter);
+                page.remaining = page.remaining.map(|remaining| remaining + unread);
+                return Ok(page);
+            }
+        }
+    }
+}
+
+fn old_list_failed(storage: &Storage, error: storage::Error) -> Status {
+    match error {
+        storage::Error::Compacted { .. } => Status::expired(EXPIRED),
+        storage::Error::FutureRevision { requested, current } => {
+            storage.read_failed(cache::Error::TooLarge { requested, current }, "list")
+        }
+        other => storage.store_failed(other, "list", ""),
+    }
+}
+
+/// The first `limit` objects, and where to go on.
+fn cut(mut objects: Vec<Arc<Object>>, limit: usize, revision: Revision, range: &KeyRange, filter: &Filter) -> Page {
+    let mut page = Page { objects: Vec::new(), revision, continue_token: String::new(), remaining: None };
+    if limit > 0 && objects.len() > limit {
+        // How many more there are is only known where nothing is filtered out.
+        page.remaining = filter.is_everything().then_some(objects.len() - limit);
+        objects.truncate(limit);
+        if let Some(last) = objects.last() {
+            page.continue_token = Token::encode(&last.key().successor(), revision, range);
+        }
+    }
+    page.objects = objects;
+    page
+}
+
+/// Where a list goes on: at which key, and in which revision (None: in the present).
+struct Token {
+    start: Key,
+    revision: Option<Revision>,
+}
+
+impl Token {
+    fn encode(start: &Key, revision: Revision, range: &KeyRange) -> String {
+        let rest = String::from_utf8_lossy(&start[range.start.len().min(start.len())..]).into_owned();
+        let mut token = Map::new();
+        token.insert("v", "meta.k8s.io/v1");
+        token.insert("rv", revision);
+        token.insert("start", rest);
+        let mut json = Vec::new();
+        codec::json::encode(&Value::Map(token), None, &mut json);
+        URL_SAFE_NO_PAD.encode(json)
+    }
+
+    fn parse(text: &str, storage: &Storage, range: &KeyRange) -> Result<Token, Status> {
+        let invalid =
+            |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let json = decode_token(text).map_err(invalid)?;
+        let token = codec::json::decode(&json, None, &mut codec::Notes::ignore())
+            .map_err(|error| invalid(error.to_string()))?;
+        if token.str_at(&["v"]) != "meta.k8s.io/v1" {
+            return Err(invalid(format!(
+                "server does not recognize this encoded version {}",
+                object::quote(token.str_at(&["v"]))
+            )));
+        }
+        let start = token.str_at(&["start"]);
+        if start.is_empty() {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)".into()));
+        }
+        // A key that climbs out of its range was not made here.
+        if start.split('/').any(|part| part == "..") || start.starts_with('/') {
+            return Err(invalid(start.to_string()));
+        }
+        let mut key = range.start.to_vec();
+        key.extend_from_slice(start.as_bytes());
+        let revision = match token.field("rv").as_int() {
+            Some(0) => {
+                return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
+            }
+            Some(revision) if revision < 0 => None,
+            Some(revision) => Some(revision),
+            None => Some(storage.cache.revision()),
+        };
+        Ok(Token { start: key.into(), revision })
+    }
+}
+
+/// base64 as Go reads it: the offset of the first byte that does not fit.
+fn decode_token(text: &str) -> Result<Vec<u8>, String> {
+    use base64::DecodeError;
+    URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+        let at = match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+            DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len() / 4 * 4,
+        };
+        format!("illegal base64 data at input byte {at}")
+    })
+}
+
+/// A list's metadata, as an object that has nothing else.
+fn metadata(page: &Page) -> Value {
+    let mut list = Value::map();
+    list.set_meta_str("resourceVersion", &page.revision.to_string());
+    if !page.continue_token.is_empty() {
+        list.set_meta_str("continue", &page.continue_token);
+    }
+    if let Some(remaining) = page.remaining {
+        list.metadata_mut().insert("remainingItemCount", remaining);
+    }
+    list
+}
+
+fn list_kind(scope: &Scope) -> GroupVersionKind {
+    scope.resource.kind.group_version().with_kind(&scope.resource.list_kind)
+}
+
+fn decode(scope: &Scope, page: &Page) -> Result<Vec<Value>, Status> {
+    let storage = scope.storage()?;
+    page.objects.iter().map(|object| storage.decode_entry(object.entry())).collect()
+}
+
+/// The list as one value, for forms that cannot be joined from parts.
+fn whole(scope: &Scope, page: &Page) -> Result<Value, Status> {
+    let mut items = Vec::with_capacity(page.objects.len());
+    for object in &page.objects {
+        let mut item = render::value(&scope.resource, object, object.revision())?;
+        if !scope.resource.custom
+            && let Some(map) = item.as_map_mut()
+        {
+            map.remove("apiVersion");
+            map.remove("kind");
+        }
+        items.push(item);
+    }
+    let mut list = metadata(page);
+    list.set_type(&list_kind(scope));
+    list.set(&["items"], Value::List(items));
+    Ok(list)
+}
+
+/// Joins the encoded items, chunk by chunk.
+fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
+    let media = scope.accept.media;
+    match media {
+        Media::Proto => proto(scope, page),
+        Media::Cbor => match whole(scope, &page) {
+            Ok(list) => {
+                let bytes = wire::encode(&list, media, None, false);
+                Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Ready(bytes))
+            }
+            Err(status) => crate::failure(&status, &scope.accept),
+        },
+        Media::Json | Media::Yaml => {
+            let (prefix, suffix) =
+                wire::json_list(&list_kind(scope), metadata(&page).metadata(), scope.resource.custom);
+            let writer = JsonList {
+                scope: scope.clone(),
+                rest: page.objects.into_iter(),
+                begun: false,
+                prefix,
+                suffix,
+                done: false,
+            };
+            let chunks = futures::stream::unfold(writer, |mut writer| async move {
+                let chunk = writer.next_chunk()?;
+                Some((chunk, writer))
+            });
+            Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream(chunks.boxed()))
+        }
+    }
+}
+
+struct JsonList {
+    scope: Arc<Scope>,
+    rest: std::vec::IntoIter<Arc<Object>>,
+    /// An item has been written, so the next one needs a comma.
+    begun: bool,
+    /// Taken by the first chunk.
+    prefix: Bytes,
+    suffix: Bytes,
+    done: bool,
+}
+
+impl JsonList {
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(CHUNK_BYTES);
+        out.put_slice(&std::mem::take(&mut self.prefix));
+        while out.len() < CHUNK_BYTES {
+            let Some(object) = self.rest.next() else {
+                out.put_slice(&self.suffix);
+                self.done = true;
+                break;
+            };
+            // An object that cannot be decoded was logged; the others are still worth sending.
+            let Ok(bytes) = body(&self.scope, &object, Media::Json) else { continue };
+            if self.begun {
+                out.put_u8(b',');
+            }
+            self.begun = true;
+            out.put_slice(&bytes);
+        }
+        Some(out.freeze())
+    }
+}
+
+/// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
+fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
+    let media = Media::Proto;
+    let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
+    let bodies = match bodies {
+        Ok(bodies) => bodies,
+        Err(status) => return crate::failure(&status, &scope.accept),
+    };
+    let kind = list_kind(scope);
+    let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
+    let list = metadata(&page);
+    let mut head = Vec::with_capacity(256);
+    let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
+    let written = schema.ok_or_else(|| "the list has no protobuf form".to_string()).and_then(|schema| {
+        let metadata = (list.metadata(), schema);
+        codec::proto::write_list_head(&kind.group_version().to_string(), &kind.kind, metadata, items, &mut head)
+            .map_err(|error| error.to_string())
+    });
+    if let Err(why) = written {
+        return crate::failure(&Status::internal(why), &scope.accept);
+    }
+    let parts = bodies.into_iter().map(|body| {
+        let mut item = Vec::with_capacity(body.len() + 8);
+        codec::proto::write_list_item(&body, &mut item);
+        Bytes::from(item)
+    });
+    let tail = std::iter::once(Bytes::from_static(codec::proto::LIST_TAIL));
+    let chunks = futures::stream::iter(std::iter::once(Bytes::from(head)).chain(parts).chain(tail));
+    Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream(chunks.boxed()))
+}
+
+fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {
+    render::body(&scope.resource, object, object.revision(), media)
+}

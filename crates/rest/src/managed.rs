@@ -1,0 +1,80 @@
+//! Managed fields: who owns what after a write.
+
+use object::{Meta, Status, Value};
+use patch::FieldSet;
+use patch::apply::{FieldManager, Kind, Resets};
+use schema::Schema;
+
+use crate::scope::Scope;
+
+/// The object with its managed fields as an update by `manager` leaves them. Never fails: an object whose fields cannot be
+/// tracked keeps what it had, as upstream does.
+pub fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str) -> Value {
+    with_manager(scope, |fields| fields.update(live, new, manager, scope.api.clock.now()))
+}
+
+/// Server-side apply: the merged object, or the conflict.
+pub fn apply(scope: &Scope, live: &Value, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
+    let applied = with_manager(scope, |fields| fields.apply(live, config, manager, force, scope.api.clock.now()))?;
+    Ok(applied.object)
+}
+
+fn with_manager<T>(scope: &Scope, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+    let subresource = scope.call.info.subresource.as_str();
+    let resets = resets(scope, subresource);
+    let versions = Versions { scope };
+    work(&FieldManager { kind: &versions, gvk: scope.resource.kind.clone(), subresource, resets: &resets })
+}
+
+fn resets(scope: &Scope, subresource: &str) -> Resets {
+    let Some(storage) = &scope.resource.storage else { return Resets::Nothing };
+    let paths = storage.strategy.reset_fields(subresource);
+    if paths.is_empty() {
+        return Resets::Nothing;
+    }
+    Resets::Fields(FieldSet::of(paths.iter().map(|path| path.as_slice())))
+}
+
+/// The kind in all its versions.
+struct Versions<'a> {
+    scope: &'a Scope,
+}
+
+impl Kind for Versions<'_> {
+    fn schema(&self, api_version: &str) -> Option<Schema<'_>> {
+        let resource = &self.scope.resource;
+        if resource.kind.group_version().to_string() == api_version {
+            return Some(resource.shape.schema());
+        }
+        let version = object::GroupVersion::parse(api_version).ok()?;
+        schema::builtin().schema(&version.with_kind(&resource.kind.kind))
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        if object.api_version() == api_version {
+            return Ok(object.clone());
+        }
+        let catalog = self.scope.api.catalog.load();
+        let wanted = object::GroupVersion::parse(api_version)?.with_kind(object.kind());
+        let given = object::GroupVersion::parse(object.api_version())?.with_kind(object.kind());
+        let find = |kind| catalog.by_kind(kind).ok_or_else(|| format!("no kind {kind} is served"));
+        let mut converted = find(&wanted)?.from_storage(find(&given)?.to_storage(object.clone())?)?;
+        converted.set_type(&wanted);
+        Ok(converted)
+    }
+
+    fn settle(&self, merged: Value) -> Result<Value, String> {
+        let schema = self.scope.resource.shape.schema();
+        let mut json = Vec::new();
+        codec::json::encode(&merged, None, &mut json);
+        let mut object =
+            codec::json::decode(&json, Some(schema), &mut codec::Notes::ignore()).map_err(|error| error.to_string())?;
+        schema::default(schema, &mut object);
+        let stored = self.scope.to_storage(object).map_err(|status| status.message)?;
+        self.scope.from_storage(stored).map_err(|status| status.message)
+    }
+
+    fn is_structured(&self) -> bool {
+        !self.scope.resource.custom
+    }
+}

@@ -1,0 +1,278 @@
+//! PATCH: change an object by JSON patch, merge patch, strategic merge patch or server-side apply.
+
+use authz::Permit;
+use bytes::Bytes;
+use codec::Notes;
+use object::{BadValue, Errors, GroupKind, Meta, Path, Status, Value};
+use patch::{JsonPatch, Reading};
+use registry::UpdateOptions;
+
+use crate::create::ensure_namespace;
+use crate::options::{FieldValidation, WriteOptions};
+use crate::reply::Reply;
+use crate::scope::Scope;
+use crate::update::{Wanted, check_name, update_scope, write};
+use crate::{Media, managed, wire};
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY_YAML: &str = "application/apply-patch+yaml";
+const APPLY_CBOR: &str = "application/apply-patch+cbor";
+
+/// A patch as sent. It is applied again whenever the object turns out to have changed meanwhile.
+pub struct Patch {
+    kind: PatchKind,
+    bytes: Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+    ApplyCbor,
+}
+
+pub async fn patch(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+    let kind = patch_kind(scope)?;
+    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+    let apply = matches!(kind, PatchKind::Apply | PatchKind::ApplyCbor);
+    let options = WriteOptions::parse(&scope.call, "PatchOptions", apply)?;
+    let update = UpdateOptions { create: apply, scope: update_scope(scope), ..UpdateOptions::default() };
+    write(scope, &options, update, Wanted::Patch(Patch { kind, bytes })).await
+}
+
+fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
+    let content_type = scope.call.header("content-type");
+    let content_type = content_type.split(';').next().unwrap_or("").trim();
+    let mut taken = vec![JSON_PATCH, MERGE_PATCH];
+    if !scope.resource.custom {
+        taken.push(STRATEGIC);
+    }
+    taken.push(APPLY_YAML);
+    if scope.api.features.enabled("CBORServingAndStorage") {
+        taken.push(APPLY_CBOR);
+    }
+    if !taken.contains(&content_type) {
+        return Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            taken.join(", ")
+        )));
+    }
+    Ok(match content_type {
+        JSON_PATCH => PatchKind::Json,
+        MERGE_PATCH => PatchKind::Merge,
+        STRATEGIC => PatchKind::Strategic,
+        APPLY_CBOR => PatchKind::ApplyCbor,
+        _ => PatchKind::Apply,
+    })
+}
+
+impl Patch {
+    /// The patched object, in the requested version, with managed fields.
+    pub fn apply(
+        &self,
+        scope: &Scope,
+        options: &WriteOptions,
+        live: &Value,
+        missing: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let mut object = match self.kind {
+            PatchKind::Apply | PatchKind::ApplyCbor => self.server_side_apply(scope, options, live, warnings)?,
+            _ => {
+                let patched = match self.kind {
+                    PatchKind::Json => self.json_patch(scope, options, live, warnings)?,
+                    PatchKind::Merge => self.merge_patch(scope, options, live, warnings)?,
+                    _ => self.strategic(scope, options, live, warnings)?,
+                };
+                managed::track_update(scope, live, patched, &options.field_manager)
+            }
+        };
+        if missing && !object.uid().is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                object.uid()
+            );
+            return Err(Status::conflict(&scope.group_resource(), &scope.call.info.name, why));
+        }
+        ensure_namespace(scope, &mut object)?;
+        check_name(scope, &mut object)?;
+        Ok(object)
+    }
+
+    fn json_patch(
+        &self,
+        scope: &Scope,
+        options: &WriteOptions,
+        live: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let mut notes = Notes::ignore();
+        let body = codec::json::decode(&self.bytes, None, &mut notes)
+            .map_err(|error| Status::bad_request(self.prefixed(options, error)))?;
+        let patch = JsonPatch::parse(&body, reading(options))?;
+        let patched = patch.apply(printed(scope, live))?;
+        settle(scope, options, patched, patch.unknown_fields(), &patch.opened(), warnings)
+    }
+
+    fn merge_patch(
+        &self,
+        scope: &Scope,
+        options: &WriteOptions,
+        live: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let mut notes = notes(options);
+        let body = codec::json::decode(&self.bytes, None, &mut notes)
+            .map_err(|error| Status::bad_request(self.prefixed(options, error)))?;
+        let patched = patch::merge_patch(printed(scope, live), body.clone(), reading(options))?;
+        settle(scope, options, patched, notes.messages(), &body, warnings)
+    }
+
+    fn strategic(
+        &self,
+        scope: &Scope,
+        options: &WriteOptions,
+        live: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let mut notes = notes(options);
+        let mut body = codec::json::decode(&self.bytes, None, &mut notes)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        let schema = scope.resource.shape.schema();
+        let patched = patch::strategic_patch(&printed(scope, live), &mut body, schema)?;
+        let settled = decode_patched(scope, &patched, options);
+        finish(options, settled, notes.messages(), || patch::go::plain(&body), warnings)
+    }
+
+    fn server_side_apply(
+        &self,
+        scope: &Scope,
+        options: &WriteOptions,
+        live: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let mut notes = notes(options);
+        let media = if self.kind == PatchKind::ApplyCbor { Media::Cbor } else { Media::Yaml };
+        let decoded = wire::decode(&self.bytes, media, None, &mut notes);
+        let config = decoded.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let force = options.force.unwrap_or(false);
+        let applied = managed::apply(scope, live, &config, &options.field_manager, force)?;
+        if let Some(first) = notes.messages().first() {
+            if options.field_validation == FieldValidation::Strict {
+                return Err(Status::bad_request(format!("error strict decoding patch: {first}")));
+            }
+            warnings.extend(notes.messages().iter().cloned());
+        }
+        Ok(applied)
+    }
+
+    fn prefixed(&self, options: &WriteOptions, error: codec::DecodeError) -> String {
+        match options.field_validation {
+            FieldValidation::Ignore => error.to_string(),
+            _ => format!("error decoding patch: {error}"),
+        }
+    }
+}
+
+fn reading(options: &WriteOptions) -> Reading {
+    if options.field_validation == FieldValidation::Ignore { Reading::Lenient } else { Reading::Checked }
+}
+
+fn notes(options: &WriteOptions) -> Notes {
+    if options.field_validation == FieldValidation::Ignore { Notes::ignore() } else { Notes::collect() }
+}
+
+/// The object as clients read it: patches are written against that, with every field that is always printed.
+fn printed(scope: &Scope, live: &Value) -> Value {
+    if scope.resource.custom {
+        return live.clone();
+    }
+    let mut json = Vec::new();
+    codec::json::encode(live, Some(scope.resource.shape.schema()), &mut json);
+    codec::json::decode(&json, None, &mut Notes::ignore()).unwrap_or_else(|_| live.clone())
+}
+
+/// Reads the patched object as if it had been sent whole.
+fn settle(
+    scope: &Scope,
+    options: &WriteOptions,
+    patched: Value,
+    notes: &[String],
+    opened: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let settled = decode_patched(scope, &patched, options);
+    let shown = || print(scope, &patched, opened);
+    finish(options, settled, notes, shown, warnings)
+}
+
+/// The patched object decoded by the schema, with what strict decoding found in it.
+fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Result<(Value, Vec<String>), String> {
+    let mut json = Vec::new();
+    codec::json::encode(patched, None, &mut json);
+    let mut notes = notes(options);
+    let schema = scope.resource.shape.schema();
+    let mut object = codec::json::decode(&json, Some(schema), &mut notes).map_err(|error| error.to_string())?;
+    object.set_type(&scope.resource.kind);
+    schema::default(schema, &mut object);
+    Ok((object, notes.messages().to_vec()))
+}
+
+fn finish(
+    options: &WriteOptions,
+    settled: Result<(Value, Vec<String>), String>,
+    notes: &[String],
+    shown: impl FnOnce() -> String,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let (object, found) = match settled {
+        Ok(settled) => settled,
+        Err(why) => return Err(invalid_patch(BadValue::from(shown()), &why)),
+    };
+    let all: Vec<String> = notes.iter().cloned().chain(found).collect();
+    if all.is_empty() {
+        return Ok(object);
+    }
+    if options.field_validation == FieldValidation::Strict {
+        let why = format!("strict decoding error: {}", all.join(", "));
+        return Err(invalid_patch(BadValue::from(shown()), &why));
+    }
+    warnings.extend(all);
+    Ok(object)
+}
+
+fn invalid_patch(shown: BadValue, why: &str) -> Status {
+    let mut errors = Errors::new();
+    errors.invalid(&Path::of("patch"), shown, why);
+    Status::invalid(&GroupKind::default(), "", &errors)
+}
+
+/// A patched document as upstream's messages print it: containers that the patch opened have their keys sorted, all others
+/// are in the order of the kind's fields.
+fn print(scope: &Scope, patched: &Value, opened: &Value) -> String {
+    let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
+    let mut out = Vec::new();
+    print_opened(patched, schema, opened, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn print_opened(value: &Value, schema: Option<schema::Schema<'_>>, opened: &Value, out: &mut Vec<u8>) {
+    let (Value::Map(map), Value::Map(opened)) = (value, opened) else {
+        return codec::json::encode(value, schema, out);
+    };
+    out.push(b'{');
+    for (index, (key, child)) in map.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        codec::json::encode(&Value::from(key), None, out);
+        out.push(b':');
+        let child_schema = schema.and_then(|schema| schema.child(key));
+        print_opened(child, child_schema, opened.get(key).unwrap_or(&Value::Null), out);
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,100 @@
+//! From stored bytes to what a client asked for.
+//!
+//! The body of an object, everything but its apiVersion and kind, is encoded once for each version and media type and
+//! shared by GET, LIST and WATCH: lists of built-in kinds leave the type out, and where it belongs it goes in front.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use cache::{Object, RenditionKey};
+use object::{GroupVersionKind, Meta, Status, Value};
+use registry::Resource;
+use storage::Revision;
+
+use crate::media::Media;
+
+/// The encoded object without its type (custom resources: with it, among the other fields).
+///
+/// `revision` is the one clients shall see: the object's own, or that of its deletion.
+pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
+    if revision != object.revision() {
+        return build(resource, object, revision, media);
+    }
+    object.rendition(rendition_key(resource, media), || build(resource, object, revision, media))
+}
+
+fn build(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
+    let value = value(resource, object, revision)?;
+    Ok(encode_body(resource, value, media))
+}
+
+/// The object as the requested version shows it.
+pub fn value(resource: &Resource, object: &Object, revision: Revision) -> Result<Value, Status> {
+    let storage = resource.storage.as_ref().ok_or_else(|| Status::internal("the resource is not stored"))?;
+    let stored = storage.decode(object.value(), revision)?;
+    let mut shown = resource.from_storage(stored).map_err(Status::internal)?;
+    shown.set_type(&resource.kind);
+    Ok(shown)
+}
+
+/// Encodes an object's body; see [`body`].
+pub fn encode_body(resource: &Resource, mut value: Value, media: Media) -> Bytes {
+    if !resource.custom
+        && let Some(map) = value.as_map_mut()
+    {
+        map.remove("apiVersion");
+        map.remove("kind");
+    }
+    let schema = resource.shape.schema();
+    let schema = if resource.custom { None } else { Some(schema) };
+    match (media, schema) {
+        (Media::Proto, Some(schema)) => {
+            let mut out = Vec::with_capacity(1024);
+            if let Err(error) = codec::proto::encode_message(&value, schema, &mut out) {
+                tracing::error!(%error, kind = %resource.kind, "an object has no protobuf form");
+            }
+            out.into()
+        }
+        (media, schema) => crate::wire::encode(&value, media, schema, false),
+    }
+}
+
+/// Which rendition this is: objects are shared by all versions of a resource.
+fn rendition_key(resource: &Resource, media: Media) -> RenditionKey {
+    // FNV-1a over group and version: the few versions of one resource do not clash, and no other resource's
+    // renditions are ever looked up on this resource's objects.
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in resource.resource.group.bytes().chain([b'/']).chain(resource.resource.version.bytes()) {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    (hash & !0b11) | media as u32
+}
+
+/// A whole JSON object: the type, then the body.
+pub fn with_type(resource: &Resource, body: &Bytes, media: Media, out: &mut BytesMut) {
+    match media {
+        Media::Proto => {
+            let mut whole = Vec::with_capacity(body.len() + 64);
+            let version = resource.kind.group_version().to_string();
+            let copy = |whole: &mut Vec<u8>| {
+                whole.extend_from_slice(body);
+                Ok::<(), std::convert::Infallible>(())
+            };
+            let _ = codec::proto::Envelope::write(&version, &resource.kind.kind, &mut whole, copy);
+            out.put_slice(&whole);
+        }
+        Media::Cbor => out.put_slice(body),
+        _ if resource.custom => out.put_slice(body),
+        _ => {
+            out.put_slice(&type_prefix(&resource.kind));
+            // The body's own brace is in the prefix.
+            if body.len() > 2 {
+                out.put_u8(b',');
+            }
+            out.put_slice(&body[1.min(body.len())..]);
+        }
+    }
+}
+
+/// `{"kind":"Pod","apiVersion":"v1"`.
+fn type_prefix(kind: &GroupVersionKind) -> Vec<u8> {
+    format!(r#"{{"kind":"{}","apiVersion":"{}""#, kind.kind, kind.group_version()).into_bytes()
+}

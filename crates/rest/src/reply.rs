@@ -1,0 +1,156 @@
+//! What goes back: a status code, headers, and a body that is ready or streams.
+
+use std::convert::Infallible;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Frame, Incoming};
+use object::{GroupVersionKind, Status, Value};
+
+use crate::media::{Accept, Media};
+
+/// A request's body, read when a verb wants it.
+#[derive(Default)]
+pub enum Body {
+    #[default]
+    Empty,
+    Incoming(Incoming),
+    Ready(Bytes),
+}
+
+impl Body {
+    /// Everything, if it is not more than `limit` bytes.
+    pub(crate) async fn read(self, limit: usize) -> Result<Bytes, Status> {
+        let mut incoming = match self {
+            Body::Empty => return Ok(Bytes::new()),
+            Body::Ready(bytes) if bytes.len() <= limit => return Ok(bytes),
+            Body::Ready(_) => return Err(too_large(limit)),
+            Body::Incoming(incoming) => incoming,
+        };
+        let hint = incoming.size_hint();
+        if hint.lower() > limit as u64 {
+            return Err(too_large(limit));
+        }
+        let mut read = BytesMut::with_capacity(hint.upper().unwrap_or(0).min(limit as u64) as usize);
+        while let Some(frame) = incoming.frame().await {
+            let frame = frame.map_err(|error| Status::bad_request(format!("cannot read the body: {error}")))?;
+            if let Ok(data) = frame.into_data() {
+                if read.len() + data.len() > limit {
+                    return Err(too_large(limit));
+                }
+                read.extend_from_slice(&data);
+            }
+        }
+        Ok(read.freeze())
+    }
+}
+
+fn too_large(limit: usize) -> Status {
+    Status::request_too_large(format_args!("limit is {limit}"))
+}
+
+/// An answer.
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: ReplyBody,
+}
+
+pub enum ReplyBody {
+    Ready(Bytes),
+    /// Chunks as they are made: lists and watches.
+    Stream(BoxStream<'static, Bytes>),
+}
+
+impl Reply {
+    pub fn new(status: StatusCode, content_type: &'static str, body: ReplyBody) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Reply { status, headers, body }
+    }
+
+    /// An object that exists only for this answer: a Status, a Table, a review.
+    pub fn value(status: StatusCode, accept: &Accept, kind: &GroupVersionKind, value: &Value) -> Reply {
+        let bytes = encode_value(accept, kind, value);
+        Reply::new(status, accept.media.content_type(), ReplyBody::Ready(bytes))
+    }
+
+    /// Adds a `Warning` header for each text, as upstream's recorder formats them.
+    pub fn warn(mut self, warnings: &[String]) -> Reply {
+        let mut seen: Vec<&String> = Vec::new();
+        for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
+            if seen.contains(&warning) {
+                continue;
+            }
+            seen.push(warning);
+            let text = format!("299 - {}", quoted_string(warning));
+            if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+                self.headers.append(HeaderName::from_static("warning"), value);
+            }
+        }
+        self
+    }
+
+    /// As an HTTP response.
+    pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>> {
+        let body = match self.body {
+            ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).boxed_unsync(),
+            ReplyBody::Stream(chunks) => {
+                let frames = chunks.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
+                http_body_util::StreamBody::new(frames.into_stream()).boxed_unsync()
+            }
+        };
+        let mut response = http::Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// A quoted-string of RFC 7230 without control characters.
+fn quoted_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The one exit for failures: a Status in the representation the client reads.
+pub fn failure(status: &Status, accept: &Accept) -> Reply {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = GroupVersionKind::new("", "v1", "Status");
+    let accept = Accept { transform: crate::Transform::None, ..accept.clone() };
+    let mut reply = Reply::value(code, &accept, &kind, &status.to_value());
+    if let Some(details) = status.details.as_ref().filter(|details| details.retry_after_seconds > 0) {
+        reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
+    }
+    reply
+}
+
+/// Encodes a whole object of a built-in kind, with the newline that upstream ends JSON with.
+pub fn encode_value(accept: &Accept, kind: &GroupVersionKind, value: &Value) -> Bytes {
+    let bytes = crate::wire::encode(value, accept.media, schema::builtin().schema(kind), accept.pretty);
+    with_newline(bytes, accept.media)
+}
+
+pub(crate) fn with_newline(bytes: Bytes, media: Media) -> Bytes {
+    if media != Media::Json {
+        return bytes;
+    }
+    let mut line = BytesMut::from(bytes);
+    line.extend_from_slice(b"\n");
+    line.freeze()
+}

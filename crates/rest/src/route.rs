@@ -1,0 +1,139 @@
+//! From a path to a verb: the one table of what the server can do with a resource.
+
+use std::sync::Arc;
+
+use authz::Permit;
+use http::Method;
+use object::{GroupResource, Status};
+use registry::Resource;
+use request::Verb;
+
+use crate::reply::Reply;
+use crate::scope::{Scope, method_not_allowed};
+use crate::{Accept, Api, Call, connect, create, delete, failure, get, list, patch, subresource, update, watch};
+
+/// Answers a resource request. Everything that goes wrong becomes a Status here and nowhere else.
+pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
+    let catalog = api.catalog.load_full();
+    let info = &call.info;
+    let found = catalog.get(&info.group, &info.version, &info.resource).cloned();
+    let Some(resource) = found.filter(|resource| scope_fits(resource, &call)) else {
+        return failure(&no_such_resource(), &Accept::json());
+    };
+    let mut scope = Scope::new(api, resource, call);
+    if let Err(status) = scope.negotiate() {
+        return failure(&status, &Accept::json());
+    }
+    dispatch(scope, permit).await
+}
+
+/// A namespaced resource is written below a namespace, and a cluster-scoped one never is.
+fn scope_fits(resource: &Resource, call: &Call) -> bool {
+    let info = &call.info;
+    let below_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
+    match (resource.namespaced, below_namespace) {
+        (true, true) | (false, false) => true,
+        (false, true) => false,
+        // All namespaces at once can be read, and reviews and the like have no place.
+        (true, false) => info.name.is_empty() || info.parts.len() < 2,
+    }
+}
+
+async fn dispatch(scope: Scope, permit: Permit) -> Reply {
+    let info = &scope.call.info;
+    let legacy_watch = info.verb == Verb::Watch && is_legacy_watch(&scope.call);
+    let method = scope.call.method.clone();
+    let subresource = info.subresource.clone();
+    if let Err(status) = check_served(&scope, &method, &subresource) {
+        return failure(&status, &scope.accept);
+    }
+    match (info.verb, subresource.as_str()) {
+        (Verb::List, "") => shared(scope, async |scope| list::list(scope, permit).await).await,
+        (Verb::Watch, _) => shared(scope, async |scope| watch::watch(scope, permit, legacy_watch).await).await,
+        (Verb::DeleteCollection, "") => {
+            let mut scope = scope;
+            match delete::read_options(&mut scope).await {
+                Err(status) => failure(&status, &scope.accept),
+                Ok(options) => {
+                    shared(scope, async |scope| delete::delete_collection(scope, &options, permit).await).await
+                }
+            }
+        }
+        (Verb::Get, "" | "status") => {
+            let result = get::get(&scope, permit).await;
+            finish(scope, result)
+        }
+        (verb, name) => {
+            let mut scope = scope;
+            let result = match (verb, name) {
+                (_, name) if connect::handles(name) => connect::connect(&mut scope, permit).await,
+                (_, name) if subresource::handles(&scope.resource, name) => {
+                    subresource::serve(&mut scope, permit).await
+                }
+                (Verb::Create, "") => create::create(&mut scope, permit).await,
+                (Verb::Update, "" | "status") => update::update(&mut scope, permit).await,
+                (Verb::Patch, "" | "status") => patch::patch(&mut scope, permit).await,
+                (Verb::Delete, "") => delete::delete(&mut scope, permit).await,
+                _ => Err(method_not_allowed()),
+            };
+            finish(scope, result)
+        }
+    }
+}
+
+/// Whether the resource has this verb at all. HEAD is not a verb of the API, whatever HTTP says.
+fn check_served(scope: &Scope, method: &Method, subresource: &str) -> Result<(), Status> {
+    let info = &scope.call.info;
+    let resource = &scope.resource;
+    if connect::handles(subresource) && resource.subresource(subresource).is_some() {
+        return Ok(());
+    }
+    let collection = info.parts.len() < 2;
+    let verb = match (method.as_str(), collection) {
+        ("GET", true) if info.verb == Verb::Watch => "watch",
+        ("GET", true) => "list",
+        ("GET", false) if info.verb == Verb::Watch => "watch",
+        ("GET", false) => "get",
+        ("POST", _) => "create",
+        ("PUT", false) => "update",
+        ("PATCH", false) => "patch",
+        ("DELETE", true) => "deletecollection",
+        ("DELETE", false) => "delete",
+        _ => return Err(method_not_allowed()),
+    };
+    let served = match subresource {
+        "" if verb == "create" && !collection => false,
+        "" => resource.serves(verb),
+        name => match resource.subresource(name) {
+            Some(subresource) => subresource.verbs.iter().any(|v| v == verb),
+            None => return Err(no_such_resource()),
+        },
+    };
+    if served { Ok(()) } else { Err(method_not_allowed()) }
+}
+
+fn is_legacy_watch(call: &Call) -> bool {
+    call.info.path.split('/').filter(|part| !part.is_empty()).any(|part| part == "watch")
+        && !call.query.iter().any(|(key, _)| key == "watch")
+}
+
+async fn shared(scope: Scope, work: impl AsyncFnOnce(&Arc<Scope>) -> Result<Reply, Status>) -> Reply {
+    let scope = Arc::new(scope);
+    match work(&scope).await {
+        Ok(reply) => reply,
+        Err(status) => failure(&status, &scope.accept),
+    }
+}
+
+fn finish(scope: Scope, result: Result<Reply, Status>) -> Reply {
+    let reply = match result {
+        Ok(reply) => reply,
+        Err(status) => failure(&status, &scope.accept),
+    };
+    reply.warn(&scope.warnings)
+}
+
+/// What the end of the chain answers: nobody serves this.
+pub fn no_such_resource() -> Status {
+    Status::generic(404, "", &GroupResource::default(), "", "")
+}

@@ -1,0 +1,87 @@
+//! [`Scope`]: one call, the resource it is about, and how its answer is to look.
+
+use std::sync::Arc;
+
+use admission::{Attributes, Operation};
+use object::{GroupResource, Meta, Status, Value};
+use registry::{Context, Resource, Storage};
+
+use crate::media::{Accept, Offer, Transform};
+use crate::{Api, Call};
+
+/// Everything a verb works with.
+pub struct Scope {
+    pub api: Arc<Api>,
+    pub resource: Arc<Resource>,
+    pub call: Call,
+    pub accept: Accept,
+    /// What the client is told besides the answer.
+    pub warnings: Vec<String>,
+}
+
+impl Scope {
+    pub fn new(api: Arc<Api>, resource: Arc<Resource>, call: Call) -> Scope {
+        Scope { api, resource, call, accept: Accept::json(), warnings: Vec::new() }
+    }
+
+    /// Settles how the answer is written; failures until then are JSON.
+    pub fn negotiate(&mut self) -> Result<(), Status> {
+        self.accept = Accept::negotiate(&self.call, self.offer())?;
+        Ok(())
+    }
+
+    pub fn offer(&self) -> Offer {
+        let cbor = self.api.features.enabled("CBORServingAndStorage");
+        Offer { proto: !self.resource.custom, cbor, transforms: true }
+    }
+
+    /// Where the objects are; a resource that is not stored does not have verbs that need it.
+    pub fn storage(&self) -> Result<&Arc<Storage>, Status> {
+        self.resource.storage.as_ref().ok_or_else(|| method_not_allowed())
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        self.resource.resource.group_resource()
+    }
+
+    pub fn context(&self, dry_run: bool) -> Context<'_> {
+        let info = &self.call.info;
+        self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run)
+    }
+
+    pub fn admission<'a>(
+        &'a self,
+        operation: Operation,
+        name: &'a str,
+        cx: Context<'a>,
+        options: &'a Value,
+    ) -> Attributes<'a> {
+        let kind = match self.resource.subresource(&self.call.info.subresource) {
+            Some(subresource) => &subresource.kind,
+            None => &self.resource.kind,
+        };
+        Attributes::new(operation, kind, &self.resource.resource, name, cx, options)
+    }
+
+    /// An object of the requested version as it is stored.
+    pub fn to_storage(&self, object: Value) -> Result<Value, Status> {
+        let mut stored = self.resource.to_storage(object).map_err(Status::bad_request)?;
+        if let Some(storage) = &self.resource.storage {
+            stored.set_type(&storage.kind);
+            storage.strategy.default(&mut stored);
+        }
+        Ok(stored)
+    }
+
+    /// A stored object as the requested version shows it.
+    pub fn from_storage(&self, object: Value) -> Result<Value, Status> {
+        let mut shown = self.resource.from_storage(object).map_err(Status::internal)?;
+        shown.set_type(&self.resource.kind);
+        Ok(shown)
+    }
+}
+
+/// What upstream's router says when a path exists but not with this method.
+pub fn method_not_allowed() -> Status {
+    Status::generic(405, "", &GroupResource::default(), "", "")
+}

@@ -1,0 +1,103 @@
+//! Tables and partial metadata: what kubectl prints and what controllers that only need metadata read.
+
+use object::{GroupResource, Map, Meta, Status, Value, value};
+use registry::Column;
+
+use crate::scope::Scope;
+
+/// Which part of each object a table row carries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+/// A Table of objects in the storage version; `list` has the metadata that the table shows.
+pub fn of_objects(scope: &Scope, version: &str, objects: &[Value], list: &Value) -> Result<Value, Status> {
+    let include = include(scope)?;
+    let rows = objects.iter().map(|object| row(scope, version, object, include)).collect::<Result<Vec<_>, _>>()?;
+    let mut table = Map::new();
+    table.insert("kind", "Table");
+    table.insert("apiVersion", format!("meta.k8s.io/{version}"));
+    let mut metadata = Map::new();
+    for field in ["resourceVersion", "continue", "remainingItemCount"] {
+        if let Some(set) = list.metadata().get(field) {
+            metadata.insert(field, set.clone());
+        }
+    }
+    table.insert("metadata", metadata);
+    table.insert("columnDefinitions", definitions(&scope.resource.columns));
+    table.insert("rows", rows);
+    Ok(Value::Map(table))
+}
+
+/// The Table for a watch event: column definitions only in the first one.
+pub fn of_event(scope: &Scope, version: &str, object: &Value, first: bool) -> Result<Value, Status> {
+    let mut table = of_objects(scope, version, std::slice::from_ref(object), object)?;
+    if !first {
+        table.set(&["columnDefinitions"], Value::Null);
+    }
+    Ok(table)
+}
+
+fn include(scope: &Scope) -> Result<Include, Status> {
+    match scope.call.query("includeObject").unwrap_or("") {
+        "" | "Metadata" => Ok(Include::Metadata),
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        _ => Err(Status::bad_request(format!(
+            "includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+            object::quote(scope.call.query("includeObject").unwrap_or(""))
+        ))),
+    }
+}
+
+fn row(scope: &Scope, version: &str, object: &Value, include: Include) -> Result<Value, Status> {
+    let storage = scope.storage()?;
+    let cells = storage.strategy.cells(&scope.context(false), object);
+    let mut row = Map::new();
+    row.insert("cells", cells);
+    match include {
+        Include::None => row.insert("object", Value::Null),
+        Include::Metadata => row.insert("object", partial(object, version)),
+        Include::Object => row.insert("object", scope.from_storage(object.clone())?),
+    };
+    Ok(Value::Map(row))
+}
+
+fn definitions(columns: &[Column]) -> Value {
+    let define = |column: &Column| {
+        value!({
+            "name": (column.name.clone()),
+            "type": (column.kind.clone()),
+            "format": (column.format.clone()),
+            "description": (column.description.clone()),
+            "priority": (column.priority),
+        })
+    };
+    Value::List(columns.iter().map(define).collect())
+}
+
+/// Only the metadata of an object.
+pub fn partial(object: &Value, version: &str) -> Value {
+    let mut partial = Map::new();
+    partial.insert("kind", "PartialObjectMetadata");
+    partial.insert("apiVersion", format!("meta.k8s.io/{version}"));
+    partial.insert("metadata", object.metadata().clone());
+    Value::Map(partial)
+}
+
+/// A single object cannot be shown as a list.
+pub fn not_a_list(scope: &Scope) -> Status {
+    Status::generic(
+        406,
+        "",
+        &GroupResource::default(),
+        "",
+        &format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+            scope.resource.kind.kind
+        ),
+    )
+}

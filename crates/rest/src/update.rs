@@ -1,0 +1,117 @@
+//! UPDATE: replace an object.
+
+use admission::Operation;
+use async_trait::async_trait;
+use authz::Permit;
+use http::StatusCode;
+use object::{Meta, Status, Value};
+use registry::{Change, UpdateOptions, UpdateScope};
+
+use crate::body::{self, Expected};
+use crate::create::{Admission, dedup_owners, ensure_namespace};
+use crate::options::WriteOptions;
+use crate::reply::Reply;
+use crate::scope::Scope;
+use crate::{get, managed};
+
+pub async fn update(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+    let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
+    let media = body::input_media(scope, scope.call.header("content-type"))?;
+    let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
+    scope.warnings.extend(decoded.warnings);
+    let mut object = decoded.object;
+    ensure_namespace(scope, &mut object)?;
+    check_name(scope, &mut object)?;
+    dedup_owners(scope, &mut object);
+    let uid = Some(object.uid().to_string()).filter(|uid| !uid.is_empty());
+    let update = UpdateOptions { uid, scope: update_scope(scope), ..UpdateOptions::default() };
+    write(scope, &options, update, Wanted::Object(object)).await
+}
+
+/// Which rules a write to this path goes by.
+pub fn update_scope(scope: &Scope) -> UpdateScope {
+    match scope.call.info.subresource.as_str() {
+        "" => UpdateScope::Object,
+        "status" => UpdateScope::Status,
+        _ => UpdateScope::Other,
+    }
+}
+
+/// The name in the object is the one in the path.
+pub fn check_name(scope: &Scope, object: &mut Value) -> Result<(), Status> {
+    let name = &scope.call.info.name;
+    if object.name().is_empty() {
+        object.set_meta_str("name", name);
+    }
+    if object.name() != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({name})",
+            object.name()
+        )));
+    }
+    Ok(())
+}
+
+/// What the stored object is to become.
+pub enum Wanted {
+    /// This, in the requested version.
+    Object(Value),
+    /// What this patch makes of it.
+    Patch(crate::patch::Patch),
+}
+
+/// Runs an update or a patch through admission and the registry and answers with the result.
+pub async fn write(
+    scope: &mut Scope,
+    options: &WriteOptions,
+    update: UpdateOptions,
+    wanted: Wanted,
+) -> Result<Reply, Status> {
+    let (outcome, warnings) = {
+        let shared: &Scope = scope;
+        let storage = shared.storage()?.clone();
+        let cx = shared.context(options.dry_run);
+        let name = shared.call.info.name.clone();
+        let attributes = shared.admission(Operation::Update, &name, cx, &options.object);
+        let mut change = Write { scope: shared, options, attributes: &attributes, wanted, warnings: Vec::new() };
+        let admit = Admission { scope: shared, attributes: &attributes };
+        let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await?;
+        let mut warnings = change.warnings;
+        warnings.extend(attributes.take_warnings());
+        (outcome, warnings)
+    };
+    scope.warnings.extend(warnings);
+    scope.warnings.extend(outcome.warnings);
+    let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
+    get::respond(scope, status, outcome.object)
+}
+
+struct Write<'a> {
+    scope: &'a Scope,
+    options: &'a WriteOptions,
+    attributes: &'a admission::Attributes<'a>,
+    wanted: Wanted,
+    warnings: Vec<String>,
+}
+
+#[async_trait]
+impl Change for Write<'_> {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let scope = self.scope;
+        let live = match existing {
+            Some(stored) => scope.from_storage(stored.clone())?,
+            None => Value::map(),
+        };
+        let object = match &self.wanted {
+            Wanted::Object(object) => managed::track_update(scope, &live, object.clone(), &self.options.field_manager),
+            Wanted::Patch(patch) => {
+                self.warnings.clear();
+                patch.apply(scope, self.options, &live, existing.is_none(), &mut self.warnings)?
+            }
+        };
+        let mut object = scope.to_storage(object)?;
+        scope.api.admission.mutate(self.attributes, &mut object, existing).await?;
+        Ok(object)
+    }
+}

@@ -1,0 +1,309 @@
+//! WATCH: a stream of changes, each encoded once and shared by everybody who watches in the same form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use authz::Permit;
+use bytes::{Bytes, BytesMut};
+use cache::{Event, Item, Object, Start, Watcher};
+use futures::StreamExt;
+use http::StatusCode;
+use object::{GroupVersionKind, Map, Meta, Status, Value};
+use registry::Filter;
+use storage::Revision;
+use tokio::time::Instant;
+
+use crate::media::{Media, Transform};
+use crate::options::ListOptions;
+use crate::reply::{Reply, ReplyBody};
+use crate::scope::Scope;
+use crate::{render, table, wire};
+
+/// Events that are ready at once are sent in one chunk, up to this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<Reply, Status> {
+    let mut options = ListOptions::parse(&scope.call, &scope.resource, true)?;
+    if forced && !scope.call.info.name.is_empty() {
+        // The deprecated /watch/ paths name an object where others select it.
+        options.filter.fields = object::fields::Selector::equals("metadata.name", scope.call.info.name.as_str());
+    }
+    let storage = scope.storage()?;
+    let asked = options.revision()?;
+    let initial = options.send_initial_events == Some(true);
+    let start = match asked {
+        _ if initial => {
+            match asked {
+                None => {
+                    storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "watch"))?;
+                }
+                Some(revision) => {
+                    storage.cache.wait_for(revision).await.map_err(|error| storage.read_failed(error, "watch"))?;
+                }
+            }
+            Start::Now
+        }
+        Some(revision) if revision > 0 => Start::After(revision),
+        _ => Start::After(storage.cache.revision()),
+    };
+    let range = storage.range(&scope.call.info.namespace);
+    let watcher = storage.cache.watch(range, start).await;
+    let deadline = Instant::now() + duration(scope, &options);
+    let mut feed = Feed {
+        scope: scope.clone(),
+        filter: options.filter,
+        bookmarks: options.allow_bookmarks,
+        // Only a client that asked for initial events by name is told where they end.
+        mark_initial: scope.call.query("sendInitialEvents").is_some(),
+        watcher: None,
+        deadline,
+        next_bookmark: Instant::now() + scope.api.limits.bookmark_interval,
+        revision: asked.unwrap_or(0),
+        first: true,
+        over: false,
+    };
+    match watcher {
+        Ok(watcher) => feed.watcher = Some(watcher),
+        // Upstream begins the stream before it knows, so the failure is an event.
+        Err(error) => {
+            let status = storage.read_failed(error, "watch");
+            let frame = feed.error(&status);
+            let once = futures::stream::once(async move { frame });
+            return Ok(reply(scope, once.boxed()));
+        }
+    }
+    let stream = futures::stream::unfold(feed, |mut feed| async move {
+        let chunk = feed.next_chunk().await?;
+        Some((chunk, feed))
+    });
+    Ok(reply(scope, stream.boxed()))
+}
+
+fn reply(scope: &Scope, stream: futures::stream::BoxStream<'static, Bytes>) -> Reply {
+    let content_type = match scope.accept.media {
+        Media::Json | Media::Yaml => "application/json",
+        Media::Proto => "application/vnd.kubernetes.protobuf;stream=watch",
+        Media::Cbor => "application/cbor-seq",
+    };
+    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream(stream))
+}
+
+/// How long the watch may last: as asked, or a random time so that clients do not all come back at once.
+fn duration(scope: &Scope, options: &ListOptions) -> Duration {
+    match options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => {
+            let least = scope.api.limits.watch_min_timeout;
+            let spread = u64::from(scope.api.clock.now().nanos) % 1000;
+            least + least * u32::try_from(spread).unwrap_or(0) / 1000
+        }
+    }
+}
+
+/// One client's stream.
+struct Feed {
+    scope: Arc<Scope>,
+    filter: Filter,
+    bookmarks: bool,
+    mark_initial: bool,
+    watcher: Option<Watcher>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    /// How far the client has been told.
+    revision: Revision,
+    /// No event has been sent yet: tables carry their columns once.
+    first: bool,
+    over: bool,
+}
+
+impl Feed {
+    /// The next events as bytes; None when the watch is over.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        while out.is_empty() {
+            if self.over {
+                return None;
+            }
+            let watcher = self.watcher.as_mut()?;
+            let wake = self.deadline.min(self.next_bookmark);
+            match tokio::time::timeout_at(wake, watcher.next()).await {
+                Err(_) if Instant::now() >= self.deadline => return None,
+                Err(_) => self.idle(&mut out),
+                Ok(Err(error)) => {
+                    let status = self.failed(error);
+                    out.extend_from_slice(&self.error(&status));
+                    self.over = true;
+                }
+                Ok(Ok(item)) => self.write(item, &mut out),
+            }
+            // Whatever else is ready goes into the same chunk.
+            while out.len() < CHUNK_BYTES
+                && let Some(item) = self.watcher.as_mut().and_then(Watcher::try_next)
+            {
+                self.write(item, &mut out);
+            }
+        }
+        Some(out.freeze())
+    }
+
+    fn failed(&self, error: cache::Error) -> Status {
+        match &self.scope.resource.storage {
+            Some(storage) => storage.read_failed(error, "watch"),
+            None => Status::internal(error),
+        }
+    }
+
+    fn idle(&mut self, out: &mut BytesMut) {
+        self.next_bookmark = Instant::now() + self.scope.api.limits.bookmark_interval;
+        if self.bookmarks && self.revision > 0 {
+            let revision = self.revision;
+            self.bookmark(revision, false, out);
+        }
+    }
+
+    fn write(&mut self, item: Item, out: &mut BytesMut) {
+        match item {
+            Item::Initial(object) => {
+                if self.matches(&object) {
+                    self.event("ADDED", &object, object.revision(), out);
+                }
+            }
+            Item::InitialDone(revision) => {
+                self.revision = self.revision.max(revision);
+                if self.mark_initial && self.bookmarks {
+                    self.bookmark(revision, true, out);
+                }
+            }
+            Item::Progress(revision) => self.revision = self.revision.max(revision),
+            Item::Event(event) => {
+                self.revision = self.revision.max(event.revision);
+                if let Some((kind, object)) = self.classify(&event) {
+                    let object = object.clone();
+                    self.event(kind, &object, event.revision, out);
+                }
+            }
+        }
+    }
+
+    /// What a change is to this client: an object that begins to match is added, one that no longer does is deleted.
+    fn classify<'e>(&self, event: &'e Event) -> Option<(&'static str, &'e Arc<Object>)> {
+        let now = event.object.as_ref().filter(|object| self.matches(object));
+        let before = event.previous.as_ref().filter(|object| self.matches(object));
+        match (now, before) {
+            (Some(object), None) => Some(("ADDED", object)),
+            (Some(object), Some(_)) => Some(("MODIFIED", object)),
+            (None, Some(object)) => Some(("DELETED", object)),
+            (None, None) => None,
+        }
+    }
+
+    fn matches(&self, object: &Object) -> bool {
+        self.filter.is_everything()
+            || self
+                .scope
+                .resource
+                .storage
+                .as_ref()
+                .is_some_and(|storage| self.filter.matches(object.header(storage.cache.describe())))
+    }
+
+    fn event(&mut self, kind: &'static str, object: &Object, revision: Revision, out: &mut BytesMut) {
+        let resource = &self.scope.resource;
+        let media = self.scope.accept.media;
+        let encoded = match &self.scope.accept.transform {
+            Transform::None => render::body(resource, object, revision, media).map(|body| {
+                let mut whole = BytesMut::with_capacity(body.len() + 64);
+                render::with_type(resource, &body, media, &mut whole);
+                whole.freeze()
+            }),
+            Transform::Table(version) => self.transformed(object, revision, |stored| {
+                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "Table");
+                Ok((kind, table::of_event(&self.scope, version, stored, self.first)?))
+            }),
+            Transform::Partial(version) | Transform::PartialList(version) => {
+                self.transformed(object, revision, |stored| {
+                    let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+                    Ok((kind, table::partial(stored, version)))
+                })
+            }
+        };
+        self.first = false;
+        match encoded {
+            Ok(bytes) => wire::watch_event(media, kind, &bytes, out),
+            Err(status) => {
+                out.extend_from_slice(&self.error(&status));
+                self.over = true;
+            }
+        }
+    }
+
+    fn transformed(
+        &self,
+        object: &Object,
+        revision: Revision,
+        change: impl FnOnce(&Value) -> Result<(GroupVersionKind, Value), Status>,
+    ) -> Result<Bytes, Status> {
+        let storage = self.scope.storage()?;
+        let stored = storage.decode(object.value(), revision)?;
+        let (kind, value) = change(&stored)?;
+        Ok(self.encode(&kind, &value))
+    }
+
+    /// An object without its trailing newline.
+    fn encode(&self, kind: &GroupVersionKind, value: &Value) -> Bytes {
+        let accept = crate::Accept { transform: Transform::None, pretty: false, media: self.scope.accept.media };
+        let accept = if accept.media == Media::Yaml { crate::Accept::json() } else { accept };
+        let bytes = crate::encode_value(&accept, kind, value);
+        match bytes.last() {
+            Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),
+            _ => bytes,
+        }
+    }
+
+    /// Tells the client how far it is without telling it anything else.
+    fn bookmark(&mut self, revision: Revision, initial_end: bool, out: &mut BytesMut) {
+        let resource = &self.scope.resource;
+        let mut mark = Value::map();
+        mark.set_type(&resource.kind);
+        mark.set_meta_str("resourceVersion", &revision.to_string());
+        if initial_end {
+            mark.set_annotation(INITIAL_EVENTS_END, "true");
+        }
+        let media = self.scope.accept.media;
+        let bytes = match &self.scope.accept.transform {
+            Transform::Table(version) => {
+                let mut table = Map::new();
+                table.insert("kind", "Table");
+                table.insert("apiVersion", format!("meta.k8s.io/{version}"));
+                let mut metadata = Map::new();
+                metadata.insert("resourceVersion", revision.to_string());
+                table.insert("metadata", metadata);
+                table.insert("columnDefinitions", Value::Null);
+                let mut row = Map::new();
+                row.insert("cells", Value::Null);
+                row.insert("object", table::partial(&mark, version));
+                table.insert("rows", vec![Value::Map(row)]);
+                self.encode(&GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
+            }
+            Transform::Partial(version) | Transform::PartialList(version) => {
+                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+                self.encode(&kind, &table::partial(&mark, version))
+            }
+            Transform::None => {
+                let body = render::encode_body(resource, mark, media);
+                let mut whole = BytesMut::new();
+                render::with_type(resource, &body, media, &mut whole);
+                whole.freeze()
+            }
+        };
+        wire::watch_event(media, "BOOKMARK", &bytes, out);
+    }
+
+    fn error(&self, status: &Status) -> Bytes {
+        let bytes = self.encode(&GroupVersionKind::new("", "v1", "Status"), &status.to_value());
+        let mut out = BytesMut::new();
+        wire::watch_event(self.scope.accept.media, "ERROR", &bytes, &mut out);
+        out.freeze()
+    }
+}
