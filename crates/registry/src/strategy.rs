@@ -31,6 +31,11 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Warnings about a new object that must be found before [`Strategy::prepare_create`] changes what they are about.
+    fn early_warnings(&self, _cx: &Context, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     // --- update
 
     /// Resets what an update may not touch. The generic path has already put the old `status` back (where there is
@@ -160,6 +165,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// The cells of the object's row in a Table, one for each column in the schema table (wide ones too).
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.at(&["metadata", "name"]).clone(), crate::columns::age(cx, object)]
+    }
+
+    /// The conditions of the object's row in a Table: `Completed` for objects that are over.
+    fn row_conditions(&self, _object: &Value) -> Vec<Value> {
+        Vec::new()
     }
 
     /// How long a stored object lives; None is for ever.

@@ -40,7 +40,7 @@ pub fn template(template: &Cursor, options: Options, errors: &mut Errors) {
 /// Checks the spec of a claim.
 pub fn spec(spec: &Cursor, options: Options, errors: &mut Errors) {
     let modes = spec.field("accessModes");
-    if modes.len() == 0 {
+    if modes.is_empty() {
         modes.required(errors, "at least 1 access mode is required");
     }
     let selector_options =

@@ -4,6 +4,8 @@
 
 pub mod checks;
 pub mod claim;
+pub mod columns;
+pub mod conditions;
 pub mod diff;
 pub mod image;
 pub mod internal;

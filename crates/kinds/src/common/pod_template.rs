@@ -40,7 +40,7 @@ pub fn validate(template: &Cursor, options: &Options, errors: &mut Errors) {
     pod_spec::annotations::seccomp_must_match(&annotations, &spec, errors);
     pod_spec::annotations::apparmor_must_match(&annotations, &spec, errors);
     let ephemeral = spec.field("ephemeralContainers");
-    if ephemeral.len() > 0 {
+    if !ephemeral.is_empty() {
         ephemeral.forbidden(errors, "ephemeral containers not allowed in pod template");
     }
 }

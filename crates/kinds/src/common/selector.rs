@@ -23,11 +23,11 @@ pub fn validate(selector: &Cursor, options: Options, errors: &mut Errors) {
 fn validate_requirement(requirement: &Cursor, options: Options, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.str() {
-        "In" | "NotIn" if values.len() == 0 => {
+        "In" | "NotIn" if values.is_empty() => {
             values.required(errors, "must be specified when `operator` is 'In' or 'NotIn'");
         }
         "In" | "NotIn" => {}
-        "Exists" | "DoesNotExist" if values.len() > 0 => {
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
             values.forbidden(errors, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
         }
         "Exists" | "DoesNotExist" => {}

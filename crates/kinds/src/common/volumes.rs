@@ -129,13 +129,13 @@ fn is_tagged(name: &str, length: usize) -> bool {
 
 pub fn fibre_channel(source: &Cursor, errors: &mut Errors) {
     let (targets, wwids, lun) = (source.field("targetWWNs"), source.field("wwids"), source.field("lun"));
-    if targets.len() == 0 && wwids.len() == 0 {
+    if targets.is_empty() && wwids.is_empty() {
         targets.required(errors, "must specify either targetWWNs or wwids, but not both");
     }
-    if targets.len() > 0 && wwids.len() > 0 {
+    if !targets.is_empty() && !wwids.is_empty() {
         targets.invalid(errors, "targetWWNs and wwids can not be specified simultaneously");
     }
-    if targets.len() > 0 {
+    if !targets.is_empty() {
         match lun.opt_int() {
             None => lun.required(errors, "lun is required if targetWWNs is specified"),
             Some(_) => lun.in_range(errors, 0, 255),

@@ -42,7 +42,7 @@ fn weight(term: &Cursor, errors: &mut Errors) {
 /// A NodeSelector, as pods and volumes have it. `any_values` lets values pass that no label can have.
 pub fn node_selector(selector: &Cursor, any_values: bool, errors: &mut Errors) {
     let terms = selector.field("nodeSelectorTerms");
-    if terms.len() == 0 {
+    if terms.is_empty() {
         return terms.required(errors, "must have at least one node selector term");
     }
     for term in terms.each() {
@@ -62,10 +62,10 @@ pub fn node_selector_term(term: &Cursor, any_values: bool, errors: &mut Errors) 
 fn node_label_requirement(requirement: &Cursor, any_values: bool, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.str() {
-        "In" | "NotIn" if values.len() == 0 => {
+        "In" | "NotIn" if values.is_empty() => {
             values.required(errors, "must be specified when `operator` is 'In' or 'NotIn'");
         }
-        "Exists" | "DoesNotExist" if values.len() > 0 => {
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
             values.forbidden(errors, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
         }
         "Gt" | "Lt" if values.len() != 1 => {

@@ -10,7 +10,7 @@ use crate::common::checks::Checks;
 pub const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 
 pub fn regular(containers: &Cursor, scope: &Scope, errors: &mut Errors) {
-    if containers.len() == 0 {
+    if containers.is_empty() {
         return containers.required(errors, "");
     }
     let mut seen = BTreeSet::new();

@@ -18,7 +18,7 @@ pub fn config(spec: &Cursor, options: &Options, errors: &mut Errors) {
         if !config.is_set() {
             return config.required(errors, "must provide `dnsConfig` when `dnsPolicy` is None");
         }
-        if servers.len() == 0 {
+        if servers.is_empty() {
             return servers.required(errors, "must provide at least one DNS nameserver when `dnsPolicy` is None");
         }
     }

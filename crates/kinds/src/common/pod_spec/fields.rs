@@ -76,6 +76,11 @@ pub fn drop_disabled(cx: &Context, pod: &mut Value, old: Option<&Value>) {
             change_containers(spec, drop_stop_signal);
         }
     }
+    drop_init_container_annotations(pod);
+}
+
+/// Takes away the annotations that init containers once were.
+pub fn drop_init_container_annotations(pod: &mut Value) {
     if let Some(annotations) = pod.at_mut(&["metadata", "annotations"]).and_then(Value::as_map_mut) {
         for key in INIT_CONTAINER_ANNOTATIONS {
             annotations.remove(key);

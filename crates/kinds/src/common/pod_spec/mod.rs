@@ -18,6 +18,7 @@ pub mod ports;
 pub mod probes;
 pub mod projected;
 pub mod resources;
+pub mod responders;
 pub mod restart;
 pub mod security;
 pub mod tolerations;
@@ -104,6 +105,7 @@ pub fn validate(spec: &Cursor, pod: Option<&Cursor>, options: &Options, errors: 
     os::validate(spec, errors);
     scheduling_group(spec, errors);
     env::file_key_volumes(spec, errors);
+    responders::validate(&spec.field("evictionResponders"), errors);
 }
 
 fn share_process_namespace(spec: &Cursor, errors: &mut Errors) {
@@ -148,7 +150,7 @@ fn host_users(spec: &Cursor, options: &Options, errors: &mut Errors) {
     }
     if !options.allow_user_namespace_devices {
         let devices = visit::containers(spec).map(|container| container.field("volumeDevices"));
-        for devices in devices.filter(|devices| devices.len() > 0) {
+        for devices in devices.filter(|devices| !devices.is_empty()) {
             devices.forbidden(errors, WHY);
         }
     }
@@ -200,7 +202,7 @@ fn scheduling_group(spec: &Cursor, errors: &mut Errors) {
     } else {
         name.invalid(errors, "must specify one of: `podGroupName`");
     }
-    if spec.field("evictionResponders").len() > 0 {
+    if !spec.field("evictionResponders").is_empty() {
         group.forbidden(errors, "may not be set when evictionResponders is set");
     }
 }

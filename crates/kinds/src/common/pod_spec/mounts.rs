@@ -96,7 +96,7 @@ fn bind_options(mount: &Cursor, scope: &Scope, errors: &mut Errors) {
         }
     }
     let volume = scope.volumes.get(mount.field("name").str());
-    if options.len() > 0 && volume.is_some_and(|volume| !volume.field("image").is_null()) {
+    if !options.is_empty() && volume.is_some_and(|volume| !volume.field("image").is_null()) {
         options.invalid(errors, "bindMountOptions may not be used with image volumes");
     }
 }

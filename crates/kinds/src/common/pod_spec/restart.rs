@@ -26,14 +26,14 @@ pub fn of_container(container: &Cursor, scope: &Scope, errors: &mut Errors) {
 pub fn of_init_container(container: &Cursor, scope: &Scope, errors: &mut Errors) {
     let (policy, rules) = (container.field("restartPolicy"), container.field("restartPolicyRules"));
     if !policy.is_set() {
-        if rules.len() > 0 {
+        if !rules.is_empty() {
             policy.required(errors, "must specify restartPolicy when restart rules are used");
         }
     } else if !scope.options.container_restart_rules {
         policy.one_of(errors, &["Always"]);
     } else if policy.str() != "Always" || scope.options.restart_all_containers {
         policy_and_rules(container, scope, errors);
-    } else if rules.len() > 0 {
+    } else if !rules.is_empty() {
         rules.forbidden(errors, "restartPolicyRules are not allowed for init containers with restart policy Always");
     }
 }
@@ -42,7 +42,7 @@ fn policy_and_rules(container: &Cursor, scope: &Scope, errors: &mut Errors) {
     let (policy, rules) = (container.field("restartPolicy"), container.field("restartPolicyRules"));
     if policy.is_set() {
         policy.one_of(errors, &POLICIES);
-    } else if rules.len() == 0 {
+    } else if rules.is_empty() {
         return;
     } else {
         policy.required(errors, "must specify restartPolicy when restart rules are used");
@@ -94,7 +94,7 @@ pub fn resize_policies(policies: &Cursor, scope: &Scope, errors: &mut Errors) {
 /// Init containers that end are not restarted for a change of resources.
 pub fn init_resize_policies(container: &Cursor, scope: &Scope, errors: &mut Errors) {
     let policies = container.field("resizePolicy");
-    if !scope.options.allow_sidecar_resize_policy && policies.len() > 0 {
+    if !scope.options.allow_sidecar_resize_policy && !policies.is_empty() {
         let shown = internal::shown("[]ContainerResizePolicy", policies.value());
         policies.invalid_as(errors, shown, "must not be set for init containers");
     }

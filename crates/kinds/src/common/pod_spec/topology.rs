@@ -65,7 +65,7 @@ pub fn match_label_keys(constraint: &Cursor, mode: MatchLabelKeys, errors: &mut 
 /// to match. The selector has the merged keys already.
 pub fn label_keys(owner: &Cursor, fields: &[&str], errors: &mut Errors) {
     let selector = owner.field("labelSelector");
-    for keys in fields.iter().map(|field| owner.field(field)).filter(|keys| keys.len() > 0) {
+    for keys in fields.iter().map(|field| owner.field(field)).filter(|keys| !keys.is_empty()) {
         if !selector.is_set() {
             keys.forbidden(errors, "must not be specified when labelSelector is not set");
             continue;
@@ -97,7 +97,7 @@ pub fn label_keys(owner: &Cursor, fields: &[&str], errors: &mut Errors) {
 /// How keys were checked before they were merged: the selector may not have them.
 fn keys_beside_selector(constraint: &Cursor, errors: &mut Errors) {
     let (keys, selector) = (constraint.field("matchLabelKeys"), constraint.field("labelSelector"));
-    if keys.len() == 0 {
+    if keys.is_empty() {
         return;
     }
     if !selector.is_set() {
