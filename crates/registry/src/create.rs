@@ -62,7 +62,12 @@ impl Storage {
         }
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         match self.store_new(cx, object).await {
-            Ok(object) => Ok(Outcome { object, created: true, warnings }),
+            Ok(object) => {
+                if let Some(undo) = undo {
+                    undo.commit().await;
+                }
+                Ok(Outcome { object, created: true, warnings })
+            }
             Err(status) => {
                 if let Some(undo) = undo {
                     undo.undo().await;
@@ -91,7 +96,7 @@ impl Storage {
         if strategy.counts_generations() {
             object.set_generation(1);
         }
-        if strategy.has_status() {
+        if strategy.has_status() && !strategy.keeps_status_on_create() {
             object.remove(&["status"]);
         }
         let undo = strategy.begin_create(cx, object).await?;
@@ -108,19 +113,29 @@ impl Storage {
         }
     }
 
-    async fn check_new(&self, cx: &Context<'_>, object: &Value, admit: &dyn Admit) -> Result<Vec<String>, Status> {
-        let mut errors = Errors::new();
-        let cursor = Cursor::root(object);
-        let check_name = |name: &str, prefix: bool| self.strategy.validate_name(name, prefix);
-        metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
-        self.strategy.validate(cx, &cursor, &mut errors);
-        drop(cursor);
+    async fn check_new(&self, cx: &Context<'_>, object: &mut Value, admit: &dyn Admit) -> Result<Vec<String>, Status> {
+        let errors = self.errors_in_new(cx, object);
         if !errors.is_empty() {
             return Err(Status::invalid(&self.kind.group_kind(), object.name(), &errors));
         }
         let warnings = self.strategy.warnings(cx, object, None);
+        self.strategy.canonicalize(object);
         admit.validate(Some(object), None).await?;
         Ok(warnings)
+    }
+
+    fn errors_in_new(&self, cx: &Context<'_>, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let cursor = Cursor::root(object);
+        let check_name = |name: &str, prefix: bool| self.strategy.validate_name(name, prefix);
+        if !self.strategy.checks_metadata_last() {
+            metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
+        }
+        self.strategy.validate(cx, &cursor, &mut errors);
+        if self.strategy.checks_metadata_last() && errors.is_empty() {
+            metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
+        }
+        errors
     }
 
     pub(crate) fn ensure_namespace(&self, cx: &Context<'_>, object: &mut Value) -> Result<(), Status> {

@@ -68,6 +68,7 @@ impl Storage {
         let held = object.finalizers().next().is_some() || !self.strategy.may_finish(&object);
         let remove = match plan {
             Plan::Graceful(seconds) => seconds == 0 && !held,
+            Plan::Marked => false,
             _ => !held,
         };
         if remove {
@@ -160,13 +161,18 @@ impl Storage {
         let pending = object.at(&["metadata", "deletionGracePeriodSeconds"]).as_int();
         if object.is_deleting() {
             return match (pending, asked) {
-                (None | Some(0), _) => Plan::Immediate,
+                (None | Some(0), _) if self.strategy.may_finish(object) => Plan::Immediate,
                 (Some(left), Some(wanted)) if wanted < left => shorten(object, cx, left, wanted),
                 _ => Plan::AlreadyPending,
             };
         }
         match self.strategy.deletion(cx, object, options) {
             Deletion::Immediate => Plan::Immediate,
+            Deletion::Marked => {
+                object.set_meta_str("deletionTimestamp", &Time(cx.now).to_string());
+                self.strategy.mark_deleted(object);
+                Plan::Marked
+            }
             Deletion::Graceful { grace_period_seconds: seconds } => {
                 let at = cx.now.plus(object::duration::Duration::from_secs(seconds));
                 object.set_meta_str("deletionTimestamp", &Time(at).to_string());
@@ -232,6 +238,8 @@ impl Storage {
 enum Plan {
     Immediate,
     Graceful(i64),
+    /// The object has just been marked and stays for now.
+    Marked,
     /// A graceful deletion is under way and this request changes nothing about it.
     AlreadyPending,
 }

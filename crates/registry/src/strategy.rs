@@ -24,6 +24,18 @@ pub trait Strategy: Send + Sync + 'static {
     /// [`Strategy::counts_generations`] does.
     fn prepare_create(&self, _cx: &Context, _object: &mut Value) {}
 
+    /// Whether a create may set the status, as a kubelet does when it registers its node; the generic path then leaves
+    /// the status where it is.
+    fn keeps_status_on_create(&self) -> bool {
+        false
+    }
+
+    /// Whether metadata is only looked at once [`Strategy::validate`] has nothing to complain about. Most kinds check
+    /// metadata first and report everything.
+    fn checks_metadata_last(&self) -> bool {
+        false
+    }
+
     /// Checks a new object; also called for the new state by the default [`Strategy::validate_update`].
     fn validate(&self, _cx: &Context, _object: &Cursor, _errors: &mut Errors) {}
 
@@ -35,6 +47,9 @@ pub trait Strategy: Send + Sync + 'static {
     fn early_warnings(&self, _cx: &Context, _object: &Value) -> Vec<String> {
         Vec::new()
     }
+
+    /// Brings a valid object into the form it is stored in; the last word on creates and updates alike.
+    fn canonicalize(&self, _object: &mut Value) {}
 
     // --- update
 
@@ -58,6 +73,10 @@ pub trait Strategy: Send + Sync + 'static {
     fn prepare_status_update(&self, _cx: &Context, _new: &mut Value, _old: &Value) {}
 
     fn validate_status_update(&self, _cx: &Context, _new: &Cursor, _old: &Cursor, _errors: &mut Errors) {}
+
+    fn status_warnings(&self, _cx: &Context, _new: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
 
     // --- what the object is
 
@@ -125,6 +144,9 @@ pub trait Strategy: Send + Sync + 'static {
         Deletion::Immediate
     }
 
+    /// Changes an object that [`Deletion::Marked`] marks; it has its deletionTimestamp already.
+    fn mark_deleted(&self, _object: &mut Value) {}
+
     /// What happens to dependents when a deletion does not say.
     fn garbage_collection(&self) -> GarbageCollection {
         GarbageCollection::Background
@@ -179,12 +201,14 @@ pub trait Strategy: Send + Sync + 'static {
 
     // --- side effects
 
-    /// Runs after validation and before the write is stored: allocate addresses, reserve quota. What it returns is
-    /// undone if the write fails. Must have no lasting effect when `cx.dry_run` is set.
+    /// Runs once the object has its name and uid, before [`Strategy::prepare_create`] and validation, which see what it
+    /// filled in: allocate addresses, reserve ports. What it returns is undone if anything after it fails and committed
+    /// once the write is stored. Must have no lasting effect when `cx.dry_run` is set.
     async fn begin_create(&self, _cx: &Context<'_>, _object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
         Ok(None)
     }
 
+    /// As [`Strategy::begin_create`], before [`Strategy::prepare_update`]; for subresources too.
     async fn begin_update(
         &self,
         _cx: &Context<'_>,
@@ -194,7 +218,7 @@ pub trait Strategy: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Runs after the object is gone from the store: release what begin_create took.
+    /// Runs after the object is gone from the store, through whatever subresource: release what begin_create took.
     async fn after_delete(&self, _cx: &Context<'_>, _object: &Value) {}
 }
 
@@ -203,10 +227,14 @@ pub struct Generic;
 
 impl Strategy for Generic {}
 
-/// Takes back a side effect after its write failed.
+/// What remains to be done about a side effect once its write has failed or is stored.
 #[async_trait]
 pub trait Undo: Send + Sync {
+    /// The write failed: take the side effect back.
     async fn undo(self: Box<Self>);
+
+    /// The write is stored: let go of what the old state held.
+    async fn commit(self: Box<Self>) {}
 }
 
 /// How an object goes away.
@@ -216,6 +244,9 @@ pub enum Deletion {
     Immediate,
     /// After a grace period of this many seconds that somebody else (the kubelet) ends; 0 is at once.
     Graceful { grace_period_seconds: i64 },
+    /// In two steps, without a grace period: the first deletion marks the object ([`Strategy::mark_deleted`]), a later
+    /// one removes it if [`Strategy::may_finish`] lets it.
+    Marked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,7 +80,12 @@ impl Storage {
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let key = self.key(cx.namespace, name);
         match self.store_new(cx, object).await {
-            Ok(object) => Ok(Attempt::Done(Outcome { object, created: true, warnings })),
+            Ok(object) => {
+                if let Some(undo) = undo {
+                    undo.commit().await;
+                }
+                Ok(Attempt::Done(Outcome { object, created: true, warnings }))
+            }
             Err(status) => {
                 if let Some(undo) = undo {
                     undo.undo().await;
@@ -109,10 +114,10 @@ impl Storage {
         self.check_version(name, &mut new, &old)?;
         let undo = self.strategy.begin_update(cx, &mut new, &old).await?;
         let result = self.finish_update(cx, name, entry, new, &old, admit, options).await;
-        if !matches!(result, Ok(Attempt::Done(_)))
-            && let Some(undo) = undo
-        {
-            undo.undo().await;
+        match (undo, &result) {
+            (Some(undo), Ok(Attempt::Done(_))) => undo.commit().await,
+            (Some(undo), _) => undo.undo().await,
+            (None, _) => {}
         }
         result
     }
@@ -225,7 +230,13 @@ impl Storage {
             new.keep(&grace, old);
         }
         self.check_changed(cx, new, old, scope)?;
-        Ok(if scope == UpdateScope::Object { strategy.warnings(cx, new, Some(old)) } else { Vec::new() })
+        let warnings = match scope {
+            UpdateScope::Object => strategy.warnings(cx, new, Some(old)),
+            UpdateScope::Status => strategy.status_warnings(cx, new, old),
+            UpdateScope::Other => Vec::new(),
+        };
+        strategy.canonicalize(new);
+        Ok(warnings)
     }
 
     fn check_changed(&self, cx: &Context<'_>, new: &Value, old: &Value, scope: UpdateScope) -> Result<(), Status> {
