@@ -7,6 +7,9 @@ use registry::Strategy;
 
 pub mod common;
 
+#[cfg(test)]
+mod check;
+
 pub mod admissionregistration;
 pub mod apiextensions;
 pub mod apiregistration;
