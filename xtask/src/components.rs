@@ -67,9 +67,7 @@ impl Component {
     fn binary(&self, cache: &Path, toolchain: &str) -> Result<PathBuf, String> {
         let mut inputs = self.sources()?;
         inputs.push(("toolchain".to_owned(), toolchain.as_bytes().to_vec()));
-        // Where modules are unpacked changes nothing in the binary, and finding out could need the network.
-        let arguments = self.arguments(|module| Ok(module.to_owned()))?;
-        inputs.push(("arguments".to_owned(), arguments.join("\n").into_bytes()));
+        inputs.push(("arguments".to_owned(), self.arguments()?.join("\n").into_bytes()));
         Ok(cache.join(&self.name).join(cache_key(&inputs)).join(&self.name))
     }
 
@@ -88,8 +86,8 @@ impl Component {
         files.iter().map(read).collect()
     }
 
-    /// What `go` is called with, but for the output file. `unpacked` tells where a module's sources are.
-    fn arguments(&self, unpacked: impl Fn(&str) -> Result<String, String>) -> Result<Vec<String>, String> {
+    /// What `go` is called with, but for the output file.
+    fn arguments(&self) -> Result<Vec<String>, String> {
         let go_mod = self.module.join("go.mod");
         let go_mod =
             fs::read_to_string(&go_mod).map_err(|error| format!("cannot read {}: {error}", go_mod.display()))?;
@@ -98,7 +96,7 @@ impl Component {
         let mut arguments: Vec<String> = verb.iter().chain(&flags).map(|argument| (*argument).to_owned()).collect();
         arguments.push(format!("-ldflags={}", linker_flags(&go_mod)));
         if required_version(&go_mod, SCHEME_MODULE).is_some() {
-            arguments.push(compiler_flags(&unpacked(SCHEME_MODULE)?));
+            arguments.push(compiler_flags(&self.module_folder(SCHEME_MODULE)?));
         }
         Ok(arguments)
     }
@@ -200,7 +198,7 @@ fn build(component: &Component, binary: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let partial = folder.join(format!(".{}.{}", component.name, std::process::id()));
     let status = Command::new("go")
-        .args(component.arguments(|module| component.module_folder(module))?)
+        .args(component.arguments()?)
         .arg("-o")
         .arg(&partial)
         .arg(".")

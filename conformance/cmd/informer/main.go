@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -152,22 +151,20 @@ func (w *watchers) waitForSync(ctx context.Context) error {
 	return nil
 }
 
-// waitForTruth waits until every informer's store and events agree with a list. The list is taken anew each time: where
-// a controller-manager runs, it may still be writing.
+// waitForTruth waits until every store equals a fresh list, then judges the events on the way there.
 func (w *watchers) waitForTruth(ctx context.Context, load *load) error {
 	for _, log := range w.logs {
-		var listed int
-		if err := until(ctx, func() error {
-			want, err := load.list(ctx, log.kind)
-			if err != nil {
-				return err
-			}
-			listed = len(want)
-			return errors.Join(log.storeEquals(want), log.verdict(want))
-		}); err != nil {
+		want, err := load.list(ctx, log.kind)
+		if err != nil {
 			return err
 		}
-		fmt.Printf("ok %s: %d objects, %d events\n", log.name, listed, log.count())
+		if err := until(ctx, func() error { return log.storeEquals(want) }); err != nil {
+			return err
+		}
+		if err := until(ctx, func() error { return log.verdict(want) }); err != nil {
+			return err
+		}
+		fmt.Printf("ok %s: %d objects, %d events\n", log.name, len(want), log.count())
 	}
 	return nil
 }

@@ -1,17 +1,56 @@
 //! The core group.
 
+use std::sync::Arc;
+
+use crate::{Strategies, events};
+
+mod address;
+mod amounts;
+mod componentstatus;
+mod configmap;
+mod data;
+mod endpoints;
+mod limitrange;
+mod namespace;
+mod node;
+mod persistentvolume;
+mod persistentvolumeclaim;
 pub mod pod;
 pub mod podtemplate;
 pub mod replicationcontroller;
+mod resourcequota;
+mod secret;
+mod serviceaccount;
+mod volume_cells;
 
-use std::sync::Arc;
-
-use crate::Strategies;
+pub use componentstatus::ComponentStatus;
+pub use configmap::ConfigMap;
+pub use endpoints::Endpoints;
+pub use limitrange::LimitRange;
+pub use namespace::Namespace;
+pub use node::Node;
+pub use persistentvolume::{PersistentVolume, validate_inline_spec};
+pub use persistentvolumeclaim::PersistentVolumeClaim;
+pub use resourcequota::ResourceQuota;
+pub use secret::Secret;
+pub use serviceaccount::ServiceAccount;
 
 pub fn strategies() -> Strategies {
     vec![
+        ("", "componentstatuses", Arc::new(ComponentStatus)),
+        ("", "configmaps", Arc::new(ConfigMap)),
+        ("", "endpoints", Arc::new(Endpoints)),
+        ("", "events", Arc::new(events::Event::core(events::DEFAULT_TTL))),
+        ("", "limitranges", Arc::new(LimitRange)),
+        ("", "namespaces", Arc::new(Namespace)),
+        ("", "nodes", Arc::new(Node)),
+        ("", "persistentvolumeclaims", Arc::new(PersistentVolumeClaim)),
+        ("", "persistentvolumes", Arc::new(PersistentVolume)),
         ("", "pods", Arc::new(pod::Pod)),
         ("", "podtemplates", Arc::new(podtemplate::PodTemplate)),
         ("", "replicationcontrollers", Arc::new(replicationcontroller::ReplicationController)),
+        ("", "resourcequotas", Arc::new(ResourceQuota)),
+        ("", "secrets", Arc::new(Secret)),
+        ("", "serviceaccounts", Arc::new(ServiceAccount)),
     ]
 }
