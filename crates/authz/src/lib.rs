@@ -3,5 +3,5 @@
 mod authorizer;
 mod permit;
 
-pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Union};
-pub use permit::{Permit, authorize};
+pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Masters, Union};
+pub use permit::{Permit, authorize, refusal};

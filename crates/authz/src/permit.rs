@@ -27,7 +27,8 @@ pub async fn authorize(authorizer: &dyn Authorizer, info: &RequestInfo, user: &U
     }
 }
 
-fn refusal(attributes: &Attributes, reason: &str) -> Status {
+/// The 403 for a request that was not allowed.
+pub fn refusal(attributes: &Attributes, reason: &str) -> Status {
     let resource = GroupResource::new(attributes.group.as_str(), attributes.resource.as_str());
     let mut message = describe(attributes);
     if !reason.is_empty() {

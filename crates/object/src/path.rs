@@ -1,11 +1,11 @@
 //! Field paths, as upstream's errors print them: `spec.containers[0].name`, `metadata.labels[a.b/c]`.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Where a value is inside an object. Cheap to clone and to extend: text is only made when an error needs it.
 #[derive(Clone, Default)]
-pub struct Path(Option<Rc<Node>>);
+pub struct Path(Option<Arc<Node>>);
 
 struct Node {
     parent: Path,
@@ -47,7 +47,7 @@ impl Path {
     }
 
     fn step(&self, step: Step) -> Path {
-        Path(Some(Rc::new(Node { parent: self.clone(), step })))
+        Path(Some(Arc::new(Node { parent: self.clone(), step })))
     }
 }
 

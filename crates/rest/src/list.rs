@@ -307,6 +307,7 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
         Media::Json | Media::Yaml => {
             let (prefix, suffix) =
                 wire::json_list(&list_kind(scope), metadata(&page).metadata(), scope.resource.custom);
+            let estimate = page.objects.iter().map(|object| object.value().len()).sum();
             let writer = JsonList {
                 scope: scope.clone(),
                 rest: page.objects.into_iter(),
@@ -319,7 +320,8 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
                 let chunk = writer.next_chunk()?;
                 Some((chunk, writer))
             });
-            Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream(chunks.boxed()))
+            let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
+            Reply::new(StatusCode::OK, media.content_type(), body)
         }
     }
 }
@@ -388,7 +390,7 @@ fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
     });
     let tail = std::iter::once(Bytes::from_static(codec::proto::LIST_TAIL));
     let chunks = futures::stream::iter(std::iter::once(Bytes::from(head)).chain(parts).chain(tail));
-    Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream(chunks.boxed()))
+    Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream { chunks: chunks.boxed(), estimate: items })
 }
 
 fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {

@@ -61,8 +61,8 @@ pub struct Reply {
 
 pub enum ReplyBody {
     Ready(Bytes),
-    /// Chunks as they are made: lists and watches.
-    Stream(BoxStream<'static, Bytes>),
+    /// Chunks as they are made: lists and watches. The estimate is of the whole length, 0 where it has no end.
+    Stream { chunks: BoxStream<'static, Bytes>, estimate: usize },
 }
 
 impl Reply {
@@ -98,7 +98,7 @@ impl Reply {
     pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>> {
         let body = match self.body {
             ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).boxed_unsync(),
-            ReplyBody::Stream(chunks) => {
+            ReplyBody::Stream { chunks, .. } => {
                 let frames = chunks.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
                 http_body_util::StreamBody::new(frames.into_stream()).boxed_unsync()
             }

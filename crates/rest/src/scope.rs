@@ -6,7 +6,7 @@ use admission::{Attributes, Operation};
 use object::{GroupResource, Meta, Status, Value};
 use registry::{Context, Resource, Storage};
 
-use crate::media::{Accept, Offer, Transform};
+use crate::media::{Accept, Offer};
 use crate::{Api, Call};
 
 /// Everything a verb works with.

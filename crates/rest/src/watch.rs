@@ -86,7 +86,7 @@ fn reply(scope: &Scope, stream: futures::stream::BoxStream<'static, Bytes>) -> R
         Media::Proto => "application/vnd.kubernetes.protobuf;stream=watch",
         Media::Cbor => "application/cbor-seq",
     };
-    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream(stream))
+    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks: stream, estimate: 0 })
 }
 
 /// How long the watch may last: as asked, or a random time so that clients do not all come back at once.

@@ -1,0 +1,9 @@
+//! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
+
+mod config;
+mod pki;
+mod start;
+
+pub use config::Config;
+pub use pki::Pki;
+pub use start::{Running, StartError, start};

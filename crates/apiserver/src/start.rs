@@ -1,0 +1,235 @@
+//! From a configuration to a serving server.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use authn::{Authenticator, CertificateAuthority, Method, TokenFile};
+use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
+use cache::Budget;
+use object::{GroupVersion, SystemClock};
+use registry::{Catalog, Features, Setup};
+use rest::{Api, Limits};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use server::tls::{self, Certificates};
+use server::{Check, Health, Listener, Metrics, Server, Shutdown, Version};
+use storage::Store;
+use storage_embedded::EmbeddedStore;
+
+use crate::{Config, Pki};
+
+/// How many bytes of other encodings of stored objects are kept in memory.
+const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
+/// How long requests may go on after the server was told to stop.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// Why a server does not start: one sentence for whoever started it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the data directory {path} cannot be used: {why}")]
+    DataDir { path: PathBuf, why: String },
+    #[error("cannot open the store: {0}")]
+    Store(String),
+    #[error("cannot listen on {address}: {why}")]
+    Listen { address: SocketAddr, why: String },
+    #[error("{0}")]
+    Setting(String),
+}
+
+/// A server that is serving.
+pub struct Running {
+    pub address: SocketAddr,
+    pub pki: Pki,
+    pub api: Arc<Api>,
+    shutdown: Shutdown,
+    health: Arc<Draining>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops accepting, lets requests finish, and returns when everything is over.
+    pub async fn stop(self, delay: Duration) {
+        self.health.begin();
+        tokio::time::sleep(delay).await;
+        self.shutdown.begin();
+        if let Err(error) = self.serving.await {
+            tracing::error!(%error, "the listener did not end well");
+        }
+    }
+}
+
+/// Starts a server and returns as soon as it is ready.
+pub async fn start(config: Config) -> Result<Running, StartError> {
+    std::fs::create_dir_all(&config.data_dir)
+        .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
+    let pki = open_pki(&config)?;
+    let store = open_store(&config).await?;
+    let features = features(&config)?;
+    let catalog = catalog(&config, store.clone()).await?;
+    let authorizer = authorizer(&config)?;
+    let api = Arc::new(Api {
+        catalog: ArcSwap::from_pointee(catalog),
+        admission: admission::Chain::default(),
+        authorizer: authorizer.clone(),
+        clock: Arc::new(SystemClock),
+        features: Arc::new(features),
+        limits: Limits::default(),
+    });
+    let health = Health::default();
+    let draining = Arc::new(Draining::default());
+    health.add(Arc::new(Ping("ping")), true, true);
+    health.add(draining.clone(), false, true);
+    let certificates = certificates(&config, &pki)?;
+    let tls = tls::config(certificates, false).map_err(StartError::Setting)?;
+    let server = Arc::new(Server {
+        api: api.clone(),
+        authenticator: Arc::new(authenticator(&config, &pki)?),
+        authorizer,
+        health,
+        metrics: Arc::new(Metrics::default()),
+        version: Version::default(),
+        paths: Vec::new(),
+        request_timeout: config.request_timeout,
+        hsts: String::new(),
+    });
+    let address = config.address();
+    let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
+    let listener = Listener::bind(address, tls).await.map_err(failed)?;
+    let address = listener.address().map_err(failed)?;
+    let (shutdown, stop) = Shutdown::new();
+    let serving = tokio::spawn(listener.serve(server, stop, DRAIN));
+    Ok(Running { address, pki, api, shutdown, health: draining, serving })
+}
+
+fn open_pki(config: &Config) -> Result<Pki, StartError> {
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    if !config.bind_address.is_unspecified() && !addresses.contains(&config.bind_address) {
+        addresses.push(config.bind_address);
+    }
+    Pki::open(&config.data_dir.join("pki"), &names.map(str::to_string), &addresses)
+        .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })
+}
+
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>, StartError> {
+    let path = config.data_dir.join("store.redb");
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(storage_embedded::Options::at(path))).await;
+    let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
+    Ok(Arc::new(store.map_err(|error| StartError::Store(error.to_string()))?))
+}
+
+fn features(config: &Config) -> Result<Features, StartError> {
+    let mut features = Features::default();
+    features.set(&config.feature_gates).map_err(StartError::Setting)?;
+    Ok(features)
+}
+
+async fn catalog(config: &Config, store: Arc<dyn Store>) -> Result<Catalog, StartError> {
+    let strategies =
+        kinds::strategies().into_iter().map(|(group, resource, strategy)| ((group, resource), strategy)).collect();
+    let runtime = config.runtime_config.clone();
+    let setup = Setup {
+        store,
+        prefix: "/registry".into(),
+        budget: Budget::new(RENDITION_BUDGET_BYTES),
+        strategies,
+        conversions: hashbrown::HashMap::new(),
+        enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
+        describe_column: Box::new(|_, _| String::new()),
+    };
+    setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))
+}
+
+/// What `--runtime-config` says about a group-version: its own name first, then the sweeping settings.
+fn is_enabled(runtime: &[(String, bool)], version: &GroupVersion, default: bool) -> bool {
+    let find = |name: &str| runtime.iter().find(|(key, _)| key == name).map(|(_, on)| *on);
+    let text = version.to_string();
+    let stage = match () {
+        () if version.version.contains("alpha") => "api/alpha",
+        () if version.version.contains("beta") => "api/beta",
+        () => "api/ga",
+    };
+    find(&text).or_else(|| find(stage)).or_else(|| find("api/all")).unwrap_or(default)
+}
+
+fn authorizer(config: &Config) -> Result<Arc<dyn Authorizer>, StartError> {
+    let mut modes: Vec<Arc<dyn Authorizer>> = vec![Arc::new(authz::Masters)];
+    for mode in &config.authorization_mode {
+        match mode.as_str() {
+            "AlwaysAllow" => modes.push(Arc::new(AlwaysAllow)),
+            "AlwaysDeny" => modes.push(Arc::new(AlwaysDeny)),
+            "Node" | "RBAC" => {}
+            other => return Err(StartError::Setting(format!("unknown authorization mode {other}"))),
+        }
+    }
+    Ok(Arc::new(Union(modes)))
+}
+
+fn authenticator(config: &Config, pki: &Pki) -> Result<Authenticator, StartError> {
+    let mut methods: Vec<Box<dyn Method>> = Vec::new();
+    let mut authorities = read_certificates(&pki.ca)?;
+    if let Some(path) = &config.client_ca_file {
+        authorities.extend(read_certificates(path)?);
+    }
+    methods.push(Box::new(CertificateAuthority::new(authorities).map_err(StartError::Setting)?));
+    if let Some(path) = &config.token_auth_file {
+        methods.push(Box::new(TokenFile::read(path).map_err(|error| StartError::Setting(error.to_string()))?));
+    }
+    Ok(Authenticator { methods, anonymous: config.anonymous_auth })
+}
+
+fn certificates(config: &Config, pki: &Pki) -> Result<Arc<Certificates>, StartError> {
+    let chain = read(config.tls_cert_file.as_ref().unwrap_or(&pki.serving_cert))?;
+    let key = read(config.tls_private_key_file.as_ref().unwrap_or(&pki.serving_key))?;
+    let certificates = Certificates::default();
+    certificates.set_default(Certificates::parse(&chain, &key).map_err(StartError::Setting)?);
+    Ok(Arc::new(certificates))
+}
+
+fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    CertificateDer::pem_slice_iter(&read(path)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| StartError::Setting(format!("{} is not PEM: {error}", path.display())))
+}
+
+fn read(path: &PathBuf) -> Result<Vec<u8>, StartError> {
+    std::fs::read(path).map_err(|error| StartError::Setting(format!("cannot read {}: {error}", path.display())))
+}
+
+struct Ping(&'static str);
+
+impl Check for Ping {
+    fn name(&self) -> String {
+        self.0.into()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Readiness ends before the listener does, so that load balancers look elsewhere first.
+#[derive(Default)]
+struct Draining(std::sync::atomic::AtomicBool);
+
+impl Draining {
+    fn begin(&self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Check for Draining {
+    fn name(&self) -> String {
+        "shutdown".into()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err("process is shutting down".into());
+        }
+        Ok(())
+    }
+}

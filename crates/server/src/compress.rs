@@ -1,0 +1,62 @@
+//! gzip for large answers, as client-go asks for it.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::StreamExt;
+use http::HeaderValue;
+use rest::{Reply, ReplyBody};
+
+/// Smaller answers are sent as they are: compressing them costs more than it saves.
+const THRESHOLD_BYTES: usize = 128 * 1024;
+
+/// Compresses an answer that is worth it. A stream is judged by how long it is expected to be.
+pub fn compress(mut reply: Reply, accepted: bool) -> Reply {
+    if !accepted || !reply.status.is_success() {
+        return reply;
+    }
+    let body = match reply.body {
+        ReplyBody::Ready(bytes) if bytes.len() >= THRESHOLD_BYTES => {
+            let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+            match encoder.write_all(&bytes).and_then(|()| encoder.finish()) {
+                Ok(packed) => ReplyBody::Ready(packed.into()),
+                Err(_) => {
+                    reply.body = ReplyBody::Ready(bytes);
+                    return reply;
+                }
+            }
+        }
+        ReplyBody::Stream { chunks, estimate } if estimate >= THRESHOLD_BYTES => {
+            ReplyBody::Stream { chunks: compress_stream(chunks), estimate }
+        }
+        other => {
+            reply.body = other;
+            return reply;
+        }
+    };
+    reply.body = body;
+    reply.headers.insert(http::header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    reply.headers.insert(http::header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    reply
+}
+
+/// Compresses a stream chunk by chunk.
+fn compress_stream(chunks: futures::stream::BoxStream<'static, Bytes>) -> futures::stream::BoxStream<'static, Bytes> {
+    let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    futures::stream::unfold((chunks, Some(encoder)), |(mut chunks, encoder)| async move {
+        let mut encoder = encoder?;
+        match chunks.next().await {
+            Some(chunk) => {
+                // Writing to memory does not fail; if it ever does the client sees a short body and asks again.
+                encoder.write_all(&chunk).ok()?;
+                let ready = std::mem::take(encoder.get_mut());
+                Some((Bytes::from(ready), (chunks, Some(encoder))))
+            }
+            None => Some((Bytes::from(encoder.finish().ok()?), (chunks, None))),
+        }
+    })
+    .filter(|chunk| std::future::ready(!chunk.is_empty()))
+    .boxed()
+}

@@ -1,0 +1,125 @@
+//! TLS: certificates by server name, reloaded when they change; client certificates asked for and judged later.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+
+/// The certificates the server shows, by the name a client asks for. Changing them affects new connections.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    default: RwLock<Option<Arc<CertifiedKey>>>,
+    by_name: RwLock<HashMap<String, Arc<CertifiedKey>>>,
+}
+
+impl Certificates {
+    /// Reads a certificate chain and its key from PEM text.
+    pub fn parse(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("the certificate is not PEM: {error}"))?;
+        if chain.is_empty() {
+            return Err("no certificate was found".into());
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the private key is not PEM: {error}"))?;
+        let key = CertifiedKey::from_der(chain, key, &provider())
+            .map_err(|error| format!("certificate and key do not fit: {error}"))?;
+        Ok(Arc::new(key))
+    }
+
+    pub fn set_default(&self, key: Arc<CertifiedKey>) {
+        *self.default.write() = Some(key);
+    }
+
+    /// The certificate for a name; `*.example.com` covers one label.
+    pub fn set_name(&self, name: &str, key: Arc<CertifiedKey>) {
+        self.by_name.write().insert(name.to_lowercase(), key);
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let by_name = self.by_name.read();
+        let named = hello.server_name().and_then(|name| {
+            let wildcard = name.split_once('.').map(|(_, rest)| format!("*.{rest}"));
+            by_name.get(name).or_else(|| by_name.get(&wildcard?)).cloned()
+        });
+        named.or_else(|| self.default.read().clone())
+    }
+}
+
+/// The server's side of TLS 1.2 and 1.3, HTTP/2 preferred.
+pub fn config(certificates: Arc<Certificates>, tls13_only: bool) -> Result<Arc<ServerConfig>, String> {
+    let versions: &[&rustls::SupportedProtocolVersion] =
+        if tls13_only { &[&rustls::version::TLS13] } else { &[&rustls::version::TLS13, &rustls::version::TLS12] };
+    let provider = provider();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider.clone()))
+        .with_protocol_versions(versions)
+        .map_err(|error| error.to_string())?
+        .with_client_cert_verifier(Arc::new(AskOnly { provider }))
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn provider() -> CryptoProvider {
+    rustls::crypto::aws_lc_rs::default_provider()
+}
+
+/// Asks for a client certificate and checks only that the client holds its key. Whether anybody vouches for it is for
+/// authentication to say: a bad certificate is a 401, not a broken connection.
+#[derive(Debug)]
+struct AskOnly {
+    provider: CryptoProvider,
+}
+
+impl ClientCertVerifier for AskOnly {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,50 @@
+//! `/version`.
+
+use object::{Value, value};
+
+/// What the server says it is: a Kubernetes version that clients can compare with, and ours in the build metadata.
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub git_version: String,
+    pub git_commit: String,
+    pub build_date: String,
+}
+
+impl Default for Version {
+    fn default() -> Version {
+        Version {
+            git_version: format!("v1.37.0+ferrokube-{}", env!("CARGO_PKG_VERSION")),
+            git_commit: String::new(),
+            build_date: "1970-01-01T00:00:00Z".into(),
+        }
+    }
+}
+
+impl Version {
+    pub fn to_value(&self) -> Value {
+        let platform = format!("{}/{}", std::env::consts::OS, go_arch());
+        value!({
+            "major": "1",
+            "minor": "37",
+            "emulationMajor": "1",
+            "emulationMinor": "37",
+            "minCompatibilityMajor": "1",
+            "minCompatibilityMinor": "36",
+            "gitVersion": (self.git_version.clone()),
+            "gitCommit": (self.git_commit.clone()),
+            "gitTreeState": "clean",
+            "buildDate": (self.build_date.clone()),
+            "goVersion": "",
+            "compiler": "rustc",
+            "platform": platform,
+        })
+    }
+}
+
+fn go_arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
