@@ -14,6 +14,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod types;
+mod validate;
 mod zero;
 
 pub use builtin::{Builtin, Column, Group, Kind, Resource, Subresource, Version, builtin};
@@ -25,6 +26,7 @@ pub use prune::prune;
 pub use types::{
     Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union,
 };
+pub use validate::{is_known_format, validate, validate_lists, validate_update};
 pub use zero::is_zero;
 
 /// How deep the operations go into a value. Decoders stop much earlier; this keeps a value that was made by other means
