@@ -23,6 +23,7 @@ use crate::{DecodeError, Notes, text};
 use reader::Reader;
 use typed::Typed;
 
+pub(crate) use encode::write_string;
 pub use encode::{encode, encode_pretty, indent};
 pub use layout::Layout;
 pub use list::{
@@ -30,6 +31,7 @@ pub use list::{
     write_watch_head,
 };
 pub use meta::{TypeMeta, type_meta};
+pub(crate) use number::write_float;
 
 /// Decodes a document into the value Go's decoder would leave in the struct that `schema` describes, or untyped without
 /// a schema. The first type error is reported after the syntax of the whole document was found to be good, as in Go.

@@ -17,6 +17,7 @@ mod text;
 
 pub mod json;
 pub mod proto;
+pub mod yaml;
 
 pub use error::{DecodeError, EncodeError};
 pub use notes::Notes;

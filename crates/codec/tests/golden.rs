@@ -2,7 +2,7 @@
 
 mod common;
 
-use codec::{Notes, json, proto};
+use codec::{Notes, json, proto, yaml};
 use common::{goldens, text};
 
 #[test]
@@ -30,5 +30,19 @@ fn protobuf_becomes_the_recorded_json() {
             "{}: the two formats differ",
             golden.name
         );
+    }
+}
+
+#[test]
+fn yaml_reads_and_prints_as_recorded() {
+    for golden in goldens() {
+        let mut notes = Notes::collect();
+        let value = yaml::decode(&golden.yaml, Some(golden.schema()), &mut notes).unwrap();
+        assert_eq!(notes.messages(), [""; 0], "{}", golden.name);
+        let same = json::decode(&golden.json, Some(golden.schema()), &mut Notes::ignore());
+        assert_eq!(Ok(&value), same.as_ref(), "{}", golden.name);
+        let mut bytes = Vec::new();
+        yaml::encode(&value, Some(golden.schema()), &mut bytes);
+        assert_eq!(text(&bytes), text(&golden.yaml), "{}", golden.name);
     }
 }

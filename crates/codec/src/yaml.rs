@@ -1,0 +1,99 @@
+//! YAML as upstream reads and prints it: a YAML 1.1 reader whose result is turned into JSON, and JSON turned into YAML.
+//!
+//! `docs/decisions/002-yaml.md` tells why this reader is our own.
+
+mod emit;
+mod format;
+mod input;
+mod load;
+mod parser;
+mod resolve;
+mod scanner;
+
+#[cfg(test)]
+mod tests;
+
+use object::Value;
+use schema::Schema;
+
+use crate::{DecodeError, Notes, json};
+
+/// Decodes the first document of a stream: YAML to JSON, and JSON as [`json::decode`] does it. Keys that come twice are
+/// noted in the YAML reader's own words, in front of everything the JSON decoder notes.
+pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
+    let converted = to_json(bytes, false)?;
+    if notes.wanted() {
+        if let Err(error) = to_json(bytes, true) {
+            notes.other(error.to_string());
+        }
+    }
+    json::decode(&converted, schema, notes)
+}
+
+/// Converts the first document of a stream to JSON with sorted keys; an empty stream is `null`. When `strict`, keys that
+/// come twice are an error, otherwise the last one wins.
+pub fn to_json(bytes: &[u8], strict: bool) -> Result<Vec<u8>, DecodeError> {
+    let mut out = Vec::with_capacity(bytes.len());
+    convert(bytes, strict, &mut out).map_err(|error| DecodeError::Syntax(error.message()))?;
+    Ok(out)
+}
+
+/// Appends a document, as the JSON of the same value reads when turned into YAML.
+pub fn encode(value: &Value, schema: Option<Schema<'_>>, out: &mut Vec<u8>) {
+    let Some(schema) = schema else { return emit::emit(value, out) };
+    // What is printed and what is left out is JSON's to say.
+    let mut text = Vec::new();
+    json::encode(value, Some(schema), &mut text);
+    let printed = json::decode(&text, None, &mut Notes::ignore());
+    emit::emit(printed.as_ref().unwrap_or(value), out);
+}
+
+fn convert(bytes: &[u8], strict: bool, out: &mut Vec<u8>) -> Result<(), LoadError> {
+    match parser::parse(bytes)? {
+        Some((document, root)) => load::write_json(&load::load(&document, root, strict)?, out),
+        None => {
+            out.extend_from_slice(b"null");
+            Ok(())
+        }
+    }
+}
+
+/// What is wrong with a document, and where.
+#[derive(Debug)]
+struct Problem {
+    message: String,
+    line: Option<usize>,
+}
+
+impl Problem {
+    fn plain(message: impl Into<String>) -> Problem {
+        Problem { message: message.into(), line: None }
+    }
+}
+
+/// Why a document could not be turned into JSON.
+#[derive(Debug)]
+enum LoadError {
+    Problem(Problem),
+    /// Keys that are set twice, one line for each.
+    Repeated(Vec<String>),
+    /// It cannot be said in JSON.
+    Other(String),
+}
+
+impl LoadError {
+    fn message(self) -> String {
+        match self {
+            LoadError::Problem(Problem { message, line: None }) => format!("yaml: {message}"),
+            LoadError::Problem(Problem { message, line: Some(line) }) => format!("yaml: line {line}: {message}"),
+            LoadError::Repeated(lines) => format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")),
+            LoadError::Other(message) => message,
+        }
+    }
+}
+
+impl From<Problem> for LoadError {
+    fn from(problem: Problem) -> LoadError {
+        LoadError::Problem(problem)
+    }
+}
