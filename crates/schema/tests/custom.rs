@@ -1,5 +1,7 @@
 //! Custom resources as a real server judged them: a schema, objects, and the message that each was answered with.
 
+#![allow(clippy::unwrap_used)] // A test may panic, and its helpers are tests too.
+
 use object::{Map, Str, Value};
 use schema::{
     Field, ListType, Node, Pattern, Rules, Schema, Shape, Struct, Types, normalise, validate, validate_lists,

@@ -2,6 +2,8 @@
 //!
 //! Each field must be known, be of a type that fits, and stand where the table says it is printed.
 
+#![allow(clippy::unwrap_used)] // A test may panic, and its helpers are tests too.
+
 use std::path::PathBuf;
 
 use schema::{Omit, Schema, Shape, builtin};

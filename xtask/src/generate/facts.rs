@@ -27,11 +27,13 @@ pub struct Struct {
     pub go_name: String,
     pub items: Vec<Item>,
     pub map_type: Option<String>,
-    /// (discriminator, member field and discriminator value)
-    pub unions: Vec<(String, Vec<(String, String)>)>,
+    pub unions: Vec<Union>,
     /// Whether an OpenAPI definition of it has been merged.
     pub described: bool,
 }
+
+/// The discriminator ("" for none), and each member field with its discriminator value.
+pub type Union = (String, Vec<(String, String)>);
 
 pub enum Item {
     /// An embedded struct: its protobuf tag ("-" where it is not on the wire) and its name.

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::facts::{Facts, Field, Item};
+use super::facts::{Facts, Field, Item, Union};
 use super::{Named, Result, all_well};
 
 const REF: &str = "#/components/schemas/";
@@ -170,7 +170,7 @@ fn plain_shape(shape: &str) -> String {
 }
 
 /// The unions of a definition.
-pub fn unions(list: &Json) -> Result<Vec<(String, Vec<(String, String)>)>> {
+pub fn unions(list: &Json) -> Result<Vec<Union>> {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter()
         .map(|union| {

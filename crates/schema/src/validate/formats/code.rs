@@ -76,7 +76,7 @@ pub fn is_credit_card(text: &str) -> bool {
             (_, twice) => twice,
         })
         .sum();
-    issued && sum % 10 == 0
+    issued && sum.is_multiple_of(10)
 }
 
 /// `123-45-6789`, also with spaces.
@@ -111,7 +111,7 @@ pub fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && padding <= 2
         && digits.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
