@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,6 +143,15 @@ impl Disk {
     }
 
     fn commit<T>(&self, work: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>) -> Result<T, Failure> {
+        let message = |panic| format!("the file is damaged: {panic}");
+        catching(|| self.commit_unguarded(work))
+            .unwrap_or_else(|panic| Err(Failure { message: message(panic), may_be_durable: true }))
+    }
+
+    fn commit_unguarded<T>(
+        &self,
+        work: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
+    ) -> Result<T, Failure> {
         let early = |error: redb::Error| Failure { message: describe(&error), may_be_durable: false };
         let guard = self.database.read();
         let closed = || Failure { message: "the file is closed".into(), may_be_durable: false };
@@ -181,13 +191,15 @@ impl Disk {
             tracing::info!(file = %path.display(), progress = session.progress(), "checking a file that was not closed");
         });
         let opened = match &self.backend {
-            None => builder.create(&self.path),
+            None => catching(|| builder.create(&self.path)),
             Some(factory) => {
                 let backend = factory(&self.path).map_err(|error| OpenError::io(&self.path, error))?;
-                builder.create_with_backend(AnyBackend(backend))
+                catching(|| builder.create_with_backend(AnyBackend(backend)))
             }
         };
-        opened.map_err(|error| OpenError::of_database(&self.path, error))
+        opened
+            .map_err(|panic| OpenError::corrupt(&self.path, panic))?
+            .map_err(|error| OpenError::of_database(&self.path, error))
     }
 }
 
@@ -304,6 +316,14 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
 pub(crate) fn sync_directory(path: &Path) -> Result<(), OpenError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|directory| directory.sync_all()).map_err(|error| OpenError::io(parent, error))
+}
+
+/// redb panics on some damage. For us that is an error like any other.
+pub(crate) fn catching<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "damaged".into())
+    })
 }
 
 /// For people: what the operating system said, without redb's words around it.

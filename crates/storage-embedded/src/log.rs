@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use storage::{Batch, Entry, Error, Event, Key, KeyRange, Result, Revision};
 
-use crate::disk::{BASE, LOG, META};
+use crate::disk::{BASE, LOG, META, catching};
 use crate::error::OpenError;
 use crate::expiry::Deadlines;
 use crate::options::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
@@ -145,7 +145,8 @@ impl LogReader {
 
     /// Adds up the whole file, and checks on the way that it fits together.
     pub fn load(&self, path: &Path) -> Result<Loaded, OpenError> {
-        self.add_up().map_err(|error| match error {
+        let added_up = catching(|| self.add_up()).map_err(|panic| OpenError::corrupt(path, panic))?;
+        added_up.map_err(|error| match error {
             Error::Corrupt { .. } => OpenError::corrupt(path, error),
             other => OpenError::io(path, other),
         })

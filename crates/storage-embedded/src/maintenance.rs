@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use redb::{Database, Durability};
 use storage::{Error, Result, Revision};
 
-use crate::disk::{BASE, Disk, FORMAT, LOG, META, sync_directory};
+use crate::disk::{BASE, Disk, FORMAT, LOG, META, catching, sync_directory};
 use crate::error::OpenError;
 use crate::log::LogReader;
 use crate::options::Options;
@@ -27,12 +27,16 @@ pub struct Report {
 pub fn check(path: &Path) -> Result<Report, OpenError> {
     // Opening creates what is not there, and a check must not.
     File::open(path).map_err(|error| OpenError::io(path, error))?;
-    let mut database = Database::open(path).map_err(|error| OpenError::of_database(path, error))?;
-    let intact = database.check_integrity().map_err(|error| OpenError::of_database(path, error))?;
+    let check = || {
+        let mut database = Database::builder().set_cache_size(COPY_CACHE_BYTES).open(path)?;
+        database.check_integrity()
+    };
+    let intact = catching(check)
+        .map_err(|panic| OpenError::corrupt(path, panic))?
+        .map_err(|error| OpenError::of_database(path, error))?;
     if !intact {
         return Err(OpenError::corrupt(path, "pages did not match their checksums and were rolled back"));
     }
-    drop(database);
     let disk = Disk::open(&Options::at(path))?;
     let reader = disk.reader().map_err(|error| OpenError::io(path, error))?;
     report(&reader, path)

@@ -1,5 +1,7 @@
 //! The suite every engine passes, on this one: as it comes, and with a ring so small that watchers read the file.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::sync::Arc;
 
 use storage::Store;

@@ -36,6 +36,8 @@ pub enum Answer {
     Refused(Register),
     /// Nobody knows whether the write happened.
     Unknown,
+    /// The store could not do it, and said that it did not.
+    NotDone,
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +114,7 @@ fn answer(result: Result<Written, Error>) -> Answer {
         Err(Error::KeyExists(entry) | Error::Conflict(entry)) => Answer::Refused(Some(register(&entry))),
         Err(Error::NotFound) => Answer::Refused(None),
         Err(Error::OutcomeUnknown(_)) => Answer::Unknown,
-        // A definite failure: the same as a read that says nothing, which the caller leaves out of the history.
+        Err(Error::Unavailable(_)) => Answer::NotDone,
         Err(other) => panic!("{other:?}"),
     }
 }
@@ -121,7 +123,7 @@ fn answer(result: Result<Written, Error>) -> Answer {
 pub fn check(history: &[Operation]) -> Result<(), String> {
     revisions_in_real_time(history)?;
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
-    for operation in history {
+    for operation in history.iter().filter(|operation| operation.answer != Answer::NotDone) {
         keys.entry(&operation.key).or_default().push(operation);
     }
     for (key, mut operations) in keys {
@@ -202,6 +204,7 @@ fn apply(state: Register, operation: &Operation) -> Option<Register> {
             (forward && allowed(state, &operation.call)).then(|| after(*revision))
         }
         Answer::Unknown => allowed(state, &operation.call).then(|| after(UNSEEN)),
+        Answer::NotDone => Some(state),
     }
 }
 
@@ -295,6 +298,12 @@ mod tests {
                 true,
                 vec![op(0, 1, Create(1), Answer::Unknown), op(2, 3, Get, Read(None))],
             ),
+            (
+                "a write that was said not to be done",
+                true,
+                vec![op(0, 1, Create(1), Answer::NotDone), op(2, 3, Get, Read(None))],
+            ),
+            ("and was done", false, vec![op(0, 1, Create(1), Answer::NotDone), op(2, 3, Get, Read(Some((1, 5))))]),
             (
                 "an unknown deletion that happened late",
                 true,

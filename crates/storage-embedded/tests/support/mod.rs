@@ -1,0 +1,273 @@
+//! Disks that fail in the ways disks do.
+
+#![allow(dead_code)] // Each test file uses its part.
+
+use std::collections::HashSet;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::Rng;
+use redb::backends::FileBackend;
+use redb::{BackendError, StorageBackend};
+use storage_embedded::BackendFactory;
+
+/// Fails instead of hanging.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(30), future).await {
+        Ok(value) => value,
+        Err(_) => panic!("waited in vain: {what}"),
+    }
+}
+
+/// What goes wrong at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The file cannot grow, nor be written where it never was: no space left.
+    Full,
+    /// A write stores its first half and fails.
+    ShortWrite,
+    /// Writes work, fsync does not.
+    Sync,
+    /// Nothing can be written or read.
+    Everything,
+}
+
+/// A switch that all files opened through its factory obey.
+#[derive(Clone, Default, Debug)]
+pub struct Faults {
+    fault: Arc<Mutex<Option<Fault>>>,
+    /// Blocks of the file that have space on the disk.
+    allocated: Arc<Mutex<HashSet<u64>>>,
+}
+
+const BLOCK: u64 = 4096;
+
+impl Faults {
+    pub fn set(&self, fault: impl Into<Option<Fault>>) {
+        *self.fault.lock() = fault.into();
+    }
+
+    fn now(&self) -> Option<Fault> {
+        *self.fault.lock()
+    }
+
+    fn needs_space(&self, offset: u64, len: usize) -> bool {
+        let mut blocks = offset / BLOCK..=(offset + len as u64 - 1) / BLOCK;
+        blocks.any(|block| !self.allocated.lock().contains(&block))
+    }
+
+    fn allocate(&self, offset: u64, len: usize) {
+        self.allocated.lock().extend(offset / BLOCK..=(offset + len as u64 - 1) / BLOCK);
+    }
+
+    pub fn factory(&self) -> BackendFactory {
+        let faults = self.clone();
+        Arc::new(move |path: &Path| {
+            if faults.now() == Some(Fault::Everything) {
+                return Err(broken());
+            }
+            let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let file = FileBackend::new(file).map_err(io::Error::other)?;
+            Ok(Box::new(FaultyFile { file, faults: faults.clone() }) as Box<dyn StorageBackend>)
+        })
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    file: FileBackend,
+    faults: Faults,
+}
+
+fn full() -> io::Error {
+    io::Error::from_raw_os_error(28)
+}
+
+fn broken() -> io::Error {
+    io::Error::from_raw_os_error(5)
+}
+
+impl StorageBackend for FaultyFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        match self.faults.now() {
+            Some(Fault::Everything) => Err(broken()),
+            _ => self.file.read(offset, out),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        match self.faults.now() {
+            Some(Fault::Full) if len > self.file.len()? => Err(full()),
+            Some(Fault::Everything) => Err(broken()),
+            _ => self.file.set_len(len),
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        match self.faults.now() {
+            Some(Fault::Sync | Fault::Everything) => Err(broken()),
+            _ => self.file.sync_data(),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match self.faults.now() {
+            Some(Fault::Full) if self.faults.needs_space(offset, data.len()) => Err(full()),
+            Some(Fault::Everything) => Err(broken()),
+            Some(Fault::ShortWrite) => {
+                self.file.write(offset, &data[..data.len() / 2])?;
+                Err(full())
+            }
+            _ => {
+                self.faults.allocate(offset, data.len());
+                self.file.write(offset, data)
+            }
+        }
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+}
+
+/// A disk in memory that forgets on a power cut what was not synced, or half of it.
+#[derive(Clone, Debug, Default)]
+pub struct PowerDisk(Arc<PowerState>);
+
+#[derive(Debug, Default)]
+struct PowerState {
+    is_off: AtomicBool,
+    syncs: AtomicU64,
+    image: Mutex<Image>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Image {
+    /// What programs see.
+    current: Vec<u8>,
+    /// What survives for certain.
+    synced: Vec<u8>,
+    /// What happened to the one since it was the other.
+    pending: Vec<Pending>,
+}
+
+#[derive(Clone, Debug)]
+enum Pending {
+    Len(usize),
+    Write(usize, Vec<u8>),
+}
+
+/// What a disk writes whole, if it writes it.
+const SECTOR: usize = 512;
+
+impl PowerDisk {
+    pub fn factory(&self) -> BackendFactory {
+        let disk = self.clone();
+        Arc::new(move |_: &Path| Ok(Box::new(disk.clone()) as Box<dyn StorageBackend>))
+    }
+
+    pub fn syncs(&self) -> u64 {
+        self.0.syncs.load(Ordering::SeqCst)
+    }
+
+    /// Switches off, and returns the disk as it is when power returns: any sectors of what was not synced are on it.
+    pub fn cut(&self, random: &mut impl Rng) -> PowerDisk {
+        let image = self.0.image.lock();
+        self.0.is_off.store(true, Ordering::SeqCst);
+        let mut survivor = image.synced.clone();
+        // Some cuts lose everything, some nothing, most some.
+        let share = [0.0, 0.5, 0.9, 1.0][random.random_range(0..4)];
+        for pending in &image.pending {
+            match pending {
+                Pending::Len(len) => {
+                    if random.random_bool(share) {
+                        survivor.resize(*len, 0);
+                    }
+                }
+                Pending::Write(offset, bytes) => {
+                    for (index, sector) in bytes.chunks(SECTOR).enumerate() {
+                        if random.random_bool(share) {
+                            write_at(&mut survivor, offset + index * SECTOR, sector);
+                        }
+                    }
+                }
+            }
+        }
+        let image = Image { current: survivor.clone(), synced: survivor, pending: Vec::new() };
+        PowerDisk(Arc::new(PowerState { image: Mutex::new(image), ..PowerState::default() }))
+    }
+
+    fn powered(&self) -> io::Result<()> {
+        if self.0.is_off.load(Ordering::SeqCst) { Err(broken()) } else { Ok(()) }
+    }
+}
+
+fn write_at(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    if image.len() < offset + bytes.len() {
+        image.resize(offset + bytes.len(), 0);
+    }
+    image[offset..offset + bytes.len()].copy_from_slice(bytes);
+}
+
+impl StorageBackend for PowerDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.powered()?;
+        Ok(self.0.image.lock().current.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.powered()?;
+        let image = self.0.image.lock();
+        let offset = offset as usize;
+        let bytes = image.current.get(offset..offset + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut image = self.0.image.lock();
+        self.powered()?;
+        image.current.resize(len as usize, 0);
+        image.pending.push(Pending::Len(len as usize));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut image = self.0.image.lock();
+        self.powered()?;
+        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        let image = &mut *image;
+        for pending in image.pending.drain(..) {
+            match pending {
+                Pending::Len(len) => image.synced.resize(len, 0),
+                Pending::Write(offset, bytes) => write_at(&mut image.synced, offset, &bytes),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut image = self.0.image.lock();
+        self.powered()?;
+        write_at(&mut image.current, offset as usize, data);
+        image.pending.push(Pending::Write(offset as usize, data.to_vec()));
+        Ok(())
+    }
+}
