@@ -208,13 +208,13 @@ impl FieldManager<'_> {
     fn typed(&self, object: &Value, structured: bool, duplicates: Duplicates) -> Result<Typed<'_>, String> {
         let version = self.api_version();
         let schema = self.kind.schema(&version).ok_or_else(|| format!("no corresponding type for {}", self.gvk))?;
-        let mut object = object.clone();
-        managed::clear(&mut object);
+        let mut typed = Typed::new(object, &version, schema, structured);
         if structured {
-            object.set_type(&self.gvk);
+            typed.value.set_type(&self.gvk);
+            managed::clear(&mut typed.value);
         }
-        let typed = Typed::new(object, &version, schema, structured);
         validate(&typed.value, typed.of, duplicates).map_err(|problems| problems.to_string())?;
+        managed::clear(&mut typed.value);
         Ok(typed)
     }
 

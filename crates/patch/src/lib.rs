@@ -3,6 +3,7 @@
 
 pub mod go;
 
+mod echo;
 mod json_patch;
 mod merge_patch;
 mod strategic;
@@ -11,6 +12,10 @@ pub mod apply;
 mod fieldset;
 mod typed;
 
+#[cfg(test)]
+mod samples;
+
+pub use echo::{as_printed, patched_text};
 pub use fieldset::{FieldSet, PathElement, path_text};
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Reading};
 pub use merge_patch::merge_patch;

@@ -51,8 +51,8 @@ impl From<String> for Refusal {
 }
 
 impl<'a> Typed<'a> {
-    pub fn new(object: Value, version: &str, schema: Schema<'a>, is_structured: bool) -> Typed<'a> {
-        let value = if is_structured { structured(&object, schema) } else { object };
+    pub fn new(object: &Value, version: &str, schema: Schema<'a>, is_structured: bool) -> Typed<'a> {
+        let value = if is_structured { structured(object, schema) } else { object.clone() };
         Typed { value, version: version.into(), of: Type::of(schema) }
     }
 
@@ -269,7 +269,7 @@ impl<'a> Updater<'a> {
         if converted.api_version() != version {
             converted.set(&["apiVersion"], version);
         }
-        let typed = Typed::new(converted, version, schema, self.kind.is_structured());
+        let typed = Typed::new(&converted, version, schema, self.kind.is_structured());
         validate(&typed.value, typed.of, Duplicates::Refused).map_err(|problems| problems.to_string())?;
         Ok(Some(Cow::Owned(typed)))
     }

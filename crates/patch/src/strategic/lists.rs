@@ -47,22 +47,19 @@ fn list_at(map: &Map, name: &str) -> Result<Option<Vec<Value>>> {
     }
 }
 
-/// The items of a patch must be among those of its order, and in that order. Items with a directive do not count.
+/// The items of a patch must be among those of its order, and in that order. Deletions do not count; items with other
+/// directives do not either while there is order left to compare them with.
 fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<()> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let mut items = Vec::new();
-    for item in patch {
-        if !key.is_empty() && item.as_map().is_none() {
-            return Err(Refusal::not_a_map(item));
-        }
-        if item.get(DIRECTIVE).is_none() {
-            items.push(item);
-        }
+    if let Some(item) = patch.iter().find(|item| !key.is_empty() && item.as_map().is_none()) {
+        return Err(Refusal::not_a_map(item));
     }
-    let mut items = items.into_iter().peekable();
+    let deletes = |item: &Value| !key.is_empty() && item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
+    let mut items = patch.iter().filter(|item| !deletes(item)).peekable();
     for wanted in order {
+        while items.next_if(|item| item.get(DIRECTIVE).is_some()).is_some() {}
         let Some(item) = items.peek() else { break };
         if name_of(item, key)? == name_of(wanted, key)? {
             items.next();
