@@ -2,7 +2,7 @@
 //! errors name the offset of the first bad byte.
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 /// The offset Go's `CorruptInputError` would carry.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,6 +16,11 @@ impl std::fmt::Display for Corrupt {
 
 pub fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
+}
+
+/// The alphabet for URLs, without padding.
+pub fn encode_url(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The canonical text for the same bytes, or `None` where `text` is canonical already, which it nearly always is.

@@ -1,9 +1,11 @@
 //! A struct's fields and a map's entries, brought together: [`Fields`] for decoders, [`Places`] for encoders.
 
-use object::{Map, Str, Value};
-use schema::{Field, Shape, Struct};
+use std::borrow::Cow;
 
-use crate::scalar::{ZERO_MICRO_TIME, ZERO_TIME};
+use object::{Map, Str, Value};
+use schema::{Field, Omit, Schema, Shape, Struct, Types};
+
+use crate::scalar::{self, is_zero_time};
 
 /// Decoded fields by their index in the struct. Sorting small numbers at the end is cheaper than keeping names sorted
 /// all the way.
@@ -74,8 +76,7 @@ fn is_unset(field: &Field, value: &Value) -> bool {
         Shape::IntOrString => *value == Value::Int(0),
         Shape::Quantity => value.as_str() == Some("0"),
         Shape::Duration => value.as_str() == Some("0s"),
-        Shape::Time => value.as_str() == Some(ZERO_TIME),
-        Shape::MicroTime => value.as_str() == Some(ZERO_MICRO_TIME),
+        Shape::Time | Shape::MicroTime => value.as_str().is_some_and(is_zero_time),
         _ => false,
     }
 }
@@ -101,6 +102,38 @@ impl FieldSet {
             self.many.push(index);
         }
         new
+    }
+}
+
+/// The fields that Go's encoders print for a struct, in print order, with their values. What is printed without having
+/// been set is printed as null if it is held by a pointer, and as its zero otherwise.
+pub(crate) fn printed<'a>(
+    map: &'a Map,
+    of: &'a Struct,
+    types: &'a Types,
+) -> impl Iterator<Item = (&'a Field, Cow<'a, Value>)> {
+    let places = Places::of(map, of);
+    of.print_order.iter().filter_map(move |&index| {
+        let field = &of.fields[index as usize];
+        let value = places.get(index as usize).map(|at| &map.entries()[at].1).filter(|value| !value.is_null());
+        match value {
+            Some(value) if is_left_out(field, value) => None,
+            Some(value) => Some((field, Cow::Borrowed(value))),
+            None if field.omit != Omit::Never => None,
+            None if field.pointer => Some((field, Cow::Owned(Value::Null))),
+            None => Some((field, Cow::Owned(scalar::zero(Schema::new(types, &field.node))))),
+        }
+    })
+}
+
+/// Whether `omitempty` or `omitzero` leaves out a field that is set to this.
+fn is_left_out(field: &Field, value: &Value) -> bool {
+    match (field.omit, &field.node.shape) {
+        (Omit::Never, _) => false,
+        (Omit::Nil, Shape::List(_) | Shape::Map(_) | Shape::Bytes) => value.is_empty(),
+        (Omit::Nil, _) => false,
+        (Omit::Zero, Shape::Time | Shape::MicroTime) => value.as_str().is_some_and(is_zero_time),
+        (Omit::Zero, _) => value.is_empty(),
     }
 }
 

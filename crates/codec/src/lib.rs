@@ -15,6 +15,7 @@ mod path;
 mod scalar;
 mod text;
 
+pub mod cbor;
 pub mod json;
 pub mod proto;
 pub mod yaml;

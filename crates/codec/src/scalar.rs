@@ -7,9 +7,14 @@ use object::{Map, Str, Value};
 use schema::{Schema, Shape};
 
 /// How `metav1.Time` prints the time that was never set. Go prints such a time as null.
-pub(crate) const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
+const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 /// The same for `metav1.MicroTime`.
-pub(crate) const ZERO_MICRO_TIME: &str = "0001-01-01T00:00:00.000000Z";
+const ZERO_MICRO_TIME: &str = "0001-01-01T00:00:00.000000Z";
+
+/// Whether a time was never set.
+pub(crate) fn is_zero_time(text: &str) -> bool {
+    text == ZERO_TIME || text == ZERO_MICRO_TIME
+}
 
 /// The canonical text of a time: UTC, whole seconds. What has that form already is only checked.
 pub(crate) fn time(text: &str) -> Result<Str, String> {

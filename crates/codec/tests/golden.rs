@@ -2,7 +2,7 @@
 
 mod common;
 
-use codec::{Notes, json, proto, yaml};
+use codec::{Notes, cbor, json, proto, yaml};
 use common::{goldens, text};
 
 #[test]
@@ -44,5 +44,20 @@ fn yaml_reads_and_prints_as_recorded() {
         let mut bytes = Vec::new();
         yaml::encode(&value, Some(golden.schema()), &mut bytes);
         assert_eq!(text(&bytes), text(&golden.yaml), "{}", golden.name);
+    }
+}
+
+#[test]
+fn cbor_loses_nothing() {
+    for golden in goldens() {
+        let schema = Some(golden.schema());
+        let value = json::decode(&golden.json, schema, &mut Notes::ignore()).unwrap();
+        let mut bytes = Vec::new();
+        cbor::encode(&value, schema, &mut bytes).unwrap();
+        let decoded = cbor::decode(&bytes, schema, &mut Notes::ignore()).unwrap();
+        assert_eq!(decoded, value, "{}", golden.name);
+        let mut again = Vec::new();
+        json::encode_pretty(&decoded, schema, &mut again);
+        assert_eq!(text(&again), text(&golden.json), "{}", golden.name);
     }
 }

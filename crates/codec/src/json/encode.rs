@@ -1,11 +1,11 @@
 //! Values to JSON, as Go's encoder writes the struct that the schema describes.
 
 use object::{Map, Value};
-use schema::{Field, Omit, Schema, Shape, Struct};
+use schema::{Schema, Shape, Struct};
 
 use super::number::write_float;
-use crate::fields::Places;
-use crate::scalar::{self, ZERO_MICRO_TIME, ZERO_TIME};
+use crate::fields::printed;
+use crate::scalar::is_zero_time;
 
 /// Appends compact JSON, without a newline at the end. With a schema, fields come in the order of the Go struct and are
 /// left out or filled in as Go does it; without one, every map is sorted.
@@ -121,23 +121,12 @@ fn typed(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) {
 }
 
 fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) {
-    let places = Places::of(map, of);
-    let entries = map.entries();
     let mut separator = b'{';
-    for &index in &of.print_order {
-        let field = &of.fields[index as usize];
-        let value = places.get(index as usize).map(|at| &entries[at].1);
-        if is_left_out(field, value) {
-            continue;
-        }
+    for (field, value) in printed(map, of, schema.types) {
         out.push(separator);
         separator = b',';
         write_key(&field.name, out);
-        match value.filter(|value| !value.is_null()) {
-            Some(value) => typed(value, schema.with(&field.node), out),
-            None if field.pointer => out.extend_from_slice(b"null"),
-            None => typed(&scalar::zero(schema.with(&field.node)), schema.with(&field.node), out),
-        }
+        typed(&value, schema.with(&field.node), out);
     }
     if of.preserve_unknown {
         for (key, value) in map.iter().filter(|(key, _)| of.field(key).is_none()) {
@@ -152,22 +141,6 @@ fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) {
         out.push(b'{');
     }
     out.push(b'}');
-}
-
-/// Whether Go's encoder leaves the field out.
-fn is_left_out(field: &Field, value: Option<&Value>) -> bool {
-    let Some(value) = value.filter(|value| !value.is_null()) else { return field.omit != Omit::Never };
-    match (field.omit, &field.node.shape) {
-        (Omit::Never, _) => false,
-        (Omit::Nil, Shape::List(_) | Shape::Map(_) | Shape::Bytes) => value.is_empty(),
-        (Omit::Nil, _) => false,
-        (Omit::Zero, Shape::Time | Shape::MicroTime) => value.as_str().is_some_and(is_zero_time),
-        (Omit::Zero, _) => value.is_empty(),
-    }
-}
-
-fn is_zero_time(text: &str) -> bool {
-    text == ZERO_TIME || text == ZERO_MICRO_TIME
 }
 
 fn write_list(items: &[Value], out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
