@@ -105,7 +105,13 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
 }
 
 fn open_pki(config: &Config) -> Result<Pki, StartError> {
-    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    let names = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
     let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     if !config.bind_address.is_unspecified() && !addresses.contains(&config.bind_address) {
         addresses.push(config.bind_address);
@@ -137,6 +143,7 @@ async fn catalog(config: &Config, store: Arc<dyn Store>) -> Result<Catalog, Star
         budget: Budget::new(RENDITION_BUDGET_BYTES),
         strategies,
         conversions: hashbrown::HashMap::new(),
+        actions: hashbrown::HashMap::new(),
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
         describe_column: Box::new(|_, _| String::new()),
     };

@@ -40,7 +40,8 @@ impl TokenFile {
                 tracing::warn!(line = number + 1, "empty token has been found in the token file");
                 continue;
             }
-            let groups = rest.first().map(|groups| groups.split(',').filter(|g| !g.is_empty()).map(Into::into).collect());
+            let groups =
+                rest.first().map(|groups| groups.split(',').filter(|g| !g.is_empty()).map(Into::into).collect());
             let user =
                 User { name: name.clone(), uid: uid.clone(), groups: groups.unwrap_or_default(), ..User::default() };
             users.insert(token.clone(), user);

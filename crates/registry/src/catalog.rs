@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
 use schema::{Node, Schema, Types};
 
-use crate::Storage;
+use crate::{Action, Storage};
 
 /// All served resources.
 #[derive(Clone, Default)]
@@ -36,6 +36,10 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// None for resources that are answered, not stored: reviews, bindings.
     pub storage: Option<Arc<Storage>>,
+    /// What a POST does, where it does not store.
+    pub action: Option<Arc<dyn Action>>,
+    /// A warning for whoever uses a version or kind that is on its way out.
+    pub deprecation: Option<Str>,
     /// How this version differs from the stored one; None if they are the same but for the name.
     pub conversion: Option<Arc<dyn Convert>>,
     /// Custom resources print sorted, keep no protobuf form and take no strategic merge patch.
@@ -48,6 +52,8 @@ pub struct Subresource {
     pub name: Str,
     pub kind: GroupVersionKind,
     pub verbs: Vec<Str>,
+    /// What a POST does; None where there is none, or where the subresource is a view on the object.
+    pub action: Option<Arc<dyn Action>>,
     /// What requests and answers look like; None where it is the resource itself or not an object.
     pub shape: Option<Shape>,
 }

@@ -1,6 +1,7 @@
 //! How objects live: the [`Strategy`] a kind brings, and the generic create, update, delete, list and watch around it.
 //! Nothing here sees HTTP, and nothing here knows a particular kind.
 
+mod action;
 mod builtin;
 mod catalog;
 pub mod columns;
@@ -13,6 +14,7 @@ mod storage;
 mod strategy;
 mod update;
 
+pub use action::{Action, ActionCall};
 pub use builtin::Setup;
 pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
 pub use context::{Context, Lookup, NoLookup};

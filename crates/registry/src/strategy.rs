@@ -78,6 +78,13 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    // --- other subresources that are views on the object: ephemeralcontainers, resize, approval, finalize
+
+    /// Keeps everything that a write through `cx.subresource` may not change.
+    fn prepare_subresource(&self, _cx: &Context, _new: &mut Value, _old: &Value) {}
+
+    fn validate_subresource(&self, _cx: &Context, _new: &Cursor, _old: &Cursor, _errors: &mut Errors) {}
+
     // --- what the object is
 
     /// Upstream's check of the name, or of a generateName prefix.

@@ -33,7 +33,9 @@ pub enum UpdateScope {
     #[default]
     Object,
     Status,
-    /// The change itself is the rule (scale, ephemeral containers, binding …); only metadata is checked.
+    /// Another view on the object: ephemeralcontainers, resize, approval, finalize.
+    Subresource,
+    /// The change itself is the rule (binding, eviction marks …); only metadata is checked.
     Other,
 }
 
@@ -212,6 +214,7 @@ impl Storage {
                 keep_all_but_status(new, old);
                 strategy.prepare_status_update(cx, new, old);
             }
+            UpdateScope::Subresource => strategy.prepare_subresource(cx, new, old),
             UpdateScope::Other => {}
         }
         if scope != UpdateScope::Status && strategy.counts_generations() && strategy.bumps_generation(new, old) {
@@ -233,7 +236,7 @@ impl Storage {
         let warnings = match scope {
             UpdateScope::Object => strategy.warnings(cx, new, Some(old)),
             UpdateScope::Status => strategy.status_warnings(cx, new, old),
-            UpdateScope::Other => Vec::new(),
+            UpdateScope::Subresource | UpdateScope::Other => Vec::new(),
         };
         strategy.canonicalize(new);
         Ok(warnings)
@@ -255,6 +258,10 @@ impl Storage {
             UpdateScope::Status => {
                 metadata::validate_update(&cursor, old, &mut errors);
                 self.strategy.validate_status_update(cx, &cursor, &old_cursor, &mut errors);
+            }
+            UpdateScope::Subresource => {
+                metadata::validate_update(&cursor, old, &mut errors);
+                self.strategy.validate_subresource(cx, &cursor, &old_cursor, &mut errors);
             }
             UpdateScope::Other => {}
         }

@@ -19,7 +19,7 @@ pub async fn create(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
     let options = WriteOptions::parse(&scope.call, "CreateOptions", false)?;
     let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
     scope.warnings.extend(decoded.warnings);
-    let mut object = decoded.object;
+    let mut object = scope.default(decoded.object)?;
     if scope.resource.kind.kind == "Namespace" && scope.resource.kind.group.is_empty() {
         // A namespace is in itself, as far as admission and authorization go.
         scope.call.info.namespace = object.name().to_string();

@@ -3,6 +3,7 @@
 //! Start with [`serve`]: it finds the resource in the catalog, picks the verb from one table, and turns every failure into
 //! a Status. [`create`] shows how a verb tells its story; [`render`] turns stored bytes into what a client asked for.
 
+mod action;
 mod api;
 mod body;
 mod call;
@@ -19,6 +20,7 @@ mod patch;
 mod render;
 mod reply;
 mod route;
+mod scale;
 mod scope;
 mod subresource;
 mod table;

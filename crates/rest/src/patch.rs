@@ -36,12 +36,11 @@ enum PatchKind {
 }
 
 pub async fn patch(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
-    let kind = patch_kind(scope)?;
-    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
-    let apply = matches!(kind, PatchKind::Apply | PatchKind::ApplyCbor);
-    let options = WriteOptions::parse(&scope.call, "PatchOptions", apply)?;
-    let update = UpdateOptions { create: apply, scope: update_scope(scope), ..UpdateOptions::default() };
-    write(scope, &options, update, Wanted::Patch(Patch { kind, bytes })).await
+    let patch = Patch::read(scope).await?;
+    let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
+    let create = patch.is_apply();
+    let update = UpdateOptions { create, scope: update_scope(scope), ..UpdateOptions::default() };
+    write(scope, &options, update, Wanted::Patch(patch)).await
 }
 
 fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
@@ -71,6 +70,17 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
 }
 
 impl Patch {
+    pub async fn read(scope: &mut Scope) -> Result<Patch, Status> {
+        let kind = patch_kind(scope)?;
+        let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+        Ok(Patch { kind, bytes })
+    }
+
+    /// Whether this is server-side apply, which names its manager and may create.
+    pub fn is_apply(&self) -> bool {
+        matches!(self.kind, PatchKind::Apply | PatchKind::ApplyCbor)
+    }
+
     /// The patched object, in the requested version, with managed fields.
     pub fn apply(
         &self,
@@ -188,12 +198,7 @@ fn notes(options: &WriteOptions) -> Notes {
 
 /// The object as clients read it: patches are written against that, with every field that is always printed.
 fn printed(scope: &Scope, live: &Value) -> Value {
-    if scope.resource.custom {
-        return live.clone();
-    }
-    let mut json = Vec::new();
-    codec::json::encode(live, Some(scope.resource.shape.schema()), &mut json);
-    codec::json::decode(&json, None, &mut Notes::ignore()).unwrap_or_else(|_| live.clone())
+    if scope.resource.custom { live.clone() } else { patch::as_printed(live, scope.resource.shape.schema()) }
 }
 
 /// Reads the patched object as if it had been sent whole.
@@ -206,7 +211,8 @@ fn settle(
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let settled = decode_patched(scope, &patched, options);
-    let shown = || print(scope, &patched, opened);
+    let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
+    let shown = || patch::patched_text(&patched, schema, opened);
     finish(options, settled, notes, shown, warnings)
 }
 
@@ -219,6 +225,7 @@ fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Res
     let mut object = codec::json::decode(&json, Some(schema), &mut notes).map_err(|error| error.to_string())?;
     object.set_type(&scope.resource.kind);
     schema::default(schema, &mut object);
+    let object = scope.default(object).map_err(|status| status.message)?;
     Ok((object, notes.messages().to_vec()))
 }
 
@@ -249,30 +256,4 @@ fn invalid_patch(shown: BadValue, why: &str) -> Status {
     let mut errors = Errors::new();
     errors.invalid(&Path::of("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &errors)
-}
-
-/// A patched document as upstream's messages print it: containers that the patch opened have their keys sorted, all others
-/// are in the order of the kind's fields.
-fn print(scope: &Scope, patched: &Value, opened: &Value) -> String {
-    let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
-    let mut out = Vec::new();
-    print_opened(patched, schema, opened, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn print_opened(value: &Value, schema: Option<schema::Schema<'_>>, opened: &Value, out: &mut Vec<u8>) {
-    let (Value::Map(map), Value::Map(opened)) = (value, opened) else {
-        return codec::json::encode(value, schema, out);
-    };
-    out.push(b'{');
-    for (index, (key, child)) in map.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        codec::json::encode(&Value::from(key), None, out);
-        out.push(b':');
-        let child_schema = schema.and_then(|schema| schema.child(key));
-        print_opened(child, child_schema, opened.get(key).unwrap_or(&Value::Null), out);
-    }
-    out.push(b'}');
 }

@@ -62,7 +62,10 @@ pub struct Reply {
 pub enum ReplyBody {
     Ready(Bytes),
     /// Chunks as they are made: lists and watches. The estimate is of the whole length, 0 where it has no end.
-    Stream { chunks: BoxStream<'static, Bytes>, estimate: usize },
+    Stream {
+        chunks: BoxStream<'static, Bytes>,
+        estimate: usize,
+    },
 }
 
 impl Reply {

@@ -10,7 +10,9 @@ use request::Verb;
 
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::{Accept, Api, Call, connect, create, delete, failure, get, list, patch, subresource, update, watch};
+use crate::{
+    Accept, Api, Call, action, connect, create, delete, failure, get, list, patch, subresource, update, watch,
+};
 
 /// Answers a resource request. Everything that goes wrong becomes a Status here and nowhere else.
 pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
@@ -70,6 +72,7 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
                 (_, name) if subresource::handles(&scope.resource, name) => {
                     subresource::serve(&mut scope, permit).await
                 }
+                (Verb::Create, "") if scope.resource.action.is_some() => action::act(&mut scope, permit).await,
                 (Verb::Create, "") => create::create(&mut scope, permit).await,
                 (Verb::Update, "" | "status") => update::update(&mut scope, permit).await,
                 (Verb::Patch, "" | "status") => patch::patch(&mut scope, permit).await,
@@ -119,10 +122,11 @@ fn is_legacy_watch(call: &Call) -> bool {
 
 async fn shared(scope: Scope, work: impl AsyncFnOnce(&Arc<Scope>) -> Result<Reply, Status>) -> Reply {
     let scope = Arc::new(scope);
-    match work(&scope).await {
+    let reply = match work(&scope).await {
         Ok(reply) => reply,
         Err(status) => failure(&status, &scope.accept),
-    }
+    };
+    reply.warn(&scope.warnings)
 }
 
 fn finish(scope: Scope, result: Result<Reply, Status>) -> Reply {

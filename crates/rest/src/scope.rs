@@ -21,7 +21,8 @@ pub struct Scope {
 
 impl Scope {
     pub fn new(api: Arc<Api>, resource: Arc<Resource>, call: Call) -> Scope {
-        Scope { api, resource, call, accept: Accept::json(), warnings: Vec::new() }
+        let warnings = resource.deprecation.iter().map(ToString::to_string).collect();
+        Scope { api, resource, call, accept: Accept::json(), warnings }
     }
 
     /// Settles how the answer is written; failures until then are JSON.
@@ -61,6 +62,17 @@ impl Scope {
             None => &self.resource.kind,
         };
         Attributes::new(operation, kind, &self.resource.resource, name, cx, options)
+    }
+
+    /// Applies the kind's own defaults to an object of the requested version, so that they have owners like all fields.
+    pub fn default(&self, object: Value) -> Result<Value, Status> {
+        let Some(storage) = &self.resource.storage else { return Ok(object) };
+        if self.resource.conversion.is_some() {
+            return self.from_storage(self.to_storage(object)?);
+        }
+        let mut object = object;
+        storage.strategy.default(&mut object);
+        Ok(object)
     }
 
     /// An object of the requested version as it is stored.

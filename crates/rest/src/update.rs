@@ -20,7 +20,7 @@ pub async fn update(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
     let media = body::input_media(scope, scope.call.header("content-type"))?;
     let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
     scope.warnings.extend(decoded.warnings);
-    let mut object = decoded.object;
+    let mut object = scope.default(decoded.object)?;
     ensure_namespace(scope, &mut object)?;
     check_name(scope, &mut object)?;
     dedup_owners(scope, &mut object);
@@ -34,7 +34,7 @@ pub fn update_scope(scope: &Scope) -> UpdateScope {
     match scope.call.info.subresource.as_str() {
         "" => UpdateScope::Object,
         "status" => UpdateScope::Status,
-        _ => UpdateScope::Other,
+        _ => UpdateScope::Subresource,
     }
 }
 

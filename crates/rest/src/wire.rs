@@ -11,8 +11,8 @@ use crate::media::Media;
 pub fn decode(bytes: &[u8], media: Media, schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, String> {
     match (media, schema) {
         (Media::Json, schema) => codec::json::decode(bytes, schema, notes).map_err(|error| error.to_string()),
-        (Media::Yaml, schema) => codec::json::decode(bytes, schema, notes).map_err(|error| error.to_string()),
-        (Media::Cbor, schema) => codec::json::decode(bytes, schema, notes).map_err(|error| error.to_string()),
+        (Media::Yaml, schema) => codec::yaml::decode(bytes, schema, notes).map_err(|error| error.to_string()),
+        (Media::Cbor, schema) => codec::cbor::decode(bytes, schema, notes).map_err(|error| error.to_string()),
         (Media::Proto, Some(schema)) => codec::proto::decode(bytes, schema).map_err(|error| error.to_string()),
         (Media::Proto, None) => Err("protobuf needs a schema".into()),
     }
@@ -21,16 +21,24 @@ pub fn decode(bytes: &[u8], media: Media, schema: Option<Schema<'_>>, notes: &mu
 /// Encodes a whole object, its type included.
 pub fn encode(value: &Value, media: Media, schema: Option<Schema<'_>>, pretty: bool) -> Bytes {
     let mut out = Vec::with_capacity(1024);
-    match (media, schema) {
-        (Media::Yaml, schema) => codec::json::encode(value, schema, &mut out),
-        (Media::Cbor, schema) => codec::json::encode(value, schema, &mut out),
-        (Media::Proto, Some(schema)) => {
-            if let Err(error) = codec::proto::encode(value, schema, &mut out) {
-                tracing::error!(%error, kind = value.str_at(&["kind"]), "an object has no protobuf form");
-            }
+    let written = match (media, schema) {
+        (Media::Cbor, schema) => codec::cbor::encode(value, schema, &mut out),
+        (Media::Proto, Some(schema)) => codec::proto::encode(value, schema, &mut out),
+        (Media::Yaml, schema) => {
+            codec::yaml::encode(value, schema, &mut out);
+            Ok(())
         }
-        (_, schema) if pretty => codec::json::encode_pretty(value, schema, &mut out),
-        (_, schema) => codec::json::encode(value, schema, &mut out),
+        (_, schema) => {
+            if pretty {
+                codec::json::encode_pretty(value, schema, &mut out);
+            } else {
+                codec::json::encode(value, schema, &mut out);
+            }
+            Ok(())
+        }
+    };
+    if let Err(error) = written {
+        tracing::error!(%error, kind = value.str_at(&["kind"]), ?media, "an object cannot be written in this form");
     }
     out.into()
 }
@@ -41,7 +49,17 @@ pub fn type_of(bytes: &[u8], media: Media) -> Result<(Str, Str), String> {
         let envelope = codec::proto::Envelope::open(bytes).map_err(|error| error.to_string())?;
         return Ok((envelope.api_version.as_ref().into(), envelope.kind.as_ref().into()));
     }
-    let meta = codec::json::type_meta(bytes).map_err(|error| error.to_string())?;
+    let meta = match media {
+        Media::Yaml => {
+            let json = codec::yaml::to_json(bytes, false).map_err(|error| error.to_string())?;
+            codec::json::type_meta(&json).map_err(|error| error.to_string())?
+        }
+        Media::Cbor => {
+            let value = codec::cbor::decode(bytes, None, &mut Notes::ignore()).map_err(|error| error.to_string())?;
+            return Ok((value.str_at(&["apiVersion"]).into(), value.str_at(&["kind"]).into()));
+        }
+        _ => codec::json::type_meta(bytes).map_err(|error| error.to_string())?,
+    };
     Ok((meta.api_version, meta.kind))
 }
 
@@ -79,6 +97,10 @@ pub fn watch_event(media: Media, kind: &str, object: &[u8], out: &mut BytesMut) 
             codec::proto::write_watch_event(kind, object, &mut frame);
             out.put_slice(&frame);
         }
-        Media::Cbor => out.put_slice(object),
+        Media::Cbor => {
+            let mut frame = Vec::with_capacity(object.len() + 32);
+            codec::cbor::write_watch_event(kind, object, &mut frame);
+            out.put_slice(&frame);
+        }
     }
 }

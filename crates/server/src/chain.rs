@@ -49,8 +49,8 @@ impl Server {
         let query = call::query(request.uri());
         let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
         let audit_id = audit_id(&request);
-        let known = info.is_resource
-            && self.api.catalog.load().get(&info.group, &info.version, &info.resource).is_some();
+        let known =
+            info.is_resource && self.api.catalog.load().get(&info.group, &info.version, &info.resource).is_some();
         let recorded = info.clone();
         let _in_flight = self.metrics.begin(&recorded);
         let gzip = accepts_gzip(&request);
@@ -138,9 +138,7 @@ impl Server {
     fn timeout(&self, query: &[(String, String)]) -> Duration {
         let asked = query.iter().find(|(key, _)| key == "timeout").map(|(_, value)| value.as_str());
         match asked.and_then(|text| object::duration::Duration::parse(text).ok()) {
-            Some(asked) if asked.0 > 0 => {
-                Duration::from_nanos(asked.0.unsigned_abs()).min(self.request_timeout)
-            }
+            Some(asked) if asked.0 > 0 => Duration::from_nanos(asked.0.unsigned_abs()).min(self.request_timeout),
             _ => self.request_timeout,
         }
     }

@@ -40,9 +40,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
         if groups.is_empty() && uid.is_empty() && extra.is_empty() {
             return Ok(None);
         }
-        return Err(Status::internal(
-            "requested impersonation of groups, uid or extra without impersonating a user",
-        ));
+        return Err(Status::internal("requested impersonation of groups, uid or extra without impersonating a user"));
     }
     Ok(Some(User { name, uid, groups, extra }))
 }

@@ -103,9 +103,16 @@ impl Metrics {
         for (labels, series) in requests.iter() {
             let text = labels.text();
             for (bucket, limit) in series.buckets.iter().zip(DURATION_BUCKETS) {
-                writeln!(out, "apiserver_request_duration_seconds_bucket{{dry_run=\"\",{text},le=\"{limit}\"}} {bucket}")?;
+                writeln!(
+                    out,
+                    "apiserver_request_duration_seconds_bucket{{dry_run=\"\",{text},le=\"{limit}\"}} {bucket}"
+                )?;
             }
-            writeln!(out, "apiserver_request_duration_seconds_bucket{{dry_run=\"\",{text},le=\"+Inf\"}} {}", series.count)?;
+            writeln!(
+                out,
+                "apiserver_request_duration_seconds_bucket{{dry_run=\"\",{text},le=\"+Inf\"}} {}",
+                series.count
+            )?;
             writeln!(out, "apiserver_request_duration_seconds_sum{{dry_run=\"\",{text}}} {}", series.seconds)?;
             writeln!(out, "apiserver_request_duration_seconds_count{{dry_run=\"\",{text}}} {}", series.count)?;
         }

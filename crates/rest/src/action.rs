@@ -1,0 +1,57 @@
+//! POST where it does not store: bindings, evictions, tokens, reviews.
+
+use std::sync::Arc;
+
+use admission::Operation;
+use authz::Permit;
+use http::StatusCode;
+use object::{Meta, Status};
+use registry::{Action, ActionCall};
+
+use crate::body::{self, Expected};
+use crate::create::{Admission, ensure_namespace};
+use crate::options::WriteOptions;
+use crate::reply::Reply;
+use crate::scope::{Scope, method_not_allowed};
+use crate::{Accept, Transform};
+
+/// Carries out a resource that is an action, or a subresource of one that is stored.
+pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+    let media = body::input_media(scope, scope.call.header("content-type"))?;
+    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+    let options = WriteOptions::parse(&scope.call, "CreateOptions", false)?;
+    let resource = scope.resource.clone();
+    let subresource = resource.subresource(&scope.call.info.subresource);
+    let (action, expected) = match subresource {
+        None => (resource.action.clone(), Expected::of(&resource)),
+        Some(subresource) => {
+            let shape = subresource.shape.as_ref().ok_or_else(method_not_allowed)?;
+            (subresource.action.clone(), Expected { kind: &subresource.kind, shape, custom: false })
+        }
+    };
+    let action: Arc<dyn Action> = action.ok_or_else(method_not_allowed)?;
+    let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
+    scope.warnings.extend(decoded.warnings);
+    let mut object = decoded.object;
+    ensure_namespace(scope, &mut object)?;
+    let (result, warnings) = {
+        let shared: &Scope = scope;
+        let cx = shared.context(options.dry_run);
+        let name = match shared.call.info.name.as_str() {
+            "" => object.name().to_string(),
+            name => name.to_string(),
+        };
+        let attributes = shared.admission(Operation::Create, &name, cx, &options.object);
+        shared.api.admission.mutate(&attributes, &mut object, None).await?;
+        let admit = Admission { scope: shared, attributes: &attributes };
+        let catalog = shared.api.catalog.load_full();
+        let options = &options.object;
+        let call = ActionCall { cx, catalog: &catalog, name: &name, body: object, options, admit: &admit };
+        let result = action.create(call).await?;
+        (result, attributes.take_warnings())
+    };
+    scope.warnings.extend(warnings);
+    let kind = object::GroupVersion::parse(result.api_version()).map_err(Status::internal)?.with_kind(result.kind());
+    let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
+    Ok(Reply::value(StatusCode::CREATED, &accept, &kind, &result))
+}

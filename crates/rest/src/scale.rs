@@ -1,0 +1,244 @@
+//! The scale subresource: how many replicas an object asks for and has, whatever kind it is.
+
+use std::sync::Arc;
+
+use admission::Operation;
+use async_trait::async_trait;
+use authz::Permit;
+use http::StatusCode;
+use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Value, labels, quote};
+use patch::apply::ScaleFields;
+use registry::{Change, Resource, UpdateOptions, UpdateScope};
+use request::Verb;
+
+use crate::body::{self, Expected};
+use crate::create::Admission;
+use crate::options::WriteOptions;
+use crate::patch::Patch;
+use crate::reply::Reply;
+use crate::scope::{Scope, method_not_allowed};
+use crate::{Accept, Body, Call, Transform, update};
+
+pub async fn serve(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+    match scope.call.info.verb {
+        Verb::Get => {
+            let storage = scope.storage()?;
+            let object = storage.get(&scope.call.info.namespace, &scope.call.info.name).await?;
+            Ok(respond(scope, StatusCode::OK, &scale_of(scope, &object)?))
+        }
+        Verb::Update => {
+            let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+            let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
+            let media = body::input_media(scope, scope.call.header("content-type"))?;
+            let kind = scale_kind();
+            let shape = scope
+                .resource
+                .subresource("scale")
+                .and_then(|scale| scale.shape.clone())
+                .ok_or_else(method_not_allowed)?;
+            let expected = Expected { kind: &kind, shape: &shape, custom: false };
+            let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
+            scope.warnings.extend(decoded.warnings);
+            let mut wanted = decoded.object;
+            update::check_name(scope, &mut wanted)?;
+            write(scope, &options, Wanted::Scale(wanted)).await
+        }
+        Verb::Patch => {
+            let patch = Patch::read(scope).await?;
+            let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
+            write(scope, &options, Wanted::Patch(patch)).await
+        }
+        _ => Err(method_not_allowed()),
+    }
+}
+
+enum Wanted {
+    Scale(Value),
+    Patch(Patch),
+}
+
+async fn write(scope: &mut Scope, options: &WriteOptions, wanted: Wanted) -> Result<Reply, Status> {
+    let (outcome, warnings) = {
+        let shared: &Scope = scope;
+        let storage = shared.storage()?.clone();
+        let cx = shared.context(options.dry_run);
+        let name = shared.call.info.name.clone();
+        let attributes = shared.admission(Operation::Update, &name, cx, &options.object);
+        let mut change = Rescale { scope: shared, options, wanted, warnings: Vec::new() };
+        let admit = Admission { scope: shared, attributes: &attributes };
+        let update = UpdateOptions { scope: UpdateScope::Object, ..UpdateOptions::default() };
+        let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await?;
+        (outcome, change.warnings)
+    };
+    scope.warnings.extend(warnings);
+    let scale = scale_of(scope, &outcome.object)?;
+    Ok(respond(scope, StatusCode::OK, &scale))
+}
+
+fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Reply {
+    let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
+    Reply::value(status, &accept, &scale_kind(), scale)
+}
+
+fn scale_kind() -> GroupVersionKind {
+    GroupVersionKind::new("autoscaling", "v1", "Scale")
+}
+
+struct Rescale<'a> {
+    scope: &'a Scope,
+    options: &'a WriteOptions,
+    wanted: Wanted,
+    warnings: Vec<String>,
+}
+
+#[async_trait]
+impl Change for Rescale<'_> {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let scope = self.scope;
+        let Some(existing) = existing else {
+            return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
+        };
+        let old = scale_of(scope, existing)?;
+        let scaled = scaled_scope(scope)?;
+        let mut new = match &self.wanted {
+            Wanted::Scale(scale) => {
+                crate::managed::track_update(&scaled, &old, scale.clone(), &self.options.field_manager)
+            }
+            Wanted::Patch(patch) => {
+                self.warnings.clear();
+                patch.apply(&scaled, self.options, &old, false, &mut self.warnings)?
+            }
+        };
+        validate(&new)?;
+        if new.resource_version().is_empty() {
+            new.set_meta_str("resourceVersion", old.resource_version());
+        }
+        if new.resource_version() != existing.resource_version() {
+            let why = registry::MODIFIED;
+            return Err(Status::conflict(&scope.group_resource(), existing.name(), why));
+        }
+        if !new.uid().is_empty() && new.uid() != existing.uid() {
+            let why = format!(
+                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                new.uid(),
+                existing.uid()
+            );
+            return Err(Status::conflict(&scope.group_resource(), existing.name(), why));
+        }
+        carry_back(scope, existing, &new)
+    }
+}
+
+/// The scaled object: its replicas, and who owns them now.
+fn carry_back(scope: &Scope, existing: &Value, scale: &Value) -> Result<Value, Status> {
+    let mut object = existing.clone();
+    object.set(&["spec", "replicas"], scale.at(&["spec", "replicas"]).as_int().unwrap_or(0));
+    let entries =
+        scale_fields(scope).of_parent(existing, scale.at(&["metadata", "managedFields"])).map_err(Status::internal)?;
+    if entries.is_empty() {
+        object.metadata_mut().remove("managedFields");
+    } else {
+        object.metadata_mut().insert("managedFields", entries);
+    }
+    Ok(object)
+}
+
+/// The same call, about the Scale as if it were a resource of its own: patches and ownership need nothing more.
+fn scaled_scope(scope: &Scope) -> Result<Scope, Status> {
+    let shape =
+        scope.resource.subresource("scale").and_then(|scale| scale.shape.clone()).ok_or_else(method_not_allowed)?;
+    let resource = Resource {
+        resource: scope.resource.resource.clone(),
+        kind: scale_kind(),
+        list_kind: Default::default(),
+        singular: Default::default(),
+        namespaced: scope.resource.namespaced,
+        verbs: Vec::new(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: Default::default(),
+        shape,
+        subresources: Vec::new(),
+        columns: Vec::new(),
+        storage: None,
+        action: None,
+        deprecation: None,
+        conversion: None,
+        custom: false,
+    };
+    let call = Call {
+        info: scope.call.info.clone(),
+        user: scope.call.user.clone(),
+        method: scope.call.method.clone(),
+        headers: scope.call.headers.clone(),
+        query: scope.call.query.clone(),
+        body: Body::Empty,
+        timeout: scope.call.timeout,
+    };
+    Ok(Scope::new(scope.api.clone(), Arc::new(resource), call))
+}
+
+fn validate(scale: &Value) -> Result<(), Status> {
+    let mut errors = Errors::new();
+    Cursor::root(scale).at(&["spec", "replicas"]).non_negative(&mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), scale.name(), &errors))
+}
+
+/// Where replicas are in this kind.
+fn scale_fields(scope: &Scope) -> ScaleFields {
+    let version = scope.resource.kind.group_version().to_string();
+    let path = vec!["spec".into(), "replicas".into()];
+    ScaleFields { version: version.as_str().into(), replicas: vec![(version.into(), Some(path))] }
+}
+
+/// The Scale of an object.
+fn scale_of(scope: &Scope, object: &Value) -> Result<Value, Status> {
+    let mut scale = Value::map();
+    scale.set_type(&scale_kind());
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        scale.set_meta_str(field, object.meta_str(field));
+    }
+    let entries = scale_fields(scope).of_scale(object).map_err(Status::internal)?;
+    if !entries.is_empty() {
+        scale.metadata_mut().insert("managedFields", entries);
+    }
+    if let Some(replicas) = object.at(&["spec", "replicas"]).as_int().filter(|replicas| *replicas != 0) {
+        scale.set(&["spec", "replicas"], replicas);
+    } else {
+        scale.set(&["spec"], Value::map());
+    }
+    scale.set(&["status", "replicas"], object.at(&["status", "replicas"]).as_int().unwrap_or(0));
+    let selector = selector_of(object)?;
+    if !selector.is_empty() {
+        scale.set(&["status", "selector"], selector);
+    }
+    Ok(scale)
+}
+
+/// The object's selector as text: a label selector, or the plain map that replication controllers have.
+fn selector_of(object: &Value) -> Result<String, Status> {
+    let selector = object.at(&["spec", "selector"]);
+    let Some(map) = selector.as_map() else { return Ok(String::new()) };
+    let pairs = |map: &Map| -> Vec<(String, String)> {
+        map.iter().filter_map(|(key, value)| Some((key.to_string(), value.as_str()?.to_string()))).collect()
+    };
+    if !map.contains_key("matchLabels") && !map.contains_key("matchExpressions") {
+        let plain = pairs(map);
+        return Ok(labels::Selector::from_set(plain.iter().map(|(k, v)| (k.as_str(), v.as_str()))).to_string());
+    }
+    let match_labels = selector.field("matchLabels").as_map().map(pairs).unwrap_or_default();
+    let values: Vec<Vec<&str>> = selector
+        .list_at(&["matchExpressions"])
+        .iter()
+        .map(|expression| expression.list_at(&["values"]).iter().filter_map(Value::as_str).collect())
+        .collect();
+    let expressions = selector.list_at(&["matchExpressions"]).iter().zip(values).map(|(expression, values)| {
+        labels::Expression { key: expression.str_at(&["key"]), operator: expression.str_at(&["operator"]), values }
+    });
+    labels::Selector::from_parts(match_labels.iter().map(|(k, v)| (k.as_str(), v.as_str())), expressions)
+        .map(|selector| selector.to_string())
+        .map_err(|error| Status::bad_request(format!("invalid selector {}: {error}", quote(&error.to_string()))))
+}
