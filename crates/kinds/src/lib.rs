@@ -2,6 +2,7 @@
 //! across fields, update rules, side effects, table cells; and their tests as cases.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use registry::Strategy;
 
@@ -37,10 +38,30 @@ pub mod storagemigration;
 /// Group, resource and the strategy of each kind that needs one; all others get the generic behaviour.
 pub type Strategies = Vec<(&'static str, &'static str, Arc<dyn Strategy>)>;
 
-/// Every built-in strategy, for the catalog.
+/// What flags say about kinds.
+#[derive(Clone)]
+pub struct Options {
+    /// How long events are kept; zero is for ever.
+    pub event_ttl: Duration,
+    /// Where services get their addresses and ports from. Whoever starts the server connects it to the store.
+    pub allocation: Arc<core::service::Allocation>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { event_ttl: events::DEFAULT_TTL, allocation: Arc::default() }
+    }
+}
+
+/// Every built-in strategy with the options nobody has set.
 pub fn strategies() -> Strategies {
+    strategies_with(&Options::default())
+}
+
+/// Every built-in strategy, for the catalog.
+pub fn strategies_with(options: &Options) -> Strategies {
     [
-        core::strategies(),
+        core::strategies(options),
         apps::strategies(),
         batch::strategies(),
         autoscaling::strategies(),
@@ -62,7 +83,7 @@ pub fn strategies() -> Strategies {
         resource::strategies(),
         storagemigration::strategies(),
         apiserverinternal::strategies(),
-        events::strategies(),
+        events::strategies(options),
     ]
     .into_iter()
     .flatten()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Strategies, events};
+use crate::{Options, Strategies, events};
 
 mod address;
 mod amounts;
@@ -20,6 +20,7 @@ pub mod podtemplate;
 pub mod replicationcontroller;
 mod resourcequota;
 mod secret;
+pub mod service;
 mod serviceaccount;
 mod volume_cells;
 
@@ -33,14 +34,15 @@ pub use persistentvolume::{PersistentVolume, validate_inline_spec};
 pub use persistentvolumeclaim::PersistentVolumeClaim;
 pub use resourcequota::ResourceQuota;
 pub use secret::Secret;
+pub use service::Service;
 pub use serviceaccount::ServiceAccount;
 
-pub fn strategies() -> Strategies {
+pub fn strategies(options: &Options) -> Strategies {
     vec![
         ("", "componentstatuses", Arc::new(ComponentStatus)),
         ("", "configmaps", Arc::new(ConfigMap)),
         ("", "endpoints", Arc::new(Endpoints)),
-        ("", "events", Arc::new(events::Event::core(events::DEFAULT_TTL))),
+        ("", "events", Arc::new(events::Event::core(options.event_ttl))),
         ("", "limitranges", Arc::new(LimitRange)),
         ("", "namespaces", Arc::new(Namespace)),
         ("", "nodes", Arc::new(Node)),
@@ -51,6 +53,7 @@ pub fn strategies() -> Strategies {
         ("", "replicationcontrollers", Arc::new(replicationcontroller::ReplicationController)),
         ("", "resourcequotas", Arc::new(ResourceQuota)),
         ("", "secrets", Arc::new(Secret)),
+        ("", "services", Arc::new(Service::new(options.allocation.clone()))),
         ("", "serviceaccounts", Arc::new(ServiceAccount)),
     ]
 }

@@ -81,12 +81,11 @@ impl Strategy for Secret {
 
 fn validate_type(object: &Cursor, bytes: &Cursor, errors: &mut Errors) {
     let has = |key: &str| bytes.value().get(key).is_some();
+    let account = object.value().annotation(SERVICE_ACCOUNT_NAME).unwrap_or("");
     let mut require = |key: &str| errors.required(&bytes.path().key(key), "");
     match object.field("type").str() {
-        "kubernetes.io/service-account-token" => {
-            if object.value().annotation(SERVICE_ACCOUNT_NAME).unwrap_or("").is_empty() {
-                errors.required(&Path::of("metadata.annotations").key(SERVICE_ACCOUNT_NAME), "");
-            }
+        "kubernetes.io/service-account-token" if account.is_empty() => {
+            errors.required(&Path::of("metadata.annotations").key(SERVICE_ACCOUNT_NAME), "");
         }
         "kubernetes.io/dockercfg" => validate_json(bytes, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => validate_json(bytes, ".dockerconfigjson", errors),

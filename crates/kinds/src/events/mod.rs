@@ -9,11 +9,11 @@ use std::time::Duration;
 pub use convert::{from_storage, to_storage};
 pub use event::Event;
 
-use crate::Strategies;
+use crate::{Options, Strategies};
 
 /// How long events are kept unless `--event-ttl` says otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
 
-pub fn strategies() -> Strategies {
-    vec![("events.k8s.io", "events", Arc::new(Event::new(DEFAULT_TTL)))]
+pub fn strategies(options: &Options) -> Strategies {
+    vec![("events.k8s.io", "events", Arc::new(Event::new(options.event_ttl)))]
 }

@@ -1,0 +1,129 @@
+//! Services: a stable name and address for a set of pods.
+//!
+//! A service's type decides which of its fields mean anything; [`facts`] says what a type needs. Addresses and ports are
+//! taken in [`allocation`] before the object is prepared and checked, so the rules see them.
+
+mod addresses;
+pub mod allocation;
+mod cells;
+mod defaults;
+mod facts;
+mod transitions;
+mod validate;
+mod warnings;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{Cursor, Errors, Status, Value, names};
+use registry::{Context, FieldRefusal, Strategy, Undo};
+
+pub use allocation::{Allocation, AllocationStore};
+
+pub struct Service {
+    allocation: Arc<Allocation>,
+}
+
+impl Service {
+    pub fn new(allocation: Arc<Allocation>) -> Service {
+        Service { allocation }
+    }
+}
+
+#[async_trait]
+impl Strategy for Service {
+    fn default(&self, object: &mut Value) {
+        defaults::apply(object);
+    }
+
+    fn prepare_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        transitions::drop_type_dependent(new, old);
+    }
+
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate::service(cx, object, None, errors);
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        validate::change(new, old, errors);
+        validate::service(cx, new, Some(old), errors);
+    }
+
+    fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let path = ["status", "loadBalancer"];
+        validate::load_balancer_status(cx, &new.at(&path), &old.at(&path), new.field("spec").value(), errors);
+    }
+
+    fn warnings(&self, _cx: &Context, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        warnings::of_service(object)
+    }
+
+    fn status_warnings(&self, _cx: &Context, new: &Value, _old: &Value) -> Vec<String> {
+        warnings::of_status(new)
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        // Upstream stores the policy of a name and hides it whenever the object is read.
+        if !facts::needs_cluster_ip(object) {
+            object.remove(&["spec", "internalTrafficPolicy"]);
+        }
+    }
+
+    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
+        names::name_is_dns_label(name, is_prefix)
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &["spec.clusterIP", "spec.type"]
+    }
+
+    fn field_refusal(&self) -> FieldRefusal {
+        FieldRefusal::Plain
+    }
+
+    fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
+        cells::cells(cx, object)
+    }
+
+    async fn begin_create(&self, cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+        transitions::normalize_cluster_ips(object, None);
+        let undo = self.allocation.create(cx, object).await?;
+        Ok(Some(Box::new(undo)))
+    }
+
+    async fn begin_update(
+        &self,
+        cx: &Context<'_>,
+        new: &mut Value,
+        old: &Value,
+    ) -> Result<Option<Box<dyn Undo>>, Status> {
+        if !cx.subresource.is_empty() {
+            return Ok(None);
+        }
+        let mut old = old.clone();
+        self.allocation.default_on_read(&mut old);
+        transitions::patch_allocated_values(new, &old);
+        transitions::normalize_cluster_ips(new, Some(&old));
+        let undo = self.allocation.update(cx, new, &old).await?;
+        Ok(Some(Box::new(undo)))
+    }
+
+    async fn after_delete(&self, cx: &Context<'_>, object: &Value) {
+        if !cx.dry_run {
+            let mut object = object.clone();
+            self.allocation.default_on_read(&mut object);
+            self.allocation.release(&object).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! Allocation under concurrency, against a store in memory.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use object::timestamp::Time;
+use object::{Timestamp, value};
+use registry::{Features, Lookup};
+use request::User;
+
+use super::repair::{Finding, Repair};
+use super::*;
+
+/// A store and, as the cache in front of it, a lookup that may lag behind.
+#[derive(Default)]
+struct World {
+    addresses: Mutex<BTreeMap<String, Arc<Value>>>,
+    /// What the cache still believes to be there.
+    stale: Mutex<HashSet<String>>,
+    services: Mutex<Vec<Arc<Value>>>,
+    ports: Mutex<Option<(Value, u64)>>,
+    revision: AtomicU64,
+    cidrs: Vec<&'static str>,
+    created_at: i64,
+}
+
+#[async_trait]
+impl AllocationStore for World {
+    async fn create_address(&self, mut address: Value) -> Result<bool, Status> {
+        tokio::task::yield_now().await;
+        let mut addresses = self.addresses.lock().unwrap();
+        if addresses.contains_key(address.name()) {
+            return Ok(false);
+        }
+        address.set_meta_str("creationTimestamp", &Time(Timestamp::new(self.created_at, 0)).to_string());
+        addresses.insert(address.name().to_string(), Arc::new(address));
+        Ok(true)
+    }
+
+    async fn delete_address(&self, name: &str) -> Result<(), Status> {
+        tokio::task::yield_now().await;
+        self.addresses.lock().unwrap().remove(name);
+        Ok(())
+    }
+
+    async fn addresses(&self) -> Result<Vec<Arc<Value>>, Status> {
+        Ok(self.addresses.lock().unwrap().values().cloned().collect())
+    }
+
+    async fn services(&self) -> Result<Vec<Arc<Value>>, Status> {
+        Ok(self.services.lock().unwrap().clone())
+    }
+
+    async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status> {
+        tokio::task::yield_now().await;
+        Ok(self.ports.lock().unwrap().clone())
+    }
+
+    async fn store_node_ports(&self, ports: &Value, revision: Option<u64>) -> Result<Option<u64>, Status> {
+        tokio::task::yield_now().await;
+        let mut stored = self.ports.lock().unwrap();
+        if stored.as_ref().map(|(_, revision)| *revision) != revision {
+            return Ok(None);
+        }
+        let next = self.revision.fetch_add(1, Ordering::SeqCst) + 1;
+        *stored = Some((ports.clone(), next));
+        Ok(Some(next))
+    }
+}
+
+impl Lookup for World {
+    fn get(&self, _: &str, resource: &str, _: &str, name: &str) -> Option<Arc<Value>> {
+        assert_eq!(resource, "ipaddresses");
+        let stale = self.stale.lock().unwrap().contains(name).then(|| Arc::new(Value::map()));
+        stale.or_else(|| self.addresses.lock().unwrap().get(name).cloned())
+    }
+
+    fn list(&self, _: &str, resource: &str, _: &str) -> Vec<Arc<Value>> {
+        assert_eq!(resource, "servicecidrs");
+        let cidr = |cidr: &&str| Arc::new(value!({"metadata": {"name": "x"}, "spec": {"cidrs": [(*cidr)]}}));
+        self.cidrs.iter().map(cidr).collect()
+    }
+}
+
+struct Cluster {
+    world: Arc<World>,
+    user: User,
+    features: Features,
+}
+
+impl Cluster {
+    fn new(cidrs: &[&'static str]) -> Cluster {
+        let world = World { cidrs: cidrs.to_vec(), ..World::default() };
+        Cluster { world: Arc::new(world), user: User::default(), features: Features::default() }
+    }
+
+    fn server(&self) -> Allocation {
+        let allocation = Allocation::new(&["10.0.0.0/24".to_string()], PortRange { first: 30000, size: 100 });
+        allocation.connect(self.world.clone());
+        allocation
+    }
+
+    fn context(&self, dry_run: bool) -> Context<'_> {
+        Context {
+            now: Timestamp::new(0, 0),
+            user: &self.user,
+            namespace: "ns",
+            version: "v1",
+            subresource: "",
+            dry_run,
+            features: &self.features,
+            lookup: &*self.world,
+        }
+    }
+}
+
+fn service(name: &str, spec: Value) -> Value {
+    let mut service = value!({"metadata": {"namespace": "ns"}});
+    service.set_meta_str("name", name);
+    service.set(&["spec"], spec);
+    super::super::defaults::apply(&mut service);
+    service
+}
+
+fn plain(name: &str) -> Value {
+    service(name, value!({"ports": [{"port": 80}], "selector": {"a": "b"}}))
+}
+
+fn with_node_port(name: &str) -> Value {
+    service(name, value!({"type": "NodePort", "ports": [{"port": 80}], "selector": {"a": "b"}}))
+}
+
+/// The addresses that many writers on several servers get until there are none left, some of them twice over.
+async fn fill(cluster: &Cluster, writers: usize) -> Vec<String> {
+    let tasks = (0..writers).map(|writer| {
+        let server = cluster.server();
+        async move {
+            let mut got = Vec::new();
+            for number in 0.. {
+                let mut wanted = plain(&format!("s{writer}-{number}"));
+                match server.create(&cluster.context(false), &mut wanted).await {
+                    // Every third write fails after all and must leave nothing behind.
+                    Ok(taken) if number % 3 == 2 => Box::new(taken).undo().await,
+                    Ok(taken) => {
+                        Box::new(taken).commit().await;
+                        got.push(cluster_ip(&wanted).to_string());
+                    }
+                    Err(status) => {
+                        assert!(status.message.ends_with("range is full"), "{}", status.message);
+                        break;
+                    }
+                }
+            }
+            got
+        }
+    });
+    futures::future::join_all(tasks).await.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn a_range_fills_to_the_last_address_and_each_is_given_once() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let got = fill(&cluster, 8).await;
+    let mut all: HashSet<String> = got.iter().cloned().collect();
+    assert_eq!(all.len(), got.len(), "an address was given twice");
+    // Writers that gave up while others were about to give back may have left a few.
+    let server = cluster.server();
+    while all.len() < 254 {
+        let mut wanted = plain("late");
+        server.create(&cluster.context(false), &mut wanted).await.unwrap();
+        assert!(all.insert(cluster_ip(&wanted).to_string()));
+    }
+    assert_eq!(cluster.world.addresses.lock().unwrap().len(), 254);
+    let full = server.create(&cluster.context(false), &mut plain("more")).await.err().unwrap();
+    assert_eq!(
+        (full.code, full.message.as_str()),
+        (500, "Internal error occurred: failed to allocate a serviceIP for Service \"more\": range is full")
+    );
+}
+
+#[tokio::test]
+async fn addresses_come_back_even_if_the_cache_has_not_heard() {
+    let cluster = Cluster::new(&["10.0.0.0/29"]);
+    let server = cluster.server();
+    let mut services = Vec::new();
+    for number in 0..6 {
+        let mut wanted = plain(&format!("s{number}"));
+        server.create(&cluster.context(false), &mut wanted).await.unwrap();
+        services.push(wanted);
+    }
+    let freed = cluster_ip(&services[3]).to_string();
+    cluster.world.stale.lock().unwrap().insert(freed.clone());
+    server.release(&services[3]).await;
+    let mut wanted = plain("next");
+    server.create(&cluster.context(false), &mut wanted).await.unwrap();
+    assert_eq!(cluster_ip(&wanted), freed);
+}
+
+#[tokio::test]
+async fn addresses_by_name() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let server = cluster.server();
+    let ask = |ip: &str| {
+        let mut wanted = plain("a");
+        wanted.set(&["spec", "clusterIP"], ip);
+        wanted.set(&["spec", "clusterIPs"], vec![ip.to_string()]);
+        wanted
+    };
+    let message = "Service \"a\" is invalid: spec.clusterIPs: Invalid value: ";
+    for (ip, dry_run, want) in [
+        ("10.0.0.7", false, ""),
+        ("10.0.0.7", false, r#"["10.0.0.7"]: failed to allocate IP 10.0.0.7: provided IP is already allocated"#),
+        ("10.0.0.7", true, ""),
+        (
+            "10.0.0.0",
+            false,
+            r#"["10.0.0.0"]: failed to allocate IP 10.0.0.0: the provided network does not match the current range"#,
+        ),
+        (
+            "10.0.0.255",
+            false,
+            r#"["10.0.0.255"]: failed to allocate IP 10.0.0.255: the provided network does not match the current range"#,
+        ),
+        (
+            "10.1.0.1",
+            true,
+            r#"["10.1.0.1"]: failed to allocate IP 10.1.0.1: the provided IP (10.1.0.1) is not in the valid range. The range of valid IPs is 10.0.0.0/24"#,
+        ),
+    ] {
+        let got = server.create(&cluster.context(dry_run), &mut ask(ip)).await.err();
+        let want = (!want.is_empty()).then(|| format!("{message}{want}"));
+        assert_eq!(got.map(|status| status.message), want, "{ip}");
+    }
+    let mut dry = plain("dry");
+    server.create(&cluster.context(true), &mut dry).await.unwrap();
+    assert_eq!(cluster_ip(&dry), "10.0.0.0");
+    assert_eq!(cluster.world.addresses.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn node_ports_are_given_once_by_servers_that_share_a_store() {
+    let cluster = Cluster::new(&["10.0.0.0/16"]);
+    let servers = [cluster.server(), cluster.server(), cluster.server()];
+    let tasks = (0..120).map(|number| {
+        let (server, cluster) = (&servers[number % 3], &cluster);
+        async move {
+            let mut wanted = with_node_port(&format!("s{number}"));
+            let taken = server.create(&cluster.context(false), &mut wanted).await;
+            taken.map(|_| node_ports(&wanted)[0]).map_err(|status| status.message)
+        }
+    });
+    let results = futures::future::join_all(tasks).await;
+    let got: Vec<i64> = results.iter().filter_map(|result| result.as_ref().ok().copied()).collect();
+    let distinct: HashSet<i64> = got.iter().copied().collect();
+    assert_eq!((got.len(), distinct.len()), (100, 100));
+    let refused: HashSet<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    assert_eq!(
+        refused,
+        HashSet::from([&"Internal error occurred: failed to allocate a nodePort: range is full".to_string()])
+    );
+    // A service that got no port gives its address back.
+    assert_eq!(cluster.world.addresses.lock().unwrap().len(), 100);
+    // What one server gives back another one gives out, and a new server knows what is taken.
+    let mut released = with_node_port("x");
+    released.set(&["spec", "ports"], value!([{"port": 80, "nodePort": 30042}]));
+    servers[0].release(&released).await;
+    for server in [&servers[1], &cluster.server()] {
+        let mut wanted = with_node_port("y");
+        let result = server.create(&cluster.context(false), &mut wanted).await;
+        assert_eq!(result.is_ok(), std::ptr::eq(server, &servers[1]));
+        assert!(result.is_err() || node_ports(&wanted) == [30042]);
+    }
+}
+
+#[tokio::test]
+async fn node_ports_follow_the_service() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let server = cluster.server();
+    let cx = cluster.context(false);
+    let mut old = service(
+        "a",
+        value!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [
+            {"name": "t", "port": 53, "protocol": "TCP"}, {"name": "u", "port": 53, "protocol": "UDP"},
+            {"name": "w", "port": 80, "nodePort": 30001}]}),
+    );
+    server.create(&cx, &mut old).await.unwrap();
+    let ports = node_ports(&old);
+    assert_eq!((ports.len(), ports[0] == ports[1], ports[2]), (3, true, 30001));
+    assert_ne!(health_check_port(&old), 0);
+    // Back to a plain service: everything goes, once the write is stored.
+    let mut new = old.clone();
+    new.set(&["spec", "type"], "ClusterIP");
+    let taken = server.update(&cx, &mut new, &old).await.unwrap();
+    let mut again = service("b", value!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]}));
+    let refused = server.create(&cx, &mut again.clone()).await.err().unwrap();
+    assert_eq!(
+        refused.message,
+        "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated"
+    );
+    Box::new(taken).commit().await;
+    server.create(&cx, &mut again).await.unwrap();
+    let mut outside = service("c", value!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 1}]}));
+    let refused = server.create(&cx, &mut outside).await.err().unwrap();
+    assert!(refused.message.ends_with(
+        "Invalid value: 1: provided port is not in the valid range. The range of valid ports is 30000-30099"
+    ));
+}
+
+#[tokio::test]
+async fn ports_of_stored_services_are_taken_where_nothing_is_recorded() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    cluster.world.services.lock().unwrap().push(Arc::new(value!({"spec": {"ports": [{"nodePort": 30005}]}})));
+    let mut wanted = service("a", value!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30005}]}));
+    assert!(cluster.server().create(&cluster.context(false), &mut wanted).await.is_err());
+}
+
+#[tokio::test]
+async fn repair_frees_what_leaked_and_takes_what_is_used() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let server = cluster.server();
+    server.create(&cluster.context(false), &mut with_node_port("lost")).await.unwrap();
+    let lost = node_ports_taken(&cluster);
+    let used = value!({"metadata": {"name": "used", "namespace": "ns"}, "spec": {"type": "NodePort",
+        "clusterIP": "10.0.0.99", "clusterIPs": ["10.0.0.99"], "ports": [{"port": 80, "nodePort": 30099}]}});
+    cluster.world.services.lock().unwrap().push(Arc::new(used));
+    let mut repair = Repair::new();
+    let first = repair.run(&server, Timestamp::new(30, 0)).await.unwrap();
+    let service = ("ns".to_string(), "used".to_string());
+    assert_eq!(
+        first,
+        [
+            Finding::AddressNotAllocated { address: "10.0.0.99".into(), service: service.clone() },
+            Finding::PortNotAllocated { port: 30099, service },
+        ]
+    );
+    let later = Timestamp::new(100, 0);
+    let second = repair.run(&server, later).await.unwrap();
+    assert!(matches!(second.as_slice(), [Finding::AddressLeaked { .. }]), "{second:?}");
+    assert_eq!(repair.run(&server, later).await.unwrap(), [Finding::PortLeaked { port: lost[0] }]);
+    assert_eq!(repair.run(&server, later).await.unwrap(), []);
+    assert_eq!(node_ports_taken(&cluster), [30099]);
+    assert_eq!(cluster.world.addresses.lock().unwrap().keys().collect::<Vec<_>>(), ["10.0.0.99"]);
+}
+
+fn node_ports_taken(cluster: &Cluster) -> Vec<i64> {
+    use base64::Engine;
+    let stored = cluster.world.ports.lock().unwrap().clone().unwrap().0;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(stored.str_at(&["data"])).unwrap();
+    let bits = bytes
+        .iter()
+        .rev()
+        .enumerate()
+        .flat_map(|(i, byte)| (0..8).filter(move |b| byte & (1 << b) != 0).map(move |b| i * 8 + b));
+    bits.map(|bit| 30000 + bit as i64).collect()
+}
