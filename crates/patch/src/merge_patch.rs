@@ -65,6 +65,7 @@ fn prune_nulls(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use object::value;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::go;
@@ -120,5 +121,46 @@ mod tests {
         }
         let list = merge_patch(value!({}), value!([{"a": null}]), Reading::Lenient);
         assert_eq!(list, Ok(value!([{}])));
+    }
+
+    /// The patch that makes `to` of `from`; neither has nulls, which a merge patch cannot say.
+    fn diff(from: &Map, to: &Map) -> Map {
+        let mut patch = Map::new();
+        for key in from.keys().filter(|key| !to.contains_key(key)) {
+            patch.insert(key, Value::Null);
+        }
+        for (key, wanted) in to.iter() {
+            match (from.get(key), wanted) {
+                (Some(current), wanted) if current == wanted => {}
+                (Some(Value::Map(current)), Value::Map(wanted)) => {
+                    patch.insert(key, Value::Map(diff(current, wanted)));
+                }
+                _ => {
+                    patch.insert(key, wanted.clone());
+                }
+            }
+        }
+        patch
+    }
+
+    fn any_map() -> impl Strategy<Value = Map> {
+        let leaf = prop_oneof![(0..3i64).prop_map(Value::from), Just(Value::from("a"))];
+        let value = leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::List),
+                prop::collection::btree_map("[a-c]", inner, 0..4).prop_map(|map| Value::Map(map.into_iter().collect())),
+            ]
+        });
+        prop::collection::btree_map("[a-c]", value, 0..4).prop_map(|map| map.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_can_be_merged(from in any_map(), to in any_map()) {
+            let patch = Value::Map(diff(&from, &to));
+            let merged = merge_patch(Value::Map(from), patch.clone(), Reading::Checked);
+            prop_assert_eq!(merged, Ok(Value::Map(to.clone())));
+            prop_assert_eq!(merge_patch(Value::Map(to.clone()), patch, Reading::Checked), Ok(Value::Map(to)));
+        }
     }
 }

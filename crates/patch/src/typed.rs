@@ -199,6 +199,11 @@ impl<'a> Fields<'a> {
         self.declared.is_some_and(|(of, _)| of.field(name).is_some())
     }
 
+    /// The default of a declared field, as the OpenAPI document states it.
+    pub fn stated_default(&self, name: &str) -> Option<Value> {
+        self.declared?.0.field(name)?.stated_default()
+    }
+
     /// The type of any key; None if there must be no such key.
     pub fn field(&self, name: &str) -> Option<Type<'a>> {
         self.declared(name).or(self.others).or_else(|| {

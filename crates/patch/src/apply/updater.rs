@@ -125,23 +125,25 @@ impl<'a> Updater<'a> {
         force: bool,
     ) -> Result<(Owners, Comparison), Refusal> {
         let changes = self.changes(old, new)?;
-        let mut by_version: BTreeMap<Str, Option<Comparison>> = BTreeMap::new();
-        by_version.insert(new.version.clone(), Some(changes.clone()));
+        // What changed and what went, by version; None for versions that are gone.
+        let mut by_version: BTreeMap<Str, Option<(FieldSet, FieldSet)>> = BTreeMap::new();
+        let split = |changes: &Comparison| (changes.modified.union(&changes.added), changes.removed.clone());
+        by_version.insert(new.version.clone(), Some(split(&changes)));
         let mut lost: Vec<(Id, FieldSet)> = Vec::new();
         let mut conflicts = Vec::new();
         let mut obsolete = Vec::new();
         for (id, owned) in owners.iter().filter(|(id, _)| *id != manager) {
             if !by_version.contains_key(&owned.version) {
                 let changes = self.changes_at(old, new, &owned.version)?;
-                by_version.insert(owned.version.clone(), changes);
+                by_version.insert(owned.version.clone(), changes.as_ref().map(split));
             }
-            let Some(Some(changes)) = by_version.get(&owned.version) else {
+            let Some(Some((changed, removed))) = by_version.get(&owned.version) else {
                 obsolete.push(id.clone());
                 continue;
             };
-            let contested = owned.set.intersection(&changes.modified.union(&changes.added));
+            let contested = owned.set.intersection(changed);
             contested.each(&mut |path| conflicts.push(Conflict { owner: id.clone(), path: path.to_vec() }));
-            lost.push((id.clone(), contested.union(&changes.removed)));
+            lost.push((id.clone(), contested.union(removed)));
         }
         if !force && !conflicts.is_empty() {
             return Err(Refusal::Conflicts(conflicts));

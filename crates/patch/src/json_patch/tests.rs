@@ -1,4 +1,5 @@
 use object::{Value, value};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -219,4 +220,57 @@ fn opened_containers_are_those_on_the_way() {
         value!([{"op": "add", "path": "/data/q", "value": 1}, {"op": "move", "from": "/spec/list/0/x", "path": "/y"}]);
     let patch = JsonPatch::parse(&patch, Reading::Checked).unwrap();
     assert_eq!(patch.opened(), value!({"data": {}, "spec": {"list": {"0": {}}}}));
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        (0..3i64).prop_map(Value::from),
+        prop::sample::select(vec!["a", "b"]).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
+            prop::collection::btree_map("[a-c]", inner, 0..4).prop_map(|map| Value::Map(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_operation() -> impl Strategy<Value = Value> {
+    let kind = prop::sample::select(vec!["add", "remove", "replace", "move", "copy", "test", "bogus", ""]);
+    let key = prop::sample::select(vec!["/a", "/b", "/c", "/0", "/1", "/-1", "/-", "/~1", "", "x", "/99"]);
+    let path = || prop::collection::vec(key.clone(), 0..4).prop_map(|keys| keys.concat());
+    (kind, path(), path(), prop::option::of(any_value())).prop_map(|(kind, path, from, value)| {
+        let mut operation = value!({"op": kind, "path": path, "from": from});
+        if let Some(value) = value {
+            operation.set(&["value"], value);
+        }
+        operation
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever comes in, the answer is a document or the one refusal.
+    #[test]
+    fn hostile_patches_are_survived(document in any_value(), operations in prop::collection::vec(any_operation(), 0..6)) {
+        if let Err(status) = patch(document, Value::List(operations)) {
+            prop_assert_eq!(status.code, 422);
+        }
+    }
+
+    /// What was put somewhere is found there, and taking it away again leaves what was before.
+    #[test]
+    fn adding_is_undone_by_removing(document in prop::collection::btree_map("[a-c]", any_value(), 0..4), value in any_value()) {
+        let document = Value::Map(document.into_iter().collect());
+        let round = value!([
+            {"op": "add", "path": "/new", "value": (value.clone())},
+            {"op": "test", "path": "/new", "value": value},
+            {"op": "copy", "from": "/new", "path": "/other"},
+            {"op": "move", "from": "/other", "path": "/new"},
+            {"op": "remove", "path": "/new"},
+        ]);
+        prop_assert_eq!(patch(document.clone(), round), Ok(document));
+    }
 }

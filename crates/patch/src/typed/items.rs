@@ -3,7 +3,7 @@
 use object::{Str, Value};
 use schema::{Schema, Shape};
 
-use super::{Fields, Form, List, ListRelation, Type};
+use super::{Form, List, ListRelation};
 use crate::PathElement;
 
 impl<'a> List<'a> {
@@ -55,14 +55,6 @@ impl<'a> List<'a> {
             Form::Map(fields) => Ok(fields.stated_default(key)),
             _ => Err(format!("couldn't find default value for {key}: associative list may not have non-map types")),
         }
-    }
-}
-
-impl Fields<'_> {
-    fn stated_default(&self, name: &str) -> Option<Value> {
-        let Type::Known { schema, .. } = self.declared(name)? else { return None };
-        // The document also states the zero values that Go prints anyway, which the schema does not repeat.
-        schema.node.stated.default.then(|| schema.node.default.clone().unwrap_or_else(|| zero(schema)))
     }
 }
 
