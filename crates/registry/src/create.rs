@@ -130,6 +130,9 @@ impl Storage {
         let check_name = |name: &str, prefix: bool| self.strategy.validate_name(name, prefix);
         if !self.strategy.checks_metadata_last() {
             metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
+            if self.strategy.checks_finalizer_names() {
+                metadata::validate_finalizer_names(&cursor, &mut errors);
+            }
         }
         self.strategy.validate(cx, &cursor, &mut errors);
         if self.strategy.checks_metadata_last() && errors.is_empty() {
@@ -154,12 +157,11 @@ impl Storage {
     }
 
     pub(crate) async fn store_new(&self, cx: &Context<'_>, mut object: Value) -> Result<Value, Status> {
-        if !matches!(object.resource_version(), "" | "0") {
+        if !matches!(object.resource_version(), "" | "0") && !cx.dry_run {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         let name = object.name().to_string();
         let key = self.key(object.namespace(), &name);
-        object.metadata_mut().remove("resourceVersion");
         let bytes = self.encode(&object)?;
         if cx.dry_run {
             return match self.cache.get(&key) {

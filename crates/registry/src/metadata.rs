@@ -130,6 +130,16 @@ fn validate_owners(owners: &Cursor, errors: &mut Errors) {
     }
 }
 
+/// Finalizers of built-in kinds are qualified, but for the few that are older than the rule.
+pub fn validate_finalizer_names(object: &Cursor, errors: &mut Errors) {
+    for finalizer in object.at(&["metadata", "finalizers"]).each() {
+        let name = finalizer.str();
+        if !name.contains('/') && !matches!(name, "kubernetes" | ORPHAN | FOREGROUND) {
+            finalizer.invalid(errors, "name is neither a standard finalizer name nor is it fully qualified");
+        }
+    }
+}
+
 fn validate_finalizers(finalizers: &Cursor, errors: &mut Errors) {
     for name in finalizers.strs() {
         for message in names::label_key(name) {

@@ -92,6 +92,11 @@ pub trait Strategy: Send + Sync + 'static {
         names::name_is_dns_subdomain(name, is_prefix)
     }
 
+    /// Whether finalizers must be standard or fully qualified, as nearly all built-in kinds have it.
+    fn checks_finalizer_names(&self) -> bool {
+        true
+    }
+
     /// Whether metadata.generation counts spec changes.
     fn counts_generations(&self) -> bool {
         false

@@ -253,6 +253,9 @@ impl Storage {
             UpdateScope::Object => {
                 // Kinds check metadata once more among their own rules; clients see repeated causes.
                 metadata::validate_update(&cursor, old, &mut errors);
+                if self.strategy.checks_finalizer_names() {
+                    metadata::validate_finalizer_names(&cursor, &mut errors);
+                }
                 self.strategy.validate_update(cx, &cursor, &old_cursor, &mut errors);
             }
             UpdateScope::Status => {

@@ -1,6 +1,6 @@
 //! What a client wants to read: media type, transformation, indentation.
 
-use object::Status;
+use object::{GroupResource, Status};
 
 use crate::Call;
 
@@ -76,6 +76,20 @@ impl Offer {
     }
 }
 
+impl Offer {
+    /// What the router says to a media type it has never heard of.
+    fn not_acceptable(self, call: &Call) -> String {
+        let mut all = self.list();
+        if matches!(call.info.verb, request::Verb::List | request::Verb::Watch) {
+            all.push_str(", application/json;stream=watch");
+            if self.proto {
+                all.push_str(", application/vnd.kubernetes.protobuf;stream=watch");
+            }
+        }
+        format!("406: Not Acceptable\n\nAvailable representations: {all}")
+    }
+}
+
 impl Accept {
     /// JSON without any transformation: the form of last resort.
     pub fn json() -> Accept {
@@ -91,10 +105,15 @@ impl Accept {
         if header.trim().is_empty() {
             return Ok(Accept { pretty, ..Accept::json() });
         }
-        for clause in clauses(&header) {
+        let clauses = clauses(&header);
+        for clause in &clauses {
             if let Some((media, transform, clause_pretty)) = clause.pick(offer) {
                 return Ok(Accept { media, transform, pretty: clause_pretty.unwrap_or(pretty) });
             }
+        }
+        // Upstream's router looks at media types first and knows nothing of what may follow them.
+        if !clauses.iter().any(|clause| offer.media().any(|media| clause.covers(media.content_type()))) {
+            return Err(Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call)));
         }
         Err(Status::not_acceptable(format!("only the following media types are accepted: {}", offer.list())))
     }

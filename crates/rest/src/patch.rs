@@ -3,7 +3,7 @@
 use authz::Permit;
 use bytes::Bytes;
 use codec::Notes;
-use object::{BadValue, Errors, GroupKind, Meta, Path, Status, Value};
+use object::{BadValue, Errors, GroupKind, GroupResource, Meta, Path, Status, Value};
 use patch::{JsonPatch, Reading};
 use registry::UpdateOptions;
 
@@ -43,8 +43,8 @@ pub async fn patch(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> 
     write(scope, &options, update, Wanted::Patch(patch)).await
 }
 
-fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
-    let content_type = scope.call.header("content-type");
+fn patch_kind(scope: &mut Scope) -> Result<PatchKind, Status> {
+    let content_type = scope.call.header("content-type").to_string();
     let content_type = content_type.split(';').next().unwrap_or("").trim();
     let mut taken = vec![JSON_PATCH, MERGE_PATCH];
     if !scope.resource.custom {
@@ -55,10 +55,9 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
         taken.push(APPLY_CBOR);
     }
     if !taken.contains(&content_type) {
-        return Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: {}",
-            taken.join(", ")
-        )));
+        // This is upstream's router speaking, before any warning about the resource.
+        scope.warnings.clear();
+        return Err(Status::generic(415, "", &GroupResource::default(), "", "415: Unsupported Media Type"));
     }
     Ok(match content_type {
         JSON_PATCH => PatchKind::Json,
@@ -90,6 +89,9 @@ impl Patch {
         missing: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
+        if missing && !self.is_apply() {
+            return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
+        }
         let mut object = match self.kind {
             PatchKind::Apply | PatchKind::ApplyCbor => self.server_side_apply(scope, options, live, warnings)?,
             _ => {

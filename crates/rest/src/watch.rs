@@ -30,7 +30,7 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         options.filter.fields = object::fields::Selector::equals("metadata.name", scope.call.info.name.as_str());
     }
     let storage = scope.storage()?;
-    let asked = options.revision()?;
+    let asked = options.revision().map_err(not_a_revision)?;
     let initial = options.send_initial_events == Some(true);
     let start = match asked {
         _ if initial => {
@@ -78,6 +78,12 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         Some((chunk, feed))
     });
     Ok(reply(scope, stream.boxed()))
+}
+
+/// Upstream finds this out too late to call it a bad request.
+fn not_a_revision(status: Status) -> Status {
+    let message = status.message.trim_start_matches("invalid resource version: ").to_string();
+    Status { code: 500, reason: object::Reason::Unknown, message, details: None }
 }
 
 fn reply(scope: &Scope, stream: futures::stream::BoxStream<'static, Bytes>) -> Reply {
