@@ -95,7 +95,8 @@ fn same_scalars(shape: &Shape, a: &Value, b: &Value) -> bool {
             (Some(a), Some(b)) => a == b,
             _ => false,
         },
-        (Shape::Float, Value::Int(i), Value::Float(f)) | (Shape::Float, Value::Float(f), Value::Int(i)) => {
+        (Shape::Float | Shape::Int32 | Shape::Int64 | Shape::IntOrString, Value::Int(i), Value::Float(f))
+        | (Shape::Float | Shape::Int32 | Shape::Int64 | Shape::IntOrString, Value::Float(f), Value::Int(i)) => {
             *i as f64 == *f
         }
         (Shape::Time, Value::String(a), Value::String(b)) => same_parsed(Time::parse(a), Time::parse(b)),
