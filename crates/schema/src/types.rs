@@ -113,8 +113,6 @@ pub struct Node {
     pub patch_merge: bool,
     pub patch_merge_key: Option<Str>,
     pub patch_retain_keys: bool,
-    /// Strategic merge patch: a map here is replaced as a whole, which lists are anyway.
-    pub patch_replace: bool,
     /// Strategic merge patch: a map is replaced instead of merged.
     pub patch_replace: bool,
     /// An embedded object: apiVersion, kind and metadata are its own.
