@@ -17,6 +17,9 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// How many list items the operations of one patch may shift by inserting and removing before them.
 const MAX_SHIFTED_ITEMS: usize = 100_000_000;
 
+/// More unknown members than these are not noted.
+const MAX_NOTES: usize = 100;
+
 /// A parsed patch; apply it as often as a retried write needs.
 #[derive(Debug, Clone)]
 pub struct JsonPatch {
@@ -74,7 +77,8 @@ impl JsonPatch {
                 check_members(members)?;
                 let unknown = members.keys().filter(|key| !matches!(*key, "op" | "path" | "from" | "value"));
                 let note = |key: &str| format!("json patch unknown field {}", quote(&format!("[{index}].{key}")));
-                patch.unknown.extend(unknown.map(note));
+                let room = MAX_NOTES - patch.unknown.len();
+                patch.unknown.extend(unknown.map(note).take(room));
             }
             if index < MAX_OPERATIONS {
                 patch.operations.push(Operation::read(members));
