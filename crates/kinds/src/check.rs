@@ -1,12 +1,13 @@
 //! How tests of rules run: YAML in, one line an error out.
 //!
 //! A [`Check`] holds a strategy and a base object that is fine; a case is a merge patch over the base and the errors it
-//! must cause, so that a case says only what is wrong with it. Objects go the way requests go: decode, schema defaults,
-//! the strategy's defaults, `begin_create` or `begin_update`, the preparation, validation.
+//! must cause, so that a case says only what is wrong with it. Objects go the way requests go: decoding and defaults by
+//! the schema (where the base says its apiVersion and kind), the strategy's defaults, `begin_create` or `begin_update`,
+//! the preparation, validation.
 
 use std::sync::Arc;
 
-use object::{Cursor, Errors, Map, Status, Timestamp, Value};
+use object::{Cursor, Errors, GroupVersion, Map, Meta, Status, Timestamp, Value};
 use registry::{Context, Features, Lookup, Strategy};
 use request::User;
 
@@ -75,7 +76,7 @@ impl Check {
             let got = self.try_create(patch).unwrap_or_else(|errors| panic!("{patch}:\n{errors}"));
             let mut wanted = self.object(patch);
             merge(&mut wanted, yaml(want));
-            assert_eq!(got, wanted, "storing {patch}");
+            assert_eq!(got, typed(wanted), "storing {patch}");
         }
     }
 
@@ -141,7 +142,7 @@ impl Check {
 
     /// The object as a strategy's hooks receive it: decoded and defaulted.
     pub fn decoded(&self, patch: &str) -> Value {
-        let mut object = self.object(patch);
+        let mut object = typed(self.object(patch));
         self.strategy.default(&mut object);
         object
     }
@@ -211,24 +212,25 @@ pub fn yaml(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::map();
     }
-    let parsed = serde_saphyr::from_str::<serde_json::Value>(text);
-    value_of(parsed.unwrap_or_else(|error| panic!("{error} in {text}")))
+    let parsed = codec::yaml::decode(text.as_bytes(), None, &mut codec::Notes::ignore());
+    parsed.unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// An object that says what it is, as the schema has it, with the schema's defaults; any other as it is.
+fn typed(object: Value) -> Value {
+    let Ok(version) = GroupVersion::parse(object.api_version()) else { return object };
+    let Some(schema) = schema::builtin().schema(&version.with_kind(object.kind())) else { return object };
+    let mut text = Vec::new();
+    codec::json::encode(&object, None, &mut text);
+    let decoded = codec::json::decode(&text, Some(schema), &mut codec::Notes::ignore());
+    let mut decoded = decoded.unwrap_or_else(|error| panic!("{error} in {object:?}"));
+    schema::default(schema, &mut decoded);
+    decoded
 }
 
 /// Runs a future to its end.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime without I/O").block_on(future)
-}
-
-fn value_of(json: serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(b) => Value::Bool(b),
-        serde_json::Value::Number(n) => n.as_i64().map_or_else(|| Value::from(n.as_f64().unwrap_or(0.0)), Value::Int),
-        serde_json::Value::String(s) => Value::from(s),
-        serde_json::Value::Array(items) => Value::List(items.into_iter().map(value_of).collect()),
-        serde_json::Value::Object(fields) => Value::Map(fields.into_iter().map(|(k, v)| (k, value_of(v))).collect()),
-    }
 }
 
 /// RFC 7396: null takes a field away, maps are merged, everything else is replaced.

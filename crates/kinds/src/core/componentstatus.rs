@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn cells_tell_health() {
-        Check::new(ComponentStatus, "metadata: {name: etcd-0}").cells(&[
+        Check::new(ComponentStatus, "{apiVersion: v1, kind: ComponentStatus, metadata: {name: etcd-0}}").cells(&[
             ("", "etcd-0 Unknown  "),
             ("conditions: [{type: Healthy, status: 'True', message: ok}]", "etcd-0 Healthy ok "),
             ("conditions: [{type: Healthy, status: 'False', error: down}]", "etcd-0 Unhealthy  down"),

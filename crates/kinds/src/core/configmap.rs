@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::check::Check;
 
-    const BASE: &str = "{metadata: {name: a}, data: {key: value}}";
+    const BASE: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {key: value}}";
 
     #[test]
     fn keys_must_be_file_names() {

@@ -158,7 +158,7 @@ mod tests {
     fn check() -> Check {
         Check::new(
             Endpoints,
-            "{metadata: {name: a}, subsets: [{addresses: [{ip: 10.0.0.1}], ports: [{port: 80, protocol: TCP}]}]}",
+            "{apiVersion: v1, kind: Endpoints, metadata: {name: a}, subsets: [{addresses: [{ip: 10.0.0.1}], ports: [{port: 80, protocol: TCP}]}]}",
         )
     }
 
@@ -198,8 +198,7 @@ mod tests {
                  subsets[0].ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive
                  subsets[0].ports[0].protocol: Unsupported value: \"X\": supported values: \"SCTP\", \"TCP\", \"UDP\"
                  subsets[0].ports[1].name: Required value
-                 subsets[0].ports[1].port: Invalid value: 0: must be between 1 and 65535, inclusive
-                 subsets[0].ports[1].protocol: Required value",
+                 subsets[0].ports[1].port: Invalid value: 0: must be between 1 and 65535, inclusive",
             ),
         ]);
     }

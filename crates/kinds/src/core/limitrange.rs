@@ -7,7 +7,6 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy};
 
-use super::amounts::round_up_to_milli;
 use crate::common::checks::{Checks, report};
 use crate::common::resources;
 
@@ -25,9 +24,6 @@ impl Strategy for LimitRange {
     fn default(&self, object: &mut Value) {
         let limits = object.at_mut(&["spec", "limits"]).and_then(Value::as_list_mut);
         for limit in limits.into_iter().flatten() {
-            for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-                round_up_to_milli(limit.get_mut(field));
-            }
             if limit.str_at(&["type"]) == "Container" {
                 fill(limit, "default", "max");
                 fill(limit, "defaultRequest", "default");
@@ -200,7 +196,10 @@ mod tests {
     use crate::check::Check;
 
     fn check() -> Check {
-        Check::new(LimitRange, "{metadata: {name: a}, spec: {limits: [{type: Pod, max: {cpu: '2'}}]}}")
+        Check::new(
+            LimitRange,
+            "{apiVersion: v1, kind: LimitRange, metadata: {name: a}, spec: {limits: [{type: Pod, max: {cpu: '2'}}]}}",
+        )
     }
 
     #[test]

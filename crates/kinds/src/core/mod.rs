@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{Options, Strategies, events};
 
 mod address;
-mod amounts;
 mod componentstatus;
 mod configmap;
 mod data;

@@ -17,7 +17,6 @@ impl Strategy for Namespace {
         if !object.name().is_empty() {
             label_with_name(object);
         }
-        object.set_default(&["status", "phase"], "Active");
     }
 
     fn prepare_create(&self, _cx: &Context, object: &mut Value) {
@@ -132,7 +131,7 @@ mod tests {
     use crate::check::Check;
 
     fn check() -> Check {
-        Check::new(Namespace, "metadata: {name: a}")
+        Check::new(Namespace, "{apiVersion: v1, kind: Namespace, metadata: {name: a}}")
     }
 
     const STORED: &str = "{metadata: {labels: {kubernetes.io/metadata.name: a}}, status: {phase: Active}}";

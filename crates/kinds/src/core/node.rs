@@ -10,7 +10,6 @@ use object::{BadValue, Cursor, ErrorType, Errors, FieldError, Path, Value, names
 use registry::{Context, FieldRefusal, Strategy};
 
 use super::address;
-use super::amounts::round_up_to_milli;
 use crate::common::checks::{Checks, same};
 use crate::common::{internal, resources};
 
@@ -25,9 +24,6 @@ impl Strategy for Node {
         if status.field("allocatable").is_null() && !status.field("capacity").is_null() {
             let capacity = status.field("capacity").clone();
             object.set(&["status", "allocatable"], capacity);
-        }
-        for field in ["capacity", "allocatable"] {
-            round_up_to_milli(object.at_mut(&["status", field]));
         }
         unite_pod_cidrs(object);
     }

@@ -6,7 +6,6 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Path, Value, names};
 use registry::{Context, Strategy, columns};
 
-use super::amounts::round_up_to_milli;
 use super::volume_cells::{access_modes, class};
 use crate::common::checks::{Checks, IMMUTABLE, quantity};
 use crate::common::pod_spec::{affinity, warnings};
@@ -21,8 +20,11 @@ pub struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
     fn default(&self, object: &mut Value) {
-        object.set_default(&["status", "phase"], "Pending");
-        round_up_to_milli(object.at_mut(&["spec", "capacity"]));
+        // The spec of an inline volume has no defaults, so the schema cannot say these.
+        if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]).is_empty() {
+            object.set(&["spec", "persistentVolumeReclaimPolicy"], "Retain");
+        }
+        object.set_default(&["spec", "volumeMode"], "Filesystem");
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {

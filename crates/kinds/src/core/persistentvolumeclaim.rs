@@ -6,7 +6,6 @@ mod status;
 use object::{Cursor, Errors, Map, Meta, Path, Value};
 use registry::{Context, Strategy, columns};
 
-use super::amounts::round_up_to_milli;
 use super::volume_cells::{access_modes, class};
 use crate::common::checks::{Checks, IMMUTABLE, quantity};
 use crate::common::pod_spec::warnings::claim_fractions;
@@ -19,16 +18,6 @@ const SPEC: &str = "PersistentVolumeClaimSpec";
 pub struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
-    fn default(&self, object: &mut Value) {
-        object.set_default(&["status", "phase"], "Pending");
-        for path in [["spec", "resources"].as_slice(), &["status"]] {
-            let Some(lists) = object.at_mut(path) else { continue };
-            for list in ["limits", "requests", "capacity", "allocatedResources"] {
-                round_up_to_milli(lists.get_mut(list));
-            }
-        }
-    }
-
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
         // A new claim has no phase yet in upstream's memory, and is pending once it is read.
         object.set(&["status", "phase"], "Pending");

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use object::{Cursor, Errors, Meta, Path, Value};
 use registry::{Context, Strategy, columns};
 
-use super::amounts::round_up_to_milli;
 use crate::common::checks::{IMMUTABLE, quantity};
 use crate::common::{internal, resources};
 
@@ -17,12 +16,6 @@ const CONFLICTING: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminat
 pub struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
-    fn default(&self, object: &mut Value) {
-        for path in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
-            round_up_to_milli(object.at_mut(&path));
-        }
-    }
-
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_spec(&object.field("spec"), errors);
     }
@@ -199,7 +192,10 @@ mod tests {
     use crate::check::Check;
 
     fn check() -> Check {
-        Check::new(ResourceQuota, "{metadata: {name: a, resourceVersion: '1'}, spec: {hard: {pods: '10'}}}")
+        Check::new(
+            ResourceQuota,
+            "{apiVersion: v1, kind: ResourceQuota, metadata: {name: a, resourceVersion: '1'}, spec: {hard: {pods: '10'}}}",
+        )
     }
 
     #[test]

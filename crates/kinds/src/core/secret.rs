@@ -126,7 +126,7 @@ mod tests {
     use crate::check::Check;
 
     fn check() -> Check {
-        Check::new(Secret, "{metadata: {name: a}, type: Opaque}")
+        Check::new(Secret, "{apiVersion: v1, kind: Secret, metadata: {name: a}}")
     }
 
     #[test]

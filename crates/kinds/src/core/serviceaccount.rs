@@ -52,13 +52,13 @@ mod tests {
 
     #[test]
     fn secrets_are_names() {
-        Check::new(ServiceAccount, "metadata: {name: a}")
+        Check::new(ServiceAccount, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}")
             .stored(&[("secrets: [{name: s, namespace: other, kind: Secret}, {uid: x}]", "secrets: [{name: s}, {}]")]);
     }
 
     #[test]
     fn the_annotation_is_warned_about_once() {
-        let check = Check::new(ServiceAccount, "metadata: {name: a}");
+        let check = Check::new(ServiceAccount, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}");
         let warning = "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer \
                        separate namespaces to isolate access to mounted secrets";
         let annotated = "metadata: {annotations: {kubernetes.io/enforce-mountable-secrets: 'true'}}";

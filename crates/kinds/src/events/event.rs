@@ -319,8 +319,8 @@ mod tests {
     use crate::check::{Check, yaml};
     use crate::events::DEFAULT_TTL;
 
-    const BASE: &str = "{metadata: {name: e, namespace: ns}, involvedObject: {kind: Pod, name: p, namespace: ns}}";
-    const NEW: &str = "{metadata: {name: e, namespace: ns}, involvedObject: {kind: Pod, name: p, namespace: ns},
+    const BASE: &str = "{apiVersion: v1, kind: Event, metadata: {name: e, namespace: ns}, involvedObject: {kind: Pod, name: p, namespace: ns}}";
+    const NEW: &str = "{apiVersion: v1, kind: Event, metadata: {name: e, namespace: ns}, involvedObject: {kind: Pod, name: p, namespace: ns},
         eventTime: '2020-01-01T00:00:00.000000Z', reportingComponent: c.io/x, reportingInstance: i, action: Do, reason: R,
         type: Normal}";
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::check::Check;
 
 fn check() -> Check {
-    Check::new(Node, "metadata: {name: a}")
+    Check::new(Node, "{apiVersion: v1, kind: Node, metadata: {name: a}}")
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::check::Check;
 fn check() -> Check {
     Check::new(
         PersistentVolume,
-        "{metadata: {name: a, resourceVersion: '1'}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi},
+        "{apiVersion: v1, kind: PersistentVolume, metadata: {name: a, resourceVersion: '1'}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi},
           persistentVolumeReclaimPolicy: Retain, volumeMode: Filesystem, hostPath: {path: /tmp}}}",
     )
 }
@@ -73,7 +73,7 @@ fn sources_cannot_change() {
     assert_eq!(
         errors,
         "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n\
-         @@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/tmp\",\n+  \"Path\": \"/other\",\n   \"Type\": null\n  },\n  \"Glusterfs\": null,\n"
+         @@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/tmp\",\n+  \"Path\": \"/other\",\n   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n"
     );
     let csi = |secret: &str| format!("spec: {{hostPath: null, csi: {{driver: d.io, volumeHandle: h{secret}}}}}");
     check().update(&[(&csi(""), &csi(", controllerExpandSecretRef: {name: a, namespace: b}"), "")]);

@@ -4,7 +4,7 @@ use crate::check::Check;
 fn check() -> Check {
     Check::new(
         PersistentVolumeClaim,
-        "{metadata: {name: a, resourceVersion: '1'}, spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem,
+        "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a, resourceVersion: '1'}, spec: {accessModes: [ReadWriteOnce],
           resources: {requests: {storage: 1Gi}}}}",
     )
 }

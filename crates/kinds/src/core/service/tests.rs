@@ -37,7 +37,7 @@ impl AllocationStore for Free {
     }
 }
 
-const BASE: &str = "{metadata: {name: a, namespace: ns}, spec: {selector: {a: b}, ports: [{port: 80}]}}";
+const BASE: &str = "{apiVersion: v1, kind: Service, metadata: {name: a, namespace: ns}, spec: {selector: {a: b}, ports: [{port: 80}]}}";
 
 fn check() -> Check {
     with_ranges(&["10.0.0.0/24"])
