@@ -6,6 +6,7 @@
 //! same thing they must agree, otherwise generation fails and says where.
 
 mod apis;
+mod bootstrap;
 mod facts;
 mod openapi;
 mod write;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 type Result<T> = std::result::Result<T, String>;
 
 const TABLE: &str = "crates/schema/data/v1.37.table";
+const BOOTSTRAP: &str = "crates/bootstrap/data/objects.txt";
 const RECORDED: &str = "../shared/kubernetes-1.37";
 
 /// Runs `generate` (writes the table) or `generate --check` (fails if the checked-in table is not what would be written).
@@ -33,18 +35,29 @@ pub fn run(arguments: &[String]) -> Result<String> {
         let required = !check || std::env::var_os("CI").is_some_and(|ci| ci == "true");
         return if required { Err(message) } else { Ok(format!("skipped: {message}")) };
     }
-    let table = generate(&root.join("crates/schema/facts"), &recorded)?;
-    let path = root.join(TABLE);
-    if !check {
-        fs::write(&path, &table).map_err(|e| format!("{TABLE}: {e}"))?;
-        return Ok(format!("{TABLE}: {} lines, {} bytes", table.lines().count(), table.len()));
+    let files = [
+        (TABLE, generate(&root.join("crates/schema/facts"), &recorded)?),
+        (BOOTSTRAP, bootstrap::table(|file| read(&recorded.join(file)))?),
+    ];
+    let outcomes: Result<Vec<String>> = files
+        .iter()
+        .map(|(name, text)| if check { compare(&root, name, text) } else { save(&root, name, text) })
+        .collect();
+    Ok(outcomes?.join("\n"))
+}
+
+fn save(root: &Path, name: &str, text: &str) -> Result<String> {
+    fs::write(root.join(name), text).map_err(|e| format!("{name}: {e}"))?;
+    Ok(format!("{name}: {} lines, {} bytes", text.lines().count(), text.len()))
+}
+
+fn compare(root: &Path, name: &str, text: &str) -> Result<String> {
+    let checked_in = read(&root.join(name))?;
+    if checked_in == text {
+        return Ok(format!("{name} is what the facts say"));
     }
-    let checked_in = read(&path)?;
-    if checked_in == table {
-        return Ok(format!("{TABLE} is what the facts say"));
-    }
-    let first = checked_in.lines().zip(table.lines()).position(|(a, b)| a != b).unwrap_or(0);
-    Err(format!("{TABLE} differs from what the facts say, first at line {}; run `cargo xtask generate`", first + 1))
+    let first = checked_in.lines().zip(text.lines()).position(|(a, b)| a != b).unwrap_or(0);
+    Err(format!("{name} differs from what the facts say, first at line {}; run `cargo xtask generate`", first + 1))
 }
 
 /// The whole table as text.

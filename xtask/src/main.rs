@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod components;
 mod generate;
 
 fn main() -> ExitCode {

@@ -1,5 +1,6 @@
 //! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
 
+mod allocation;
 mod config;
 mod pki;
 mod start;

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use authn::{Authenticator, CertificateAuthority, Method, TokenFile};
+use authz::rbac::{self, Rbac};
 use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
+use bootstrap::Advertised;
 use cache::Budget;
+use kinds::core::service::{Allocation, allocation::PortRange};
 use object::{GroupVersion, SystemClock};
 use registry::{Catalog, Features, Setup};
 use rest::{Api, Limits};
@@ -19,6 +22,7 @@ use server::{Check, Health, Listener, Metrics, Server, Shutdown, Version};
 use storage::Store;
 use storage_embedded::EmbeddedStore;
 
+use crate::allocation::Allocations;
 use crate::{Config, Pki};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
@@ -68,8 +72,13 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     let pki = open_pki(&config)?;
     let store = open_store(&config).await?;
     let features = features(&config)?;
-    let catalog = catalog(&config, store.clone()).await?;
-    let authorizer = authorizer(&config)?;
+    let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
+    let kinds = kinds::Options {
+        event_ttl: config.event_ttl,
+        allocation: Arc::new(Allocation::new(&ranges, PortRange::DEFAULT)),
+    };
+    let catalog = catalog(&config, store.clone(), &kinds).await?;
+    let authorizer = authorizer(&config, &catalog)?;
     let api = Arc::new(Api {
         catalog: ArcSwap::from_pointee(catalog),
         admission: admission::Chain::default(),
@@ -78,6 +87,8 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         features: Arc::new(features),
         limits: Limits::default(),
     });
+    let ports_key = "/registry/ranges/servicenodeports".to_string();
+    kinds.allocation.connect(Arc::new(Allocations { api: api.clone(), store: store.clone(), ports_key }));
     let health = Health::default();
     let draining = Arc::new(Draining::default());
     health.add(Arc::new(Ping("ping")), true, true);
@@ -99,9 +110,30 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
     let listener = Listener::bind(address, tls).await.map_err(failed)?;
     let address = listener.address().map_err(failed)?;
+    let failed = bootstrap::run(&api, &advertised(&config, address)?).await;
+    if failed > 0 {
+        tracing::warn!(failed, "some of the system's own objects could not be created");
+    }
     let (shutdown, stop) = Shutdown::new();
     let serving = tokio::spawn(listener.serve(server, stop, DRAIN));
     Ok(Running { address, pki, api, shutdown, health: draining, serving })
+}
+
+/// Where the cluster finds this server. Services start with the second address of their range.
+fn advertised(config: &Config, address: SocketAddr) -> Result<Advertised, StartError> {
+    let range = config.service_cluster_ip_range.split(',').next().unwrap_or("");
+    let wrong =
+        || StartError::Setting(format!("--service-cluster-ip-range {range} is not a network such as 10.0.0.0/24"));
+    let network = object::names::parse_cidr_sloppy(range).ok_or_else(wrong)?.network();
+    let service_address = match network {
+        IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from(u32::from(v4).checked_add(1).ok_or_else(wrong)?)),
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6).checked_add(1).ok_or_else(wrong)?)),
+    };
+    // Endpoints may not point at loopback or nowhere; a documentation address stands in where there is nothing better.
+    let own = address.ip();
+    let unusable = own.is_loopback() || own.is_unspecified();
+    let own = if unusable { IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)) } else { own };
+    Ok(Advertised { address: own, port: address.port(), service_address, service_range: range.to_string() })
 }
 
 fn open_pki(config: &Config) -> Result<Pki, StartError> {
@@ -133,9 +165,11 @@ fn features(config: &Config) -> Result<Features, StartError> {
     Ok(features)
 }
 
-async fn catalog(config: &Config, store: Arc<dyn Store>) -> Result<Catalog, StartError> {
-    let strategies =
-        kinds::strategies().into_iter().map(|(group, resource, strategy)| ((group, resource), strategy)).collect();
+async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options) -> Result<Catalog, StartError> {
+    let strategies = kinds::strategies_with(kinds)
+        .into_iter()
+        .map(|(group, resource, strategy)| ((group, resource), strategy))
+        .collect();
     let runtime = config.runtime_config.clone();
     let setup = Setup {
         store,
@@ -162,17 +196,33 @@ fn is_enabled(runtime: &[(String, bool)], version: &GroupVersion, default: bool)
     find(&text).or_else(|| find(stage)).or_else(|| find("api/all")).unwrap_or(default)
 }
 
-fn authorizer(config: &Config) -> Result<Arc<dyn Authorizer>, StartError> {
+fn authorizer(config: &Config, catalog: &Catalog) -> Result<Arc<dyn Authorizer>, StartError> {
     let mut modes: Vec<Arc<dyn Authorizer>> = vec![Arc::new(authz::Masters)];
     for mode in &config.authorization_mode {
         match mode.as_str() {
             "AlwaysAllow" => modes.push(Arc::new(AlwaysAllow)),
             "AlwaysDeny" => modes.push(Arc::new(AlwaysDeny)),
-            "Node" | "RBAC" => {}
+            "RBAC" => modes.push(Arc::new(rbac(catalog)?)),
+            // Nodes are authorized by their own mode in kube-apiserver; here it has no opinion yet.
+            "Node" => {}
             other => return Err(StartError::Setting(format!("unknown authorization mode {other}"))),
         }
     }
     Ok(Arc::new(Union(modes)))
+}
+
+fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
+    let group = "rbac.authorization.k8s.io";
+    let find = |resource: &str| {
+        let found = catalog.stored(group, resource).cloned();
+        found.ok_or_else(|| StartError::Setting(format!("RBAC needs {resource}.{group}, which is turned off")))
+    };
+    Ok(Rbac::new(rbac::Sources {
+        cluster_roles: find("clusterroles")?,
+        roles: find("roles")?,
+        cluster_role_bindings: find("clusterrolebindings")?,
+        role_bindings: find("rolebindings")?,
+    }))
 }
 
 fn authenticator(config: &Config, pki: &Pki) -> Result<Authenticator, StartError> {

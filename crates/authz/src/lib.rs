@@ -2,6 +2,7 @@
 
 mod authorizer;
 mod permit;
+pub mod rbac;
 
 pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Masters, Union};
 pub use permit::{Permit, authorize, refusal};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Cache {
     /// The revision up to which everything has been applied; watchers wait on it.
     applied: watch::Sender<Revision>,
     subscription: Mutex<Option<Subscription>>,
+    /// The revision of the last change to an object of this cache.
+    changed: AtomicI64,
 }
 
 struct State {
@@ -83,6 +86,7 @@ impl Cache {
             state: RwLock::new(state),
             applied: watch::Sender::new(0),
             subscription: Mutex::new(None),
+            changed: AtomicI64::new(0),
         });
         cache.follow().await?;
         Ok(cache)
@@ -129,6 +133,7 @@ impl Cache {
             self.put(&mut state, object);
         }
         state.ring.reset(revision);
+        self.changed.store(revision, Ordering::Release);
         self.applied.send_replace(revision);
     }
 
@@ -179,6 +184,7 @@ impl Cache {
                     Event { revision: change.revision, object: None, previous }
                 }
             };
+            self.changed.store(event.revision, Ordering::Release);
             state.ring.push(Arc::new(event));
         }
         // Still under the lock: a snapshot's revision must say exactly what it contains.
@@ -188,6 +194,11 @@ impl Cache {
     /// The revision up to which the cache is complete.
     pub fn revision(&self) -> Revision {
         *self.applied.borrow()
+    }
+
+    /// When an object of this cache last changed: what was derived from them is good as long as this stays the same.
+    pub fn last_change(&self) -> Revision {
+        self.changed.load(Ordering::Acquire)
     }
 
     /// Waits until every write acknowledged before this call is in the cache.

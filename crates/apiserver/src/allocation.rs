@@ -1,0 +1,102 @@
+//! Where services' addresses and ports are kept: in the store like everything else, so that all servers agree.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use codec::Notes;
+use kinds::core::service::AllocationStore;
+use object::{GroupVersionKind, Meta, Reason, Status, Value};
+use registry::{AdmitAll, Storage};
+use request::User;
+use rest::Api;
+use storage::Store;
+
+/// Allocation through the registry and, for node ports, one object of its own beside it.
+pub struct Allocations {
+    pub api: Arc<Api>,
+    pub store: Arc<dyn Store>,
+    /// Where the node ports are: `/registry/ranges/servicenodeports`.
+    pub ports_key: String,
+}
+
+impl Allocations {
+    fn storage(&self, group: &str, resource: &str) -> Result<Arc<Storage>, Status> {
+        let catalog = self.api.catalog.load();
+        let found = catalog.stored(group, resource).cloned();
+        found.ok_or_else(|| Status::internal(format!("services need {resource}, which is turned off")))
+    }
+
+    async fn all(&self, storage: &Storage) -> Result<Vec<Arc<Value>>, Status> {
+        storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
+        let snapshot = storage.cache.snapshot(&storage.range(""));
+        snapshot.objects.iter().map(|object| storage.decode_entry(object.entry()).map(Arc::new)).collect()
+    }
+}
+
+#[async_trait]
+impl AllocationStore for Allocations {
+    async fn create_address(&self, address: Value) -> Result<bool, Status> {
+        let storage = self.storage("networking.k8s.io", "ipaddresses")?;
+        let user = User::loopback();
+        let cx = self.api.context(&user, "", "v1", "", false);
+        match storage.create(&cx, address, &AdmitAll).await {
+            Ok(_) => Ok(true),
+            Err(status) if status.reason == Reason::AlreadyExists => Ok(false),
+            Err(status) => Err(status),
+        }
+    }
+
+    async fn delete_address(&self, name: &str) -> Result<(), Status> {
+        let storage = self.storage("networking.k8s.io", "ipaddresses")?;
+        let user = User::loopback();
+        let cx = self.api.context(&user, "", "v1", "", false);
+        match storage.delete(&cx, name, &Value::map(), &AdmitAll).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.reason == Reason::NotFound => Ok(()),
+            Err(status) => Err(status),
+        }
+    }
+
+    async fn addresses(&self) -> Result<Vec<Arc<Value>>, Status> {
+        self.all(&*self.storage("networking.k8s.io", "ipaddresses")?).await
+    }
+
+    async fn services(&self) -> Result<Vec<Arc<Value>>, Status> {
+        self.all(&*self.storage("", "services")?).await
+    }
+
+    async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status> {
+        let found = self.store.get(self.ports_key.as_bytes(), None).await.map_err(Status::internal)?;
+        let Some(entry) = found.entry else { return Ok(None) };
+        let schema = schema::builtin().schema(&range_kind()).ok_or_else(|| Status::internal("no RangeAllocation"))?;
+        let decoded = if entry.value.starts_with(codec::proto::MAGIC) {
+            codec::proto::decode(&entry.value, schema)
+        } else {
+            codec::json::decode(&entry.value, Some(schema), &mut Notes::ignore())
+        };
+        let ports = decoded.map_err(Status::internal)?;
+        Ok(Some((ports, entry.mod_revision.unsigned_abs())))
+    }
+
+    async fn store_node_ports(&self, ports: &Value, revision: Option<u64>) -> Result<Option<u64>, Status> {
+        let schema = schema::builtin().schema(&range_kind()).ok_or_else(|| Status::internal("no RangeAllocation"))?;
+        let mut object = ports.clone();
+        object.set_type(&range_kind());
+        let mut bytes = Vec::new();
+        codec::proto::encode(&object, schema, &mut bytes).map_err(Status::internal)?;
+        let key = self.ports_key.as_str().into();
+        let written = match revision.and_then(|revision| i64::try_from(revision).ok()) {
+            None => self.store.create(key, bytes.into(), None).await,
+            Some(revision) => self.store.update(key, bytes.into(), revision, None).await,
+        };
+        match written {
+            Ok(written) => Ok(Some(written.revision.unsigned_abs())),
+            Err(storage::Error::Conflict(_) | storage::Error::KeyExists(_) | storage::Error::NotFound) => Ok(None),
+            Err(error) => Err(Status::internal(error)),
+        }
+    }
+}
+
+fn range_kind() -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", "RangeAllocation")
+}

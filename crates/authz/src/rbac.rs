@@ -1,0 +1,116 @@
+//! Role-based access control, evaluated from the stored roles and bindings.
+
+mod policy;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use object::Value;
+use registry::Storage;
+use request::User;
+
+use crate::{Attributes, Authorizer, Decision};
+pub use policy::Rule;
+use policy::{Binding, Policy};
+
+/// The four kinds it reads.
+pub struct Rbac {
+    sources: Sources,
+    derived: Mutex<Derived>,
+}
+
+/// Where roles and bindings are stored.
+pub struct Sources {
+    pub cluster_roles: Arc<Storage>,
+    pub roles: Arc<Storage>,
+    pub cluster_role_bindings: Arc<Storage>,
+    pub role_bindings: Arc<Storage>,
+}
+
+/// What was made of the stored objects, and of which state of them.
+#[derive(Default)]
+struct Derived {
+    changes: [i64; 4],
+    policy: Arc<Policy>,
+    /// Stored key → (revision, parsed): only what changed is parsed again.
+    roles: HashMap<storage::Key, (i64, Arc<Vec<Rule>>)>,
+    bindings: HashMap<storage::Key, (i64, Arc<Binding>)>,
+}
+
+impl Rbac {
+    pub fn new(sources: Sources) -> Rbac {
+        Rbac { sources, derived: Mutex::new(Derived::default()) }
+    }
+
+    /// Every rule that applies to a user, cluster-wide and in a namespace.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> Vec<Rule> {
+        self.policy().rules_for(user, namespace)
+    }
+
+    /// The rules of a role: what a binding to it would grant.
+    pub fn rules_of(&self, namespace: &str, kind: &str, name: &str) -> Option<Arc<Vec<Rule>>> {
+        self.policy().rules_of(namespace, kind, name)
+    }
+
+    fn policy(&self) -> Arc<Policy> {
+        let sources = &self.sources;
+        let changes = [&sources.cluster_roles, &sources.roles, &sources.cluster_role_bindings, &sources.role_bindings]
+            .map(|storage| storage.cache.last_change());
+        let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        if derived.changes != changes {
+            derived.rebuild(sources);
+            derived.changes = changes;
+        }
+        derived.policy.clone()
+    }
+}
+
+impl Derived {
+    fn rebuild(&mut self, sources: &Sources) {
+        let mut policy = Policy::default();
+        let mut roles = HashMap::new();
+        for storage in [&sources.cluster_roles, &sources.roles] {
+            let snapshot = storage.cache.snapshot(&storage.range(""));
+            for object in &snapshot.objects {
+                let rules = match self.roles.remove(object.key()) {
+                    Some((revision, rules)) if revision == object.revision() => rules,
+                    _ => Arc::new(parse(storage, object, policy::rules)),
+                };
+                let header = object.header(storage.cache.describe());
+                policy.add_role(&header.namespace, &header.name, rules.clone());
+                roles.insert(object.key().clone(), (object.revision(), rules));
+            }
+        }
+        let mut bindings = HashMap::new();
+        for storage in [&sources.cluster_role_bindings, &sources.role_bindings] {
+            let snapshot = storage.cache.snapshot(&storage.range(""));
+            for object in &snapshot.objects {
+                let binding = match self.bindings.remove(object.key()) {
+                    Some((revision, binding)) if revision == object.revision() => binding,
+                    _ => Arc::new(parse(storage, object, policy::binding)),
+                };
+                policy.add_binding(binding.clone());
+                bindings.insert(object.key().clone(), (object.revision(), binding));
+            }
+        }
+        self.roles = roles;
+        self.bindings = bindings;
+        self.policy = Arc::new(policy);
+    }
+}
+
+/// What an object says; one that cannot be decoded says nothing, and grants nothing.
+fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
+    read(&storage.decode_entry(object.entry()).unwrap_or(Value::Null))
+}
+
+#[async_trait]
+impl Authorizer for Rbac {
+    async fn decide(&self, attributes: &Attributes) -> Decision {
+        match self.policy().allows(attributes) {
+            Some(reason) => Decision::Allow(format!("RBAC: allowed by {reason}")),
+            None => Decision::NoOpinion(String::new()),
+        }
+    }
+}

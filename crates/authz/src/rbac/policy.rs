@@ -1,0 +1,255 @@
+//! Roles and bindings, ready to be asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use object::{Meta, Value, quote};
+use request::User;
+
+use crate::Attributes;
+
+/// One rule of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    pub verbs: Vec<String>,
+    pub groups: Vec<String>,
+    pub resources: Vec<String>,
+    pub names: Vec<String>,
+    pub urls: Vec<String>,
+}
+
+/// Who is granted which role, where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// "" for a cluster role binding.
+    pub namespace: String,
+    pub name: String,
+    pub role_kind: String,
+    pub role_name: String,
+    pub subjects: Vec<Subject>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    User(String),
+    Group(String),
+    /// Namespace and name.
+    ServiceAccount(String, String),
+}
+
+/// Everything that is granted.
+#[derive(Default)]
+pub struct Policy {
+    /// (namespace, name) → rules; cluster roles have no namespace.
+    roles: HashMap<(String, String), Arc<Vec<Rule>>>,
+    cluster: Vec<Arc<Binding>>,
+    by_namespace: HashMap<String, Vec<Arc<Binding>>>,
+}
+
+impl Policy {
+    pub fn add_role(&mut self, namespace: &str, name: &str, rules: Arc<Vec<Rule>>) {
+        self.roles.insert((namespace.to_string(), name.to_string()), rules);
+    }
+
+    pub fn add_binding(&mut self, binding: Arc<Binding>) {
+        if binding.namespace.is_empty() {
+            self.cluster.push(binding);
+        } else {
+            self.by_namespace.entry(binding.namespace.clone()).or_default().push(binding);
+        }
+    }
+
+    /// The binding that allows this, as the audit log words it.
+    pub fn allows(&self, attributes: &Attributes) -> Option<String> {
+        self.bindings_in(&attributes.namespace).find_map(|binding| {
+            let subject = binding.subject_of(&attributes.user)?;
+            let rules = self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name)?;
+            rules.iter().any(|rule| rule.allows(attributes)).then(|| binding.reason(subject))
+        })
+    }
+
+    pub fn rules_for(&self, user: &User, namespace: &str) -> Vec<Rule> {
+        let mut all = Vec::new();
+        for binding in self.bindings_in(namespace).filter(|binding| binding.subject_of(user).is_some()) {
+            if let Some(rules) = self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name) {
+                all.extend(rules.iter().cloned());
+            }
+        }
+        all
+    }
+
+    pub fn rules_of(&self, namespace: &str, kind: &str, name: &str) -> Option<Arc<Vec<Rule>>> {
+        let namespace = if kind == "Role" { namespace } else { "" };
+        self.roles.get(&(namespace.to_string(), name.to_string())).cloned()
+    }
+
+    /// Cluster-wide bindings first, then those of the namespace.
+    fn bindings_in(&self, namespace: &str) -> impl Iterator<Item = &Arc<Binding>> {
+        let local = self.by_namespace.get(namespace).filter(|_| !namespace.is_empty());
+        self.cluster.iter().chain(local.into_iter().flatten())
+    }
+}
+
+impl Binding {
+    fn subject_of(&self, user: &User) -> Option<&Subject> {
+        self.subjects.iter().find(|subject| match subject {
+            Subject::User(name) => *name == user.name,
+            Subject::Group(name) => user.is_member(name),
+            Subject::ServiceAccount(namespace, name) => {
+                let namespace = if namespace.is_empty() { &self.namespace } else { namespace };
+                !namespace.is_empty() && user.name == format!("system:serviceaccount:{namespace}:{name}")
+            }
+        })
+    }
+
+    fn reason(&self, subject: &Subject) -> String {
+        let who = match subject {
+            Subject::User(name) => format!("User {}", quote(name)),
+            Subject::Group(name) => format!("Group {}", quote(name)),
+            Subject::ServiceAccount(namespace, name) => {
+                format!("ServiceAccount {}", quote(&format!("{name}/{namespace}")))
+            }
+        };
+        let (kind, name) = match self.namespace.as_str() {
+            "" => ("ClusterRoleBinding", quote(&self.name)),
+            namespace => ("RoleBinding", quote(&format!("{}/{namespace}", self.name))),
+        };
+        format!("{kind} {name} of {} {} to {who}", self.role_kind, quote(&self.role_name))
+    }
+}
+
+impl Rule {
+    pub fn allows(&self, attributes: &Attributes) -> bool {
+        let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        if !has(&self.verbs, &attributes.verb) {
+            return false;
+        }
+        if !attributes.is_resource {
+            return self.urls.iter().any(|url| url_matches(url, &attributes.path));
+        }
+        has(&self.groups, &attributes.group)
+            && self.resources.iter().any(|resource| resource_matches(resource, attributes))
+            && (self.names.is_empty() || self.names.contains(&attributes.name))
+    }
+}
+
+fn url_matches(pattern: &str, path: &str) -> bool {
+    pattern == "*" || pattern == path || pattern.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
+}
+
+/// `pods`, `pods/log`, `*`, and `*/scale` for a subresource of anything.
+fn resource_matches(pattern: &str, attributes: &Attributes) -> bool {
+    if pattern == "*" {
+        return true;
+    }
+    match attributes.subresource.as_str() {
+        "" => pattern == attributes.resource,
+        subresource => match pattern.split_once('/') {
+            Some(("*", part)) => part == subresource,
+            Some((resource, part)) => resource == attributes.resource && part == subresource,
+            None => false,
+        },
+    }
+}
+
+/// The rules of a Role or ClusterRole.
+pub fn rules(role: &Value) -> Vec<Rule> {
+    role.list_at(&["rules"]).iter().map(rule).collect()
+}
+
+pub fn rule(value: &Value) -> Rule {
+    let strings = |field: &str| {
+        value.list_at(&[field]).iter().filter_map(Value::as_str).map(str::to_string).collect::<Vec<String>>()
+    };
+    Rule {
+        verbs: strings("verbs"),
+        groups: strings("apiGroups"),
+        resources: strings("resources"),
+        names: strings("resourceNames"),
+        urls: strings("nonResourceURLs"),
+    }
+}
+
+/// A RoleBinding or ClusterRoleBinding.
+pub fn binding(value: &Value) -> Binding {
+    let subject = |subject: &Value| {
+        let name = subject.str_at(&["name"]).to_string();
+        match subject.str_at(&["kind"]) {
+            "User" => Some(Subject::User(name)),
+            "Group" => Some(Subject::Group(name)),
+            "ServiceAccount" => Some(Subject::ServiceAccount(subject.str_at(&["namespace"]).to_string(), name)),
+            _ => None,
+        }
+    };
+    Binding {
+        namespace: value.namespace().to_string(),
+        name: value.name().to_string(),
+        role_kind: value.str_at(&["roleRef", "kind"]).to_string(),
+        role_name: value.str_at(&["roleRef", "name"]).to_string(),
+        subjects: value.list_at(&["subjects"]).iter().filter_map(subject).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::value;
+
+    fn policy() -> Policy {
+        let mut policy = Policy::default();
+        let reader = value!({"rules": [
+            {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/openapi/*"]},
+            {"verbs": ["update"], "apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["web"]}
+        ]});
+        policy.add_role("", "reader", Arc::new(rules(&reader)));
+        policy.add_binding(Arc::new(binding(&value!({
+            "metadata": {"name": "all"}, "roleRef": {"kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"kind": "Group", "name": "devs"}]
+        }))));
+        policy.add_binding(Arc::new(binding(&value!({
+            "metadata": {"name": "here", "namespace": "ns"}, "roleRef": {"kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"kind": "ServiceAccount", "name": "bot"}, {"kind": "User", "name": "bob"}]
+        }))));
+        policy
+    }
+
+    fn ask(user: &str, groups: &[&str], verb: &str, what: (&str, &str, &str, &str, &str)) -> bool {
+        let (namespace, group, resource, subresource, name) = what;
+        let groups = groups.iter().map(|g| g.to_string()).collect();
+        let attributes = Attributes {
+            user: User { name: user.into(), groups, ..User::default() },
+            verb: verb.into(),
+            is_resource: !resource.is_empty(),
+            group: group.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            path: if resource.is_empty() { name.into() } else { String::new() },
+            ..Attributes::default()
+        };
+        policy().allows(&attributes).is_some()
+    }
+
+    #[test]
+    fn rules_decide() {
+        for (user, groups, verb, what, want) in [
+            ("a", &["devs"][..], "list", ("", "", "pods", "", ""), true),
+            ("a", &["devs"], "delete", ("", "", "pods", "", "x"), false),
+            ("a", &["devs"], "get", ("ns", "", "pods", "log", "x"), false),
+            ("a", &["devs"], "get", ("ns", "", "things", "scale", "x"), true),
+            ("a", &["devs"], "update", ("ns", "apps", "deployments", "", "web"), true),
+            ("a", &["devs"], "update", ("ns", "apps", "deployments", "", "other"), false),
+            ("a", &["devs"], "get", ("", "", "", "", "/openapi/v2"), true),
+            ("a", &["devs"], "get", ("", "", "", "", "/metrics"), false),
+            ("bob", &[], "list", ("ns", "", "pods", "", ""), true),
+            ("bob", &[], "list", ("other", "", "pods", "", ""), false),
+            ("bob", &[], "list", ("", "", "pods", "", ""), false),
+            ("system:serviceaccount:ns:bot", &[], "list", ("ns", "", "pods", "", ""), true),
+            ("system:serviceaccount:other:bot", &[], "list", ("ns", "", "pods", "", ""), false),
+        ] {
+            assert_eq!(ask(user, groups, verb, what), want, "{user} {verb} {what:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Making sure that a default object is there and says at least what it should.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{GroupVersion, Meta, Reason, Status, Value};
+use registry::{AdmitAll, Change, UpdateOptions};
+use request::User;
+use rest::Api;
+
+const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
+/// Creates the object if it is missing; adds what a default role or binding has lost since.
+pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(), Status> {
+    let group = GroupVersion::parse(object.api_version()).map_err(Status::internal)?.group;
+    let catalog = api.catalog.load_full();
+    // A group that was turned off has nothing to bootstrap.
+    let Some(storage) = catalog.stored(&group, resource) else { return Ok(()) };
+    let user = User::loopback();
+    let namespace = object.namespace().to_string();
+    let cx = api.context(&user, &namespace, &storage.kind.version, "", false);
+    let mut wanted = object;
+    if let Some(schema) = schema::builtin().schema(&storage.kind) {
+        schema::default(schema, &mut wanted);
+    }
+    storage.strategy.default(&mut wanted);
+    if storage.cache.get(&storage.key(&namespace, wanted.name())).is_none() {
+        return match storage.create(&cx, wanted, &AdmitAll).await {
+            Ok(_) => Ok(()),
+            // Another server was faster.
+            Err(status) if status.reason == Reason::AlreadyExists => Ok(()),
+            Err(status) => Err(status),
+        };
+    }
+    if group != "rbac.authorization.k8s.io" {
+        return Ok(());
+    }
+    let name = wanted.name().to_string();
+    let mut change = AddMissing { wanted };
+    storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await.map(|_| ())
+}
+
+/// Adds rules, subjects, labels and annotations that a default role or binding should have, unless its owner said not to.
+struct AddMissing {
+    wanted: Value,
+}
+
+#[async_trait]
+impl Change for AddMissing {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let Some(existing) = existing else { return Ok(self.wanted.clone()) };
+        let mut object = existing.clone();
+        if existing.annotation(AUTOUPDATE) == Some("false") {
+            return Ok(object);
+        }
+        for list in ["rules", "subjects"] {
+            let missing: Vec<Value> = self
+                .wanted
+                .list_at(&[list])
+                .iter()
+                .filter(|item| !existing.list_at(&[list]).contains(item))
+                .cloned()
+                .collect();
+            if !missing.is_empty() {
+                object.slot(&[list]).make_list().extend(missing);
+            }
+        }
+        for field in ["labels", "annotations"] {
+            let wanted = self.wanted.metadata().field(field).as_map();
+            for (key, value) in wanted.into_iter().flat_map(|map| map.iter()) {
+                object.set_default(&["metadata", field, key], value.clone());
+            }
+        }
+        Ok(object)
+    }
+}
