@@ -52,6 +52,8 @@ mod key;
 mod store;
 mod watch;
 
+#[cfg(feature = "encryption")]
+pub mod encryption;
 pub mod memory;
 pub mod ordered;
 #[cfg(any(test, feature = "suite"))]

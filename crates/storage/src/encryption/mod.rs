@@ -1,0 +1,32 @@
+//! Encryption at rest, over any engine, in kube-apiserver's formats.
+//!
+//! The file named by `--encryption-provider-config` says for which resources values are encrypted and how. The first
+//! provider of a rule writes, all of them read; a value that the first one would have written differently is `stale`, and
+//! writing it again brings it up to date. A value that no provider can read is an error, never returned as it is.
+//!
+//! Values are bound to their place: the key under which one is stored is authenticated with it (by `aesgcm` and `kms`),
+//! so that nobody who can write to the disk can pass off one secret as another.
+//!
+//! Start reading at `store`, the wrapper around an engine; `rules` finds the providers for a key, `provider` reads and
+//! writes values with them, `cipher` has the primitives, and `kms` and `envelope` the plugins that keep keys elsewhere.
+
+mod cipher;
+mod config;
+mod envelope;
+mod kms;
+mod plugin;
+mod provider;
+mod reload;
+mod rules;
+mod store;
+mod validate;
+
+pub use config::ConfigError;
+pub use reload::{ConfigFile, ToJson};
+pub use rules::Encryption;
+pub use store::{EncryptedStore, ResourceOf};
+
+#[cfg(test)]
+mod mock;
+#[cfg(test)]
+mod tests;

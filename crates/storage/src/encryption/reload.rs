@@ -1,0 +1,128 @@
+//! The configuration file, and following its changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use tokio::task::AbortHandle;
+
+use super::config::{ConfigError, Configuration};
+use super::rules::{Encryption, Rules};
+
+/// Turns the file's content, YAML or JSON, into JSON.
+pub type ToJson = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+
+/// A new configuration comes into force only when its plugins are well; they get this long at least.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
+const HEALTH_RETRY: Duration = Duration::from_millis(100);
+
+/// The file behind rules in force.
+pub struct ConfigFile {
+    path: PathBuf,
+    to_json: ToJson,
+    /// Of the content in force. The content itself has keys in it and is not kept.
+    digest: tokio::sync::Mutex<Vec<u8>>,
+    encryption: Arc<Encryption>,
+}
+
+impl ConfigFile {
+    /// Reads the file for the first time.
+    pub async fn load(path: impl Into<PathBuf>, to_json: ToJson) -> Result<Self, ConfigError> {
+        let path = path.into();
+        let content = read(&path).await?;
+        let config = parse(&path, &content, &to_json, false)?;
+        let rules = build(&config).await?;
+        let encryption = Encryption::none();
+        encryption.replace(rules);
+        let digest = tokio::sync::Mutex::new(digest_of(&content));
+        Ok(ConfigFile { path, to_json, digest, encryption: Arc::new(encryption) })
+    }
+
+    pub fn encryption(&self) -> &Arc<Encryption> {
+        &self.encryption
+    }
+
+    /// Reads the file again if it has changed; says whether it had. On an error the old rules stay in force.
+    pub async fn reload(&self) -> Result<bool, ConfigError> {
+        let mut digest = self.digest.lock().await;
+        let content = read(&self.path).await?;
+        let new = digest_of(&content);
+        if *digest == new {
+            return Ok(false);
+        }
+        let rules = build(&parse(&self.path, &content, &self.to_json, true)?).await?;
+        wait_until_healthy(&rules).await?;
+        self.encryption.replace(rules);
+        *digest = new;
+        Ok(true)
+    }
+
+    /// Looks at the file at an interval until the returned guard is dropped. Upstream looks every minute.
+    pub fn follow(self: Arc<Self>, interval: Duration) -> Following {
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                match self.reload().await {
+                    Ok(true) => tracing::info!(file = %self.path.display(), "loaded a new encryption configuration"),
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::error!(file = %self.path.display(), %error, "error processing encryption config file");
+                    }
+                }
+            }
+        });
+        Following(task.abort_handle())
+    }
+}
+
+#[must_use = "dropping it ends the following"]
+pub struct Following(AbortHandle);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let content = tokio::fs::read(path).await.map_err(|error| {
+        ConfigError(format!("error reading encryption provider configuration file {path:?}: {error}"))
+    })?;
+    if content.is_empty() {
+        return Err(ConfigError(format!("encryption provider configuration file {path:?} is empty")));
+    }
+    Ok(content)
+}
+
+fn parse(path: &Path, content: &[u8], to_json: &ToJson, reload: bool) -> Result<Configuration, ConfigError> {
+    let wrong = |error: String| {
+        ConfigError(format!(
+            "error while parsing file: error decoding encryption provider configuration file {path:?}: {error}"
+        ))
+    };
+    let json = to_json(content).map_err(wrong)?;
+    Configuration::parse(&json, reload).map_err(|error| ConfigError(format!("error while parsing file: {error}")))
+}
+
+async fn build(config: &Configuration) -> Result<Rules, ConfigError> {
+    let wrong = |error: ConfigError| ConfigError(format!("error while building transformers: {error}"));
+    Rules::build(config).await.map_err(wrong)
+}
+
+async fn wait_until_healthy(rules: &Rules) -> Result<(), ConfigError> {
+    let patience = (rules.timeouts * 2).max(HEALTH_PATIENCE);
+    let mut last = String::new();
+    let healthy = async {
+        while let Err(error) = rules.check_health().await {
+            last = error;
+            tokio::time::sleep(HEALTH_RETRY).await;
+        }
+    };
+    let outcome = tokio::time::timeout(patience, healthy).await;
+    outcome.map_err(|_| ConfigError(format!("health check for new transformers failed: {last}")))
+}
+
+fn digest_of(content: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA256, content).as_ref().to_vec()
+}

@@ -1,0 +1,235 @@
+//! A store whose values are encrypted on their way in and decrypted on their way out.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+
+use super::provider::{Chain, Failure, Opened};
+use super::rules::Encryption;
+use crate::{
+    Batch, Change, Entry, Error, Event, Found, Key, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, Written,
+};
+
+/// Tells group and resource of what is stored under a key; none for keys that hold no resource, which are not encrypted.
+pub type ResourceOf = Arc<dyn for<'k> Fn(&'k [u8]) -> Option<(Cow<'k, str>, Cow<'k, str>)> + Send + Sync>;
+
+pub struct EncryptedStore {
+    inner: Arc<dyn Store>,
+    values: Values,
+}
+
+impl EncryptedStore {
+    pub fn new(inner: Arc<dyn Store>, encryption: Arc<Encryption>, resource_of: ResourceOf) -> Self {
+        EncryptedStore { inner, values: Values { encryption, resource_of } }
+    }
+}
+
+#[async_trait]
+impl Store for EncryptedStore {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        let found = self.inner.get(key, at).await?;
+        let entry = match found.entry {
+            Some(entry) => Some(self.values.open(entry).await?),
+            None => None,
+        };
+        Ok(Found { entry, ..found })
+    }
+
+    async fn range(&self, query: RangeQuery) -> Result<Page> {
+        let keys_only = query.keys_only;
+        let mut page = self.inner.range(query).await?;
+        if !keys_only {
+            for entry in &mut page.entries {
+                *entry = self.values.open(entry.clone()).await?;
+            }
+        }
+        Ok(page)
+    }
+
+    async fn write(&self, mut write: Write) -> Result<Written> {
+        let mut plain = None;
+        if let Change::Put { value, .. } = &mut write.change {
+            let sealed = self.values.chain(&write.key).seal(value, &write.key);
+            let sealed =
+                sealed.map_err(|error| Error::Unavailable(format!("failed to encrypt {}: {error}", write.key)));
+            plain = Some(std::mem::replace(value, sealed?));
+        }
+        match self.inner.write(write).await {
+            Ok(written) => Ok(Written {
+                entry: written.entry.map(|entry| match plain {
+                    Some(plain) if plain != entry.value => with_value(&entry, plain, false),
+                    _ => entry,
+                }),
+                // It is gone already, readable or not.
+                previous: match written.previous {
+                    Some(entry) => self.values.open(entry).await.ok(),
+                    None => None,
+                },
+                ..written
+            }),
+            Err(Error::KeyExists(entry)) => Err(Error::KeyExists(self.values.open(entry).await?)),
+            Err(Error::Conflict(entry)) => Err(Error::Conflict(self.values.open(entry).await?)),
+            Err(other) => Err(other),
+        }
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
+        let inner = self.inner.watch(request).await?;
+        let state = Some((inner, self.values.clone()));
+        Ok(Box::pin(futures::stream::unfold(state, |state| async {
+            let (mut inner, values) = state?;
+            let opened = match inner.next().await? {
+                Ok(batch) => values.open_batch(batch).await,
+                Err(error) => Err(error),
+            };
+            // Nothing comes after an error.
+            let next = opened.is_ok().then_some((inner, values));
+            Some((opened, next))
+        })))
+    }
+
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        if !self.inner.delivers_in_commit() {
+            return Ok(Subscription::over(self.watch(request).await?, subscriber));
+        }
+        let opening = Opening { values: self.values.clone(), subscriber, ended: AtomicBool::new(false) };
+        self.inner.subscribe(request, Arc::new(opening)).await
+    }
+
+    fn delivers_in_commit(&self) -> bool {
+        self.inner.delivers_in_commit()
+    }
+
+    async fn progress(&self) -> Result<Revision> {
+        self.inner.progress().await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<()> {
+        self.inner.compact(revision).await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        self.inner.status().await
+    }
+}
+
+#[derive(Clone)]
+struct Values {
+    encryption: Arc<Encryption>,
+    resource_of: ResourceOf,
+}
+
+impl Values {
+    fn chain(&self, key: &[u8]) -> Arc<Chain> {
+        let resource = (self.resource_of)(key);
+        self.encryption.chain(resource.as_ref().map(|(group, resource)| (&**group, &**resource)))
+    }
+
+    async fn open(&self, entry: Arc<Entry>) -> Result<Arc<Entry>> {
+        loop {
+            match self.open_now(&entry) {
+                Ok(opened) => return Ok(opened),
+                Err(Failure::Unreadable(message)) => return Err(Error::corrupt(entry.key.clone(), message)),
+                Err(Failure::NeedsKey(plugin, object)) => plugin.learn(&object).await.map_err(Error::Unavailable)?,
+            }
+        }
+    }
+
+    /// Without asking a plugin.
+    fn open_now(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Failure> {
+        match self.chain(&entry.key).open(&entry.value, &entry.key)? {
+            Opened { value: None, stale: false } => Ok(entry.clone()),
+            Opened { value: None, stale } => Ok(with_value(entry, entry.value.clone(), stale)),
+            Opened { value: Some(value), stale } => Ok(with_value(entry, value.into(), stale)),
+        }
+    }
+
+    async fn open_batch(&self, mut batch: Batch) -> Result<Batch> {
+        for event in &mut batch.events {
+            let entry = self.open_maybe(&event.entry).await?;
+            let previous = self.open_maybe(&event.previous).await?;
+            replace(event, entry, previous);
+        }
+        Ok(batch)
+    }
+
+    async fn open_maybe(&self, entry: &Option<Arc<Entry>>) -> Result<Option<Arc<Entry>>> {
+        match entry {
+            Some(entry) => Ok(Some(self.open(entry.clone()).await?)),
+            None => Ok(None),
+        }
+    }
+
+    fn open_batch_now(&self, batch: &Batch) -> Result<Batch> {
+        let open = |entry: &Option<Arc<Entry>>| match entry {
+            None => Ok(None),
+            Some(entry) => match self.open_now(entry) {
+                Ok(opened) => Ok(Some(opened)),
+                Err(Failure::Unreadable(message)) => Err(Error::corrupt(entry.key.clone(), message)),
+                // Listing again asks the plugin.
+                Err(Failure::NeedsKey(..)) => Err(Error::Unavailable("a key has to be decrypted first".into())),
+            },
+        };
+        let mut batch = batch.clone();
+        for event in &mut batch.events {
+            let (entry, previous) = (open(&event.entry)?, open(&event.previous)?);
+            replace(event, entry, previous);
+        }
+        Ok(batch)
+    }
+}
+
+/// Events that are not encrypted stay the shared ones.
+fn replace(event: &mut Arc<Event>, entry: Option<Arc<Entry>>, previous: Option<Arc<Entry>>) {
+    let same = |one: &Option<Arc<Entry>>, two: &Option<Arc<Entry>>| match (one, two) {
+        (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+        (one, two) => one.is_none() && two.is_none(),
+    };
+    if !same(&event.entry, &entry) || !same(&event.previous, &previous) {
+        let (revision, key): (Revision, Key) = (event.revision, event.key.clone());
+        *event = Arc::new(Event { revision, key, entry, previous });
+    }
+}
+
+fn with_value(entry: &Entry, value: Bytes, stale: bool) -> Arc<Entry> {
+    Arc::new(Entry {
+        key: entry.key.clone(),
+        value,
+        create_revision: entry.create_revision,
+        mod_revision: entry.mod_revision,
+        version: entry.version,
+        lease: entry.lease,
+        stale,
+    })
+}
+
+/// A subscriber behind decryption. It runs within the commit and cannot wait for a plugin; but what this process wrote, or
+/// has read before, needs no plugin.
+struct Opening {
+    values: Values,
+    subscriber: Arc<dyn Subscriber>,
+    ended: AtomicBool,
+}
+
+impl Subscriber for Opening {
+    fn apply(&self, batch: &Batch) {
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        match self.values.open_batch_now(batch) {
+            Ok(batch) => self.subscriber.apply(&batch),
+            Err(error) => self.end(error),
+        }
+    }
+
+    fn end(&self, error: Error) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.subscriber.end(error);
+        }
+    }
+}
