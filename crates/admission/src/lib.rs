@@ -5,6 +5,7 @@
 
 mod attributes;
 mod chain;
+pub mod plugins;
 
 pub use attributes::{Attributes, Operation};
 pub use chain::{Chain, Plugin};

@@ -81,7 +81,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     let authorizer = authorizer(&config, &catalog)?;
     let api = Arc::new(Api {
         catalog: ArcSwap::from_pointee(catalog),
-        admission: admission::Chain::default(),
+        admission: admission::plugins::chain(&config.enable_admission_plugins, &config.disable_admission_plugins),
         authorizer: authorizer.clone(),
         clock: Arc::new(SystemClock),
         features: Arc::new(features),

@@ -72,7 +72,9 @@ impl Storage {
             _ => !held,
         };
         if remove {
-            return self.remove_now(cx, name, entry, old).await;
+            // A graceful deletion of no grace at all still shows the marks it would have left.
+            let last = if matches!(plan, Plan::Graceful(_)) { object } else { old };
+            return self.remove_now(cx, name, entry, last).await;
         }
         if plan == Plan::Immediate {
             mark_as_deleting(&mut object, cx);

@@ -251,21 +251,15 @@ impl Storage {
         let old_cursor = Cursor::root(old);
         match scope {
             UpdateScope::Object => {
-                // Kinds check metadata once more among their own rules; clients see repeated causes.
-                metadata::validate_update(&cursor, old, &mut errors);
                 if self.strategy.checks_finalizer_names() {
                     metadata::validate_finalizer_names(&cursor, &mut errors);
                 }
                 self.strategy.validate_update(cx, &cursor, &old_cursor, &mut errors);
             }
             UpdateScope::Status => {
-                metadata::validate_update(&cursor, old, &mut errors);
                 self.strategy.validate_status_update(cx, &cursor, &old_cursor, &mut errors);
             }
-            UpdateScope::Subresource => {
-                metadata::validate_update(&cursor, old, &mut errors);
-                self.strategy.validate_subresource(cx, &cursor, &old_cursor, &mut errors);
-            }
+            UpdateScope::Subresource => self.strategy.validate_subresource(cx, &cursor, &old_cursor, &mut errors),
             UpdateScope::Other => {}
         }
         if errors.is_empty() {

@@ -38,6 +38,7 @@ enum PatchKind {
 pub async fn patch(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     let patch = Patch::read(scope).await?;
     let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
+    patch.check()?;
     let create = patch.is_apply();
     let update = UpdateOptions { create, scope: update_scope(scope), ..UpdateOptions::default() };
     write(scope, &options, update, Wanted::Patch(patch)).await
@@ -73,6 +74,21 @@ impl Patch {
         let kind = patch_kind(scope)?;
         let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
         Ok(Patch { kind, bytes })
+    }
+
+    /// Refuses bytes that are not even of the patch's format, before anything else is looked at.
+    fn check(&self) -> Result<(), Status> {
+        match self.kind {
+            PatchKind::Apply => codec::yaml::to_json(&self.bytes, false)
+                .map(|_| ())
+                .map_err(|error| Status::bad_request(format!("error encoding patch: {error}"))),
+            PatchKind::ApplyCbor => codec::cbor::decode(&self.bytes, None, &mut Notes::ignore())
+                .map(|_| ())
+                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
+            _ => codec::json::decode(&self.bytes, None, &mut Notes::ignore())
+                .map(|_| ())
+                .map_err(|_| Status::bad_request("invalid JSON patch")),
+        }
     }
 
     /// Whether this is server-side apply, which names its manager and may create.

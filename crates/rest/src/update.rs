@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use authz::Permit;
 use http::StatusCode;
 use object::{Meta, Status, Value};
-use registry::{Change, UpdateOptions, UpdateScope};
+use registry::{Admit, Change, UpdateOptions, UpdateScope};
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, dedup_owners, ensure_namespace};
@@ -73,12 +73,18 @@ pub async fn write(
         let storage = shared.storage()?.clone();
         let cx = shared.context(options.dry_run);
         let name = shared.call.info.name.clone();
-        let attributes = shared.admission(Operation::Update, &name, cx, &options.object);
-        let mut change = Write { scope: shared, options, attributes: &attributes, wanted, warnings: Vec::new() };
-        let admit = Admission { scope: shared, attributes: &attributes };
+        // An update may turn out to be a creation: apply, and PUT for the few kinds that allow it.
+        let updating = shared.admission(Operation::Update, &name, cx, &options.object);
+        let creating = shared.admission(Operation::Create, &name, cx, &options.object);
+        let admit = EitherAdmission {
+            creating: Admission { scope: shared, attributes: &creating },
+            updating: Admission { scope: shared, attributes: &updating },
+        };
+        let mut change = Write { admit: &admit, options, wanted, warnings: Vec::new() };
         let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await?;
         let mut warnings = change.warnings;
-        warnings.extend(attributes.take_warnings());
+        warnings.extend(creating.take_warnings());
+        warnings.extend(updating.take_warnings());
         (outcome, warnings)
     };
     scope.warnings.extend(warnings);
@@ -87,10 +93,23 @@ pub async fn write(
     get::respond(scope, status, outcome.object)
 }
 
+/// Admission as a creation or as an update, whichever it turns out to be.
+struct EitherAdmission<'a> {
+    creating: Admission<'a>,
+    updating: Admission<'a>,
+}
+
+#[async_trait]
+impl Admit for EitherAdmission<'_> {
+    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+        let admission = if old.is_some() { &self.updating } else { &self.creating };
+        admission.validate(new, old).await
+    }
+}
+
 struct Write<'a> {
-    scope: &'a Scope,
+    admit: &'a EitherAdmission<'a>,
     options: &'a WriteOptions,
-    attributes: &'a admission::Attributes<'a>,
     wanted: Wanted,
     warnings: Vec<String>,
 }
@@ -98,7 +117,8 @@ struct Write<'a> {
 #[async_trait]
 impl Change for Write<'_> {
     async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let scope = self.scope;
+        let admission = if existing.is_some() { &self.admit.updating } else { &self.admit.creating };
+        let scope = admission.scope;
         let live = match existing {
             Some(stored) => scope.from_storage(stored.clone())?,
             None => Value::map(),
@@ -111,7 +131,7 @@ impl Change for Write<'_> {
             }
         };
         let mut object = scope.to_storage(object)?;
-        scope.api.admission.mutate(self.attributes, &mut object, existing).await?;
+        scope.api.admission.mutate(admission.attributes, &mut object, existing).await?;
         Ok(object)
     }
 }

@@ -1,0 +1,41 @@
+//! DefaultTolerationSeconds: pods stay five minutes on a node that is not ready or cannot be reached, unless they say.
+
+use async_trait::async_trait;
+use object::{Status, Value, value};
+
+use crate::{Attributes, Operation, Plugin};
+
+pub struct DefaultTolerationSeconds;
+
+const SECONDS: i64 = 300;
+const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+#[async_trait]
+impl Plugin for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {
+        if !attributes.is("", "pods") {
+            return Ok(());
+        }
+        let tolerates = |taint: &str, object: &Value| {
+            object.list_at(&["spec", "tolerations"]).iter().any(|toleration| {
+                let key = toleration.str_at(&["key"]);
+                (key == taint || key.is_empty()) && matches!(toleration.str_at(&["effect"]), "NoExecute" | "")
+            })
+        };
+        let missing: Vec<&str> = TAINTS.into_iter().filter(|taint| !tolerates(taint, object)).collect();
+        for taint in missing {
+            object.slot(&["spec", "tolerations"]).make_list().push(value!({
+                "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS
+            }));
+        }
+        Ok(())
+    }
+}
