@@ -46,9 +46,9 @@ pub struct Table {
 /// Reads a whole table; an error says the line and what is wrong with it.
 pub fn parse(text: &str) -> Result<Table, String> {
     let table = Table { types: Types::with_zeros(), kinds: Vec::new(), groups: Vec::new() };
-    let mut reader = Reader { table, ids: HashMap::new(), raw: Vec::new(), package: "" };
+    let mut reader = Reader { table, ids: HashMap::new(), sizes: Vec::new(), raw: Vec::new(), package: "" };
     reader.declare(text)?;
-    for (number, line) in text.lines().enumerate() {
+    for (number, line) in lines(text).enumerate() {
         reader.line(line).map_err(|problem| format!("line {}: {problem}: {line:?}", number + 1))?;
     }
     reader.finish()
@@ -58,36 +58,46 @@ struct Reader<'a> {
     table: Table,
     /// Structs by alias and name.
     ids: HashMap<(&'a str, &'a str), StructId>,
+    /// How many lines each struct has, in order: the table is big enough for vectors that grow to cost too much.
+    sizes: Vec<usize>,
     /// What each struct's lines said, until embedded structs can be put in their place.
     raw: Vec<Raw>,
     package: &'a str,
 }
 
+/// A struct with the fields of its own, in the order in which they are printed.
 struct Raw {
     id: StructId,
-    items: Vec<Item>,
     definition: Struct,
+    embedded: Vec<Embedded>,
 }
 
-enum Item {
-    Field(Field),
-    /// The protobuf tag (0 for none) and the index of the embedded struct in `raw`.
-    Inline(u32, StructId),
+struct Embedded {
+    /// How many of the struct's own fields come before it.
+    at: usize,
+    /// The protobuf tag, 0 for none.
+    tag: u32,
+    target: StructId,
 }
 
 impl<'a> Reader<'a> {
     /// First pass: names, so that structs can refer to each other.
     fn declare(&mut self, text: &'a str) -> Result<(), String> {
         let (mut alias, mut prefix) = ("", "");
-        for line in text.lines() {
+        for line in lines(text) {
             if let Some(rest) = line.strip_prefix("package ") {
                 let mut words = rest.split(' ');
                 alias = words.next().unwrap_or("");
                 prefix = words.next().ok_or_else(|| format!("a package without a prefix: {line:?}"))?;
             } else if let Some(rest) = line.strip_prefix("struct ") {
                 let name = rest.split(' ').next().unwrap_or("");
-                let id = self.table.types.declare(Str::from(format!("{prefix}.{name}")));
+                let id = self.table.types.declare(Str::from([prefix, ".", name].concat()));
                 self.ids.insert((alias, name), id);
+                self.sizes.push(0);
+            } else if line.starts_with(' ')
+                && let Some(size) = self.sizes.last_mut()
+            {
+                *size += 1;
             }
         }
         Ok(())
@@ -95,10 +105,10 @@ impl<'a> Reader<'a> {
 
     fn line(&mut self, line: &'a str) -> Result<(), String> {
         if let Some(member) = line.strip_prefix(' ') {
-            let (name, rest) = member.split_once(' ').unwrap_or((member, ""));
+            let (name, rest) = first_word(member);
             return if name == ">" { self.inline(rest) } else { self.field(name, rest) };
         }
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (word, rest) = first_word(line);
         match word {
             "#" => Ok(()),
             "package" => {
@@ -127,7 +137,8 @@ impl<'a> Reader<'a> {
         let version = self.package.rsplit('.').next().unwrap_or("");
         let mut definition = Struct {
             name: self.table.types.get(id).name.clone(),
-            go_name: format!("{version}.{name}").into(),
+            go_name: [version, ".", name].concat().into(),
+            fields: Vec::with_capacity(self.sizes.get(self.raw.len()).map_or(0, |size| size + TYPE_META_FIELDS)),
             ..Struct::default()
         };
         for attribute in words {
@@ -137,32 +148,38 @@ impl<'a> Reader<'a> {
                 _ => return Err(format!("unknown attribute {attribute:?}")),
             }
         }
-        self.raw.push(Raw { id, items: Vec::new(), definition });
+        self.raw.push(Raw { id, definition, embedded: Vec::new() });
         Ok(())
+    }
+
+    fn current(&mut self) -> Result<&mut Raw, String> {
+        self.raw.last_mut().ok_or_else(|| "a field outside of a struct".into())
     }
 
     fn inline(&mut self, rest: &'a str) -> Result<(), String> {
         let (tag, name) = rest.split_once(' ').ok_or("an embedded struct without a name")?;
-        let item = Item::Inline(number(tag)?, self.find(name)?);
-        self.push(item)
-    }
-
-    fn push(&mut self, item: Item) -> Result<(), String> {
-        self.raw.last_mut().ok_or("a field outside of a struct")?.items.push(item);
+        let (tag, target) = (number(tag)?, self.find(name)?);
+        let current = self.current()?;
+        let at = current.definition.fields.len();
+        current.embedded.push(Embedded { at, tag, target });
+        if tag > 0 {
+            current.definition.proto_inlines.push(ProtoInline { tag, target });
+        }
         Ok(())
     }
 
     fn field(&mut self, name: &'a str, rest: &'a str) -> Result<(), String> {
-        let mut words = rest.splitn(4, ' ');
-        let (Some(tag), Some(flags), Some(shape)) = (words.next(), words.next(), words.next()) else {
-            return Err("a field without a type".into());
-        };
+        let (tag, rest) = first_word(rest);
+        let (flags, rest) = first_word(rest);
+        let (shape, rest) = first_word(rest);
         let pointer = shape.starts_with('*');
         let mut node = self.node(shape.strip_prefix('*').unwrap_or(shape))?;
-        attributes(&mut node, words.next().unwrap_or(""))?;
+        attributes(&mut node, rest)?;
         let omit = omit(&node.shape, pointer, flags);
-        let required = flags.contains('r');
-        self.push(Item::Field(Field { name: name.into(), node, tag: number(tag)?, required, omit, pointer }))
+        let required = flags.as_bytes().contains(&b'r');
+        let field = Field { name: name.into(), node, tag: number(tag)?, required, omit, pointer };
+        self.current()?.definition.fields.push(field);
+        Ok(())
     }
 
     /// A type.
@@ -178,7 +195,7 @@ impl<'a> Reader<'a> {
             let end = inner.rfind('}').ok_or("an open brace")?;
             (Shape::Map(Box::new(self.node(&inner[..end])?)), &inner[end + 1..])
         } else {
-            let end = spelled.find('~').unwrap_or(spelled.len());
+            let end = spelled.as_bytes().iter().position(|b| *b == b'~').unwrap_or(spelled.len());
             (self.base(&spelled[..end])?, &spelled[end..])
         };
         let go_type = rest.strip_prefix('~').map(Str::from);
@@ -186,15 +203,6 @@ impl<'a> Reader<'a> {
     }
 
     fn base(&self, name: &'a str) -> Result<Shape, String> {
-        if let Some((what, target)) = name.split_once(':') {
-            let id = self.find(target)?;
-            return match what {
-                "orlist" => Ok(Shape::StructOrList(id)),
-                "orbool" => Ok(Shape::StructOrBool(id)),
-                "orstrings" => Ok(Shape::StructOrStrings(id)),
-                _ => Err(format!("unknown type {what:?}")),
-            };
-        }
         Ok(match name {
             "any" => Shape::Any,
             "raw" => Shape::RawExtension,
@@ -209,7 +217,13 @@ impl<'a> Reader<'a> {
             "time" => Shape::Time,
             "microtime" => Shape::MicroTime,
             "duration" => Shape::Duration,
-            _ => Shape::Struct(self.find(name)?),
+            _ => match name.split_once(':') {
+                None => Shape::Struct(self.find(name)?),
+                Some(("orlist", target)) => Shape::StructOrList(self.find(target)?),
+                Some(("orbool", target)) => Shape::StructOrBool(self.find(target)?),
+                Some(("orstrings", target)) => Shape::StructOrStrings(self.find(target)?),
+                Some((what, _)) => return Err(format!("unknown type {what:?}")),
+            },
         })
     }
 
@@ -303,36 +317,21 @@ impl<'a> Reader<'a> {
 
     /// Second pass: embedded structs are put in their place, and map types of structs reach the nodes that use them.
     fn finish(self) -> Result<Table, String> {
-        let Reader { mut table, raw, .. } = self;
-        let atomic: Vec<Option<MapType>> = raw.iter().map(|r| r.definition.map_type).collect();
-        let position: HashMap<StructId, usize> = raw.iter().enumerate().map(|(i, r)| (r.id, i)).collect();
-        let mut expanded: Vec<(StructId, Struct)> = Vec::with_capacity(raw.len());
-        for entry in &raw {
-            let mut fields = Vec::with_capacity(entry.items.len() + 4);
-            expand(&raw, &position, entry, true, &mut fields, 0)?;
-            for field in &mut fields {
-                inherit_map_type(&mut field.node, &atomic, &position);
+        let Reader { mut table, mut raw, .. } = self;
+        let at: HashMap<StructId, usize> = raw.iter().enumerate().map(|(at, raw)| (raw.id, at)).collect();
+        let map_types: HashMap<StructId, MapType> =
+            raw.iter().filter_map(|raw| Some((raw.id, raw.definition.map_type?))).collect();
+        // Embedded structs first, as nearly all of them hold nothing embedded themselves.
+        let embedded: Vec<Vec<(usize, Vec<Field>)>> =
+            (0..raw.len()).map(|index| embedded(&raw, &at, index, 0)).collect::<Result<_, _>>()?;
+        for (raw, embedded) in raw.iter_mut().zip(embedded) {
+            for (place, fields) in embedded.into_iter().rev() {
+                raw.definition.fields.splice(place..place, fields);
             }
-            let inlines = entry.items.iter().filter_map(|item| match item {
-                Item::Inline(tag, target) if *tag > 0 => Some(ProtoInline { tag: *tag, target: *target }),
-                _ => None,
-            });
-            let definition = &entry.definition;
-            expanded.push((
-                entry.id,
-                Struct {
-                    name: definition.name.clone(),
-                    go_name: definition.go_name.clone(),
-                    fields,
-                    proto_inlines: inlines.collect(),
-                    map_type: definition.map_type,
-                    unions: definition.unions.clone(),
-                    ..Struct::default()
-                },
-            ));
-        }
-        for (id, definition) in expanded {
-            table.types.define(id, definition);
+            for field in &mut raw.definition.fields {
+                inherit_map_type(&mut field.node, &map_types);
+            }
+            table.types.define(raw.id, std::mem::take(&mut raw.definition));
         }
         table.types.mark_defaults();
         Ok(table)
@@ -342,46 +341,44 @@ impl<'a> Reader<'a> {
 /// Embedded structs nest a few levels at most; more means that one embeds itself.
 const MAX_EMBEDDING: usize = 8;
 
-fn expand(
+/// apiVersion and kind, which every kind embeds.
+const TYPE_META_FIELDS: usize = 2;
+
+/// The fields of a struct's embedded structs, and where they go among its own. Their tags belong to another message.
+fn embedded(
     raw: &[Raw],
-    position: &HashMap<StructId, usize>,
-    entry: &Raw,
-    own: bool,
-    fields: &mut Vec<Field>,
+    at: &HashMap<StructId, usize>,
+    index: usize,
     depth: usize,
-) -> Result<(), String> {
+) -> Result<Vec<(usize, Vec<Field>)>, String> {
     if depth > MAX_EMBEDDING {
-        return Err(format!("{} embeds itself", entry.definition.name));
+        return Err(format!("{} embeds itself", raw[index].definition.name));
     }
-    for item in &entry.items {
-        match item {
-            Item::Field(field) if own => fields.push(field.clone()),
-            Item::Field(field) => fields.push(Field { tag: 0, ..field.clone() }),
-            Item::Inline(_, target) => {
-                let target = position.get(target).ok_or("an embedded struct is missing")?;
-                expand(raw, position, &raw[*target], false, fields, depth + 1)?;
-            }
+    let fields_of = |inner: &Embedded| {
+        let target = *at.get(&inner.target).ok_or("an embedded struct is missing")?;
+        let mut fields = raw[target].definition.fields.clone();
+        for (place, theirs) in embedded(raw, at, target, depth + 1)?.into_iter().rev() {
+            fields.splice(place..place, theirs);
         }
-    }
-    Ok(())
+        fields.iter_mut().for_each(|field| field.tag = 0);
+        Ok((inner.at, fields))
+    };
+    raw[index].embedded.iter().map(fields_of).collect()
 }
 
-fn inherit_map_type(node: &mut Node, atomic: &[Option<MapType>], position: &HashMap<StructId, usize>) {
+fn inherit_map_type(node: &mut Node, map_types: &HashMap<StructId, MapType>) {
     match &mut node.shape {
-        Shape::Struct(id) if !node.stated.map_type => {
-            let declared = position.get(id).and_then(|&at| atomic[at]);
-            node.map_type = declared.unwrap_or_default();
-        }
-        Shape::List(inner) | Shape::Map(inner) => inherit_map_type(inner, atomic, position),
+        Shape::Struct(id) if !node.stated.map_type => node.map_type = map_types.get(id).copied().unwrap_or_default(),
+        Shape::List(inner) | Shape::Map(inner) => inherit_map_type(inner, map_types),
         _ => {}
     }
 }
 
 /// When Go leaves the field out; see [`Omit`].
 fn omit(shape: &Shape, pointer: bool, flags: &str) -> Omit {
-    let omit_empty = flags.contains('o');
+    let omit_empty = flags.as_bytes().contains(&b'o');
     match shape {
-        _ if flags.contains('z') => Omit::Zero,
+        _ if flags.as_bytes().contains(&b'z') => Omit::Zero,
         _ if !omit_empty => Omit::Never,
         _ if pointer => Omit::Nil,
         Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any => Omit::Nil,
@@ -397,7 +394,7 @@ fn attributes(node: &mut Node, mut rest: &str) -> Result<(), String> {
             innermost(node).rules = Some(Box::new(Rules { enumeration, ..Rules::default() }));
             return Ok(());
         }
-        let (attribute, more) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (attribute, more) = first_word(rest);
         rest = more;
         match attribute.split_once('=') {
             Some(("list", value)) => {
@@ -476,6 +473,24 @@ fn qualified(text: &str, own: &GroupVersion) -> Result<GroupVersionKind, String>
     match text.rsplit_once('/') {
         Some((group_version, kind)) => Ok(GroupVersion::parse(group_version)?.with_kind(kind)),
         None => Ok(own.with_kind(text)),
+    }
+}
+
+/// The lines of the text. Ours are short and many, so finding their ends is a good part of reading the table.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', text.as_bytes()).map(move |end| {
+        let line = &text[start..end];
+        start = end + 1;
+        line
+    })
+}
+
+/// The text up to the first space, and what is behind it.
+fn first_word(text: &str) -> (&str, &str) {
+    match text.as_bytes().iter().position(|b| *b == b' ') {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
     }
 }
 

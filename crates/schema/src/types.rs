@@ -246,17 +246,20 @@ impl Types {
 
     /// Fills a declared struct. `fields` may come in any order, which becomes the print order.
     pub fn define(&mut self, id: StructId, mut definition: Struct) {
-        let mut order: Vec<usize> = (0..definition.fields.len()).collect();
-        order.sort_by(|&a, &b| definition.fields[a].name.cmp(&definition.fields[b].name));
-        let mut rank = vec![0u16; order.len()];
-        for (sorted, &original) in order.iter().enumerate() {
-            rank[original] = u16::try_from(sorted).expect("a struct has fewer than 65536 fields");
+        let count = u16::try_from(definition.fields.len()).expect("a struct has fewer than 65536 fields");
+        let fields = &definition.fields;
+        let mut order: Vec<u16> = (0..count).collect();
+        order.sort_unstable_by(|&a, &b| fields[a as usize].name.cmp(&fields[b as usize].name));
+        let mut rank = vec![0; order.len()];
+        for (sorted, &original) in (0..).zip(&order) {
+            rank[original as usize] = sorted;
         }
+        let mut unsorted: Vec<Option<Field>> = definition.fields.into_iter().map(Some).collect();
+        definition.fields = order.iter().filter_map(|&at| unsorted[at as usize].take()).collect();
         definition.print_order = rank;
-        definition.fields.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut proto: Vec<u16> = (0..definition.fields.len() as u16).collect();
-        proto.retain(|&i| definition.fields[i as usize].tag > 0);
-        proto.sort_by_key(|&i| definition.fields[i as usize].tag);
+        let fields = &definition.fields;
+        let mut proto: Vec<u16> = (0..count).filter(|&i| fields[i as usize].tag > 0).collect();
+        proto.sort_unstable_by_key(|&i| fields[i as usize].tag);
         definition.proto_order = proto;
         definition.proto_inlines.sort_by_key(|inline| inline.tag);
         self.structs[id.0 as usize] = definition;
