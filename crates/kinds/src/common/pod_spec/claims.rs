@@ -19,7 +19,7 @@ pub fn validate(claims: &Cursor, pod: Option<&Cursor>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for claim in claims.each() {
         if is_static {
-            errors.forbidden(&Path::root().field(""), "static pods do not support resource claims");
+            errors.forbidden(&Path::root().key(""), "static pods do not support resource claims");
         } else {
             validate_claim(&claim, &mut seen, errors);
         }

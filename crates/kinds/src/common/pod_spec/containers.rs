@@ -99,11 +99,10 @@ pub fn ephemeral(spec: &Cursor, scope: &Scope, errors: &mut Errors) {
     }
 }
 
-/// Whether a field holds anything. `resources` is always there, and counts only with something in it.
+/// Whether a field is set, be it to nothing. `resources` is always there, and counts only with something in it.
 fn is_used(field: &str, value: &Value) -> bool {
     match value {
-        Value::Map(map) if field == "resources" => map.values().any(|value| !value.is_empty()),
-        Value::List(list) => !list.is_empty(),
+        Value::Map(map) if field == "resources" => map.values().any(|value| !value.is_null()),
         value => !value.is_null(),
     }
 }

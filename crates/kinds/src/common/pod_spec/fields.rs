@@ -8,12 +8,11 @@ use super::visit::{LISTS, change_containers, change_each};
 
 /// A gate, and the fields of a pod spec it guards. A step with `[]` goes into each item of a list; `*` stands for each
 /// of the lists of containers. Gates that are locked on guard nothing any more and are not here.
-const GUARDED: [(&str, &[&str]); 12] = [
+const GUARDED: [(&str, &[&str]); 11] = [
     ("PodLevelResources", &["resources"]),
     ("MatchLabelKeysInPodTopologySpread", &["topologySpreadConstraints[].matchLabelKeys"]),
     ("ClusterTrustBundleProjection", &["volumes[].projected.sources[].clusterTrustBundle"]),
     ("PodCertificateRequest", &["volumes[].projected.sources[].podCertificate"]),
-    ("AtomicWriteVolumeUserFields", &USER_FIELDS),
     ("GenericWorkload", &["schedulingGroup"]),
     (
         "GRPCContainerProbeTLS",
@@ -71,6 +70,10 @@ pub fn drop_disabled(cx: &Context, pod: &mut Value, old: Option<&Value>) {
         }
         if !cx.features.enabled("ContainerRestartRules") && !uses_restart_rules(old_spec) {
             drop_restart_rules(spec);
+        }
+        let in_use = || USER_FIELDS.iter().any(|field| is_used(old_spec, field));
+        if !cx.features.enabled("AtomicWriteVolumeUserFields") && !in_use() {
+            change_each(spec, "volumes", drop_users);
         }
         if !cx.features.enabled("ContainerStopSignals") && !is_used(old_spec, "*[].lifecycle.stopSignal") {
             change_containers(spec, drop_stop_signal);
@@ -151,6 +154,28 @@ fn drop_restart_rules(spec: &mut Value) {
     change_containers(spec, |container| {
         container.remove(&["restartPolicyRules"]);
     });
+}
+
+/// Takes the owners of files out of a volume. Upstream looks into one source only, even where there are several.
+fn drop_users(volume: &mut Value) {
+    let kinds = ["secret", "configMap", "downwardAPI", "projected"];
+    let Some(kind) = kinds.iter().find(|kind| !volume.field(kind).is_null()) else { return };
+    let Some(source) = volume.get_mut(kind) else { return };
+    source.remove(&["defaultUser"]);
+    change_each(source, "items", drop_user);
+    change_each(source, "sources", |source| {
+        let kinds =
+            ["secret", "downwardAPI", "configMap", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
+        let kind = kinds.iter().find(|kind| !source.field(kind).is_null());
+        if let Some(projection) = kind.and_then(|kind| source.get_mut(kind)) {
+            drop_user(projection);
+            change_each(projection, "items", drop_user);
+        }
+    });
+}
+
+fn drop_user(owner: &mut Value) {
+    owner.remove(&["user"]);
 }
 
 /// A lifecycle that has nothing else goes with the signal.

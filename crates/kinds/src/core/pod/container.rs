@@ -33,7 +33,7 @@ pub fn log_options(features: &Features, options: &Value, errors: &mut Errors) {
     let options = Cursor::root(options);
     let [tail, limit, since, stream] =
         ["tailLines", "limitBytes", "sinceSeconds", "stream"].map(|field| options.field(field));
-    let whole = Path::root().field("");
+    let whole = Path::root().key("");
     if tail.int() < 0 {
         tail.invalid(errors, IS_NEGATIVE);
     }

@@ -83,7 +83,7 @@ pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, options: &Options, err
         if !options.resize_pod_level_resources {
             let why = "resize of pods with pod-level resources is forbidden when \
                        InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
-            return errors.forbidden(&object::Path::root().field(""), why);
+            return errors.forbidden(&object::Path::root().key(""), why);
         }
         pod_level(&mut munged, &spec, old_spec.value(), errors);
     }

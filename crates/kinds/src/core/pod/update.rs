@@ -177,5 +177,5 @@ fn has_only_additions(new: &Value, old: &Value) -> bool {
 /// The error for things that pods run by kubelets themselves cannot do; it replaces all others.
 pub fn refuse(errors: &mut Errors, why: &str) {
     *errors = Errors::new();
-    errors.forbidden(&Path::root().field(""), why);
+    errors.forbidden(&Path::root().key(""), why);
 }
