@@ -234,7 +234,7 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// RFC 7396: null takes a field away, maps are merged, everything else is replaced.
-fn merge(target: &mut Value, patch: Value) {
+pub fn merge(target: &mut Value, patch: Value) {
     let Value::Map(fields) = patch else {
         *target = patch;
         return;

@@ -13,6 +13,8 @@ pub mod metadata;
 pub mod paths;
 pub mod pod_spec;
 pub mod pod_template;
+#[cfg(test)]
+pub mod recorded;
 pub mod resources;
 pub mod selector;
 pub mod signers;

@@ -196,10 +196,50 @@ fn validate_status(status: &Cursor, errors: &mut Errors) {
     let [replicas, labeled, ready, available, _] = COUNTS.map(|field| status.field(field));
     for count in [&labeled, &ready, &available] {
         if count.int() > replicas.int() {
-            count.invalid(errors, LESS_THAN_REPLICAS);
+            count.invalid_as(errors, count.int(), LESS_THAN_REPLICAS);
         }
     }
     if available.int() > ready.int() {
-        available.invalid(errors, "cannot be greater than readyReplicas");
+        available.invalid_as(errors, available.int(), "cannot be greater than readyReplicas");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::GroupVersionKind;
+
+    use super::*;
+    use crate::check::Check;
+    use crate::common::recorded::{Kind, cases};
+
+    const CASES: &str = include_str!("../../data/cases/replicationcontroller.txt");
+    const BASE: &str = "{metadata: {name: p}, spec: {replicas: 1, selector: {app: a}, \
+                        template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i}]}}}}";
+
+    #[test]
+    fn controllers_are_answered_as_recorded() {
+        let kind = GroupVersionKind::new("", "v1", "ReplicationController");
+        let controllers = Kind { strategy: ReplicationController, kind, base: BASE };
+        let all = cases(CASES);
+        assert!(all.len() > 10, "the file has lost its cases");
+        for case in all {
+            assert_eq!(controllers.play(&case), case.errors, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn labels_come_from_the_template() {
+        let check = Check::new(ReplicationController, BASE);
+        let object = check.decoded("{spec: {selector: null}}");
+        assert_eq!(object.at(&["spec", "selector"]), object.at(&["metadata", "labels"]));
+        assert_eq!(object.str_at(&["metadata", "labels", "app"]), "a");
+    }
+
+    #[test]
+    fn rows_count_replicas() {
+        Check::new(ReplicationController, BASE).cells(&[
+            ("{}", "p 1 0 0 <unknown> c i app=a"),
+            ("{status: {replicas: 2, readyReplicas: 1}}", "p 1 2 1 <unknown> c i app=a"),
+        ]);
     }
 }

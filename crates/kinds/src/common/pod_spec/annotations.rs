@@ -2,7 +2,7 @@
 
 use object::{Cursor, Errors, Value};
 
-use super::{Options, visit};
+use super::{Options, toleration_annotation, visit};
 use crate::common::paths;
 
 /// On the API's copy of a pod that a kubelet runs by itself.
@@ -22,6 +22,7 @@ pub fn validate(annotations: &Cursor, spec: &Cursor, options: &Options, errors: 
     if mirror.is_set() && spec.field("nodeName").str().is_empty() {
         mirror.invalid(errors, "must set spec.nodeName if mirror pod annotation is set");
     }
+    toleration_annotation::validate(annotations, options, errors);
     if !options.allow_invalid_deletion_cost && deletion_cost_is_bad(annotations.value()) {
         annotations.key(DELETION_COST).invalid(errors, "must be a 32bit integer");
     }

@@ -21,6 +21,7 @@ pub mod resources;
 pub mod responders;
 pub mod restart;
 pub mod security;
+mod toleration_annotation;
 pub mod tolerations;
 pub mod topology;
 pub mod usage;
@@ -28,6 +29,9 @@ pub mod visit;
 pub mod volumes;
 pub mod warnings;
 pub mod windows;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

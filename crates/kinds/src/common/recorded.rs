@@ -1,0 +1,128 @@
+//! Cases recorded from a real server, for tests: a change in YAML a line, then the errors it causes.
+
+use codec::Notes;
+use object::{Cursor, Errors, GroupVersionKind, Timestamp, Value};
+use registry::{Context, Features, NoLookup, Strategy};
+use request::User;
+
+use crate::check::{merge, yaml};
+
+/// One change and what came of it.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// What the update goes through.
+    pub subresource: &'a str,
+    /// The change of the base that was there before; None for a creation.
+    pub old: Option<&'a str>,
+    /// The change that is made: of the base for a creation, of what was there for an update.
+    pub new: &'a str,
+    pub errors: Vec<String>,
+}
+
+/// Reads cases: `>` creates, `-` and `+` are before and after an update, `@` names a subresource, `#` is a comment.
+pub fn cases(text: &str) -> Vec<Case<'_>> {
+    let (mut cases, mut subresource, mut old): (Vec<Case>, _, _) = (Vec::new(), "", None);
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("#", _) => {}
+            ("@", name) => subresource = name,
+            ("-", change) => old = Some(change),
+            (">", new) => cases.push(Case { subresource: "", old: None, new, errors: Vec::new() }),
+            ("+", new) => cases.push(Case { subresource, old, new, errors: Vec::new() }),
+            _ => {
+                let error = line.replace("\\n", "\n").replace("\\\\", "\\");
+                cases.last_mut().expect("an error follows a change").errors.push(error);
+            }
+        }
+    }
+    cases
+}
+
+/// A strategy and the kind it is for, with objects going the way requests go.
+pub struct Kind<S> {
+    pub strategy: S,
+    pub kind: GroupVersionKind,
+    pub base: &'static str,
+}
+
+impl<S: Strategy> Kind<S> {
+    /// Plays a case and returns the errors, each one once, as upstream answers with them.
+    pub fn play(&self, case: &Case) -> Vec<String> {
+        let (features, user) = (Features::default(), User::default());
+        let cx = context(case.subresource, &features, &user);
+        let mut errors = Errors::new();
+        match case.old {
+            None => {
+                let object = self.created(&cx, case.new);
+                self.strategy.validate(&cx, &Cursor::root(&object), &mut errors);
+            }
+            Some(before) => {
+                // What was there went through creation first, and its status was written afterwards.
+                let mut old = self.created(&cx, before);
+                let status = yaml(&format!("{{{before}}}")).field("status").clone();
+                if !status.is_null() {
+                    merge(old.slot(&["status"]), status);
+                }
+                let mut new = old.clone();
+                merge(&mut new, yaml(&format!("{{{}}}", case.new)));
+                let mut new = self.decoded(new);
+                self.update(&cx, &mut new, &old, &mut errors);
+            }
+        }
+        let mut messages: Vec<String> = Vec::new();
+        for message in errors.iter().map(ToString::to_string) {
+            if !messages.contains(&message) {
+                messages.push(message);
+            }
+        }
+        messages
+    }
+
+    fn update(&self, cx: &Context, new: &mut Value, old: &Value, errors: &mut Errors) {
+        let strategy = &self.strategy;
+        if cx.subresource == "status" {
+            new.keep(&["spec"], old);
+            strategy.prepare_status_update(cx, new, old);
+            strategy.validate_status_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
+        } else {
+            new.keep(&["status"], old);
+            strategy.prepare_update(cx, new, old);
+            strategy.validate_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
+        }
+    }
+
+    /// The base with a change, as it is stored.
+    pub fn created(&self, cx: &Context, change: &str) -> Value {
+        let mut object = yaml(self.base);
+        merge(&mut object, yaml(&format!("{{{change}}}")));
+        let mut object = self.decoded(object);
+        if self.strategy.has_status() {
+            object.remove(&["status"]);
+        }
+        self.strategy.prepare_create(cx, &mut object);
+        object
+    }
+
+    pub fn decoded(&self, object: Value) -> Value {
+        let schema = schema::builtin().schema(&self.kind).expect("a kind that is served");
+        let mut json = Vec::new();
+        codec::json::encode(&object, None, &mut json);
+        let mut object = codec::json::decode(&json, Some(schema), &mut Notes::ignore()).expect("an object of the kind");
+        schema::default(schema, &mut object);
+        self.strategy.default(&mut object);
+        object
+    }
+}
+
+pub fn context<'a>(subresource: &'a str, features: &'a Features, user: &'a User) -> Context<'a> {
+    Context {
+        now: Timestamp::new(1_700_000_000, 0),
+        user,
+        namespace: "default",
+        version: "v1",
+        subresource,
+        dry_run: false,
+        features,
+        lookup: &NoLookup,
+    }
+}
