@@ -86,6 +86,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         clock: Arc::new(SystemClock),
         features: Arc::new(features),
         limits: Limits::default(),
+        describe_column: descriptions::column,
     });
     let ports_key = "/registry/ranges/servicenodeports".to_string();
     kinds.allocation.connect(Arc::new(Allocations { api: api.clone(), store: store.clone(), ports_key }));
@@ -179,7 +180,6 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
         conversions: hashbrown::HashMap::new(),
         actions: hashbrown::HashMap::new(),
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
-        describe_column: Box::new(|_, _| String::new()),
     };
     setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))
 }

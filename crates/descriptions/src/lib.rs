@@ -3,11 +3,15 @@
 //! They come from the source of the k8s-openapi crate when this crate is built, so that no prose lives in this repository,
 //! and they are unpacked when first asked for. Only what serves OpenAPI depends on this crate.
 
+mod columns;
+
 use std::io::Read;
 use std::sync::OnceLock;
 
 use flate2::read::DeflateDecoder;
 use hashbrown::HashMap;
+
+pub use columns::column;
 
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.deflate"));
 

@@ -28,8 +28,6 @@ pub struct Setup {
     pub actions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Action>>,
     /// Whether a group-version is served: its name, and whether it is by default.
     pub enabled: Box<dyn Fn(&GroupVersion, bool) -> bool + Send + Sync>,
-    /// A text for a table column: (group, kind, column name).
-    pub describe_column: Box<dyn Fn(&GroupVersionKind, &str) -> String + Send + Sync>,
 }
 
 impl Setup {
@@ -128,7 +126,7 @@ impl Setup {
             name: column.name.clone(),
             kind: column.kind.clone(),
             format: column.format.clone(),
-            description: (self.describe_column)(&resource.kind, &column.name).into(),
+            description: Default::default(),
             priority: i64::from(column.priority),
         });
         Some(Resource {

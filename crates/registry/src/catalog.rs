@@ -71,6 +71,7 @@ pub struct Column {
     pub name: Str,
     pub kind: Str,
     pub format: Str,
+    /// "" for built-in kinds, whose columns are described when a table is asked for.
     pub description: Str,
     pub priority: i64,
 }

@@ -18,6 +18,8 @@ pub struct Api {
     pub clock: Arc<dyn Clock>,
     pub features: Arc<Features>,
     pub limits: Limits,
+    /// What a column of a built-in kind's table shows: (kind, column) → text. Asked for when a table is, not before.
+    pub describe_column: fn(&str, &str) -> &'static str,
 }
 
 /// Everything a client can make the server hold has a bound.

@@ -27,7 +27,7 @@ pub fn of_objects(scope: &Scope, version: &str, objects: &[Value], list: &Value)
         }
     }
     table.insert("metadata", metadata);
-    table.insert("columnDefinitions", definitions(&scope.resource.columns));
+    table.insert("columnDefinitions", definitions(scope));
     table.insert("rows", rows);
     Ok(Value::Map(table))
 }
@@ -66,17 +66,22 @@ fn row(scope: &Scope, version: &str, object: &Value, include: Include) -> Result
     Ok(Value::Map(row))
 }
 
-fn definitions(columns: &[Column]) -> Value {
+fn definitions(scope: &Scope) -> Value {
+    let kind = scope.resource.kind.kind.as_str();
     let define = |column: &Column| {
+        let description = match column.description.as_str() {
+            "" => (scope.api.describe_column)(kind, &column.name),
+            own => own,
+        };
         value!({
             "name": (column.name.clone()),
             "type": (column.kind.clone()),
             "format": (column.format.clone()),
-            "description": (column.description.clone()),
+            "description": description,
             "priority": (column.priority),
         })
     };
-    Value::List(columns.iter().map(define).collect())
+    Value::List(scope.resource.columns.iter().map(define).collect())
 }
 
 /// Only the metadata of an object.
