@@ -1,11 +1,11 @@
 //! A struct's fields and a map's entries, brought together: [`Fields`] for decoders, [`Places`] for encoders.
 
-use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use object::{Map, Str, Value};
-use schema::{Field, Omit, Schema, Shape, Struct, Types};
+use schema::{Field, Omit, Shape, Struct};
 
-use crate::scalar::{self, is_zero_time};
+use crate::scalar::is_zero_time;
 
 /// Decoded fields by their index in the struct. Sorting small numbers at the end is cheaper than keeping names sorted
 /// all the way.
@@ -13,12 +13,17 @@ pub(crate) struct Fields<'s> {
     of: &'s Struct,
     entries: Vec<(u16, Value)>,
     seen: FieldSet,
+    /// Behind the field that was found last, in print order.
+    hint: usize,
 }
+
+/// How many fields to try before searching. Documents mostly come in the order they are printed in, with gaps.
+const NEAR: usize = 8;
 
 impl<'s> Fields<'s> {
     /// Starts from what an earlier occurrence of the same struct left behind, if there was one: Go decodes over it.
     pub fn new(of: &'s Struct, earlier: Value) -> Fields<'s> {
-        let mut fields = Fields { of, entries: Vec::new(), seen: FieldSet::default() };
+        let mut fields = Fields { of, entries: Vec::new(), seen: FieldSet::default(), hint: 0 };
         if let Value::Map(map) = earlier {
             for (key, value) in map {
                 if let Some((index, _)) = fields.find(&key) {
@@ -30,9 +35,21 @@ impl<'s> Fields<'s> {
         fields
     }
 
-    pub fn find(&self, name: &str) -> Option<(u16, &'s Field)> {
+    pub fn find(&mut self, name: &str) -> Option<(u16, &'s Field)> {
+        let near = self.of.print_order[self.hint..].iter().take(NEAR);
+        for (passed, &index) in near.enumerate() {
+            let field = &self.of.fields[index as usize];
+            if field.name.as_str() == name {
+                self.hint += passed + 1;
+                return Some((index, field));
+            }
+        }
         let index = self.of.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()?;
         Some((index as u16, &self.of.fields[index]))
+    }
+
+    pub fn has(&self, index: u16) -> bool {
+        self.seen.contains(index)
     }
 
     /// Whether these are the fields of `other`, and not of a struct that embeds it.
@@ -89,6 +106,13 @@ pub(crate) struct FieldSet {
 }
 
 impl FieldSet {
+    pub fn contains(&self, index: u16) -> bool {
+        match self.few.get(index as usize / 64) {
+            Some(word) => word >> (index % 64) & 1 == 1,
+            None => self.many.contains(&index),
+        }
+    }
+
     /// Whether the field is new.
     pub fn insert(&mut self, index: u16) -> bool {
         if let Some(word) = self.few.get_mut(index as usize / 64) {
@@ -105,25 +129,25 @@ impl FieldSet {
     }
 }
 
-/// The fields that Go's encoders print for a struct, in print order, with their values. What is printed without having
-/// been set is printed as null if it is held by a pointer, and as its zero otherwise.
-pub(crate) fn printed<'a>(
-    map: &'a Map,
-    of: &'a Struct,
-    types: &'a Types,
-) -> impl Iterator<Item = (&'a Field, Cow<'a, Value>)> {
-    let places = Places::of(map, of);
-    of.print_order.iter().filter_map(move |&index| {
-        let field = &of.fields[index as usize];
-        let value = places.get(index as usize).map(|at| &map.entries()[at].1).filter(|value| !value.is_null());
+/// What Go's encoders print for a field.
+pub(crate) enum Printed<'a> {
+    Value(&'a Value),
+    /// An unset pointer.
+    Null,
+    /// Something held by value that was never set.
+    Zero,
+}
+
+impl<'a> Printed<'a> {
+    /// `None` where the field is left out.
+    #[inline]
+    pub fn of(field: &Field, value: Option<&'a Value>) -> Option<Printed<'a>> {
         match value {
-            Some(value) if is_left_out(field, value) => None,
-            Some(value) => Some((field, Cow::Borrowed(value))),
-            None if field.omit != Omit::Never => None,
-            None if field.pointer => Some((field, Cow::Owned(Value::Null))),
-            None => Some((field, Cow::Owned(scalar::zero(Schema::new(types, &field.node))))),
+            None | Some(Value::Null) if field.omit != Omit::Never => None,
+            None | Some(Value::Null) => Some(if field.pointer { Printed::Null } else { Printed::Zero }),
+            Some(value) => (!is_left_out(field, value)).then_some(Printed::Value(value)),
         }
-    })
+    }
 }
 
 /// Whether `omitempty` or `omitzero` leaves out a field that is set to this.
@@ -156,28 +180,17 @@ impl Places {
             places.many = vec![Places::ABSENT; of.fields.len()];
             &mut places.many[..]
         };
-        let mut fields = of.fields.iter().enumerate();
-        'entries: for (at, (key, _)) in map.entries().iter().enumerate() {
-            for (index, field) in fields.by_ref() {
-                if field.name == *key {
-                    slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
-                    continue 'entries;
-                }
-                if field.name > *key {
-                    // The key is no field: look for the next one from here on.
-                    return Places::by_search(map, of, places);
-                }
-            }
-        }
-        places
-    }
-
-    /// The slower way, for maps that have keys the struct does not know.
-    fn by_search(map: &Map, of: &Struct, mut places: Places) -> Places {
-        let slots = if of.fields.len() <= Places::FEW { &mut places.few[..] } else { &mut places.many[..] };
+        let mut fields = of.fields.iter().enumerate().peekable();
         for (at, (key, _)) in map.entries().iter().enumerate() {
-            if let Ok(index) = of.fields.binary_search_by(|field| field.name.cmp(key)) {
-                slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+            while let Some((index, field)) = fields.peek() {
+                match field.name.as_str().cmp(key) {
+                    Ordering::Less => drop(fields.next()),
+                    Ordering::Equal => {
+                        slots[*index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+                        break;
+                    }
+                    Ordering::Greater => break,
+                }
             }
         }
         places

@@ -25,6 +25,7 @@ pub use notes::Notes;
 
 /// How deeply maps and lists may nest in a document that becomes a [`object::Value`].
 ///
-/// Upstream stops at 10,000. Values are walked by recursion everywhere (clone, drop,
-/// compare, validate), so ours has to fit the stack of a worker thread with room to spare; no real object comes near.
-pub const MAX_DEPTH: usize = 256;
+/// Upstream stops at 10,000. Values are walked by recursion everywhere (clone, drop, compare, validate), so ours has to
+/// fit the stack of a worker thread twice over, in debug builds too. The same bound serves `serde_json`'s users; the
+/// deepest custom resource definitions come to about 50.
+pub const MAX_DEPTH: usize = 128;

@@ -1,12 +1,12 @@
 //! Values to CBOR.
 
 use object::{Map, Value};
-use schema::{Schema, Shape, Struct};
+use schema::{Field, Schema, Shape, Struct};
 
 use super::{MAGIC, NULL, TAG_BASE64, major};
-use crate::fields::printed;
+use crate::fields::{Places, Printed};
 use crate::scalar::is_zero_time;
-use crate::{EncodeError, base64};
+use crate::{EncodeError, base64, scalar};
 
 type Written = Result<(), EncodeError>;
 
@@ -107,7 +107,10 @@ fn typed(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) -> Written {
 }
 
 fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) -> Written {
-    let mut fields: Vec<_> = printed(map, of, schema.types).collect();
+    let places = Places::of(map, of);
+    let value_of = |index: usize| places.get(index).map(|at| &map.entries()[at].1);
+    let printed = |(index, field)| Printed::of(field, value_of(index)).map(|value| (field, value));
+    let mut fields: Vec<(&Field, Printed<'_>)> = of.fields.iter().enumerate().filter_map(printed).collect();
     // Unknown fields that are kept are not among the printed ones.
     let extra = map.iter().filter(|(key, _)| of.preserve_unknown && of.field(key).is_none());
     let mut extra: Vec<(&str, &Value)> = extra.collect();
@@ -116,7 +119,11 @@ fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) -
     write_head(major::MAP, (fields.len() + extra.len()) as u64, out);
     for (field, value) in fields {
         write_text(&field.name, out);
-        typed(&value, schema.with(&field.node), out)?;
+        match value {
+            Printed::Value(value) => typed(value, schema.with(&field.node), out)?,
+            Printed::Null => out.push(NULL),
+            Printed::Zero => typed(&scalar::zero(schema.with(&field.node)), schema.with(&field.node), out)?,
+        }
     }
     for (key, value) in extra {
         write_text(key, out);

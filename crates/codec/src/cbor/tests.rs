@@ -91,7 +91,7 @@ fn broken_items_are_refused() {
     ] {
         assert_eq!(read(bytes), Err(want.into()), "{bytes:?}");
     }
-    assert_eq!(read(&b"\x81".repeat(300)), Err("cbor: exceeded max nested level 256".into()));
+    assert_eq!(read(&b"\x81".repeat(300)), Err("cbor: exceeded max nested level 128".into()));
 }
 
 #[test]

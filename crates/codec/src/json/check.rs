@@ -24,20 +24,32 @@ struct Check<'a> {
 
 type Checked = Result<(), String>;
 
+/// What comes next.
+enum Want {
+    Value,
+    /// A value, or the end of a list that was just opened.
+    ValueOrEnd,
+    Key,
+    /// A key, or the end of a map that was just opened.
+    KeyOrEnd,
+    /// A comma or the end of whatever is open.
+    Separator,
+}
+
 impl Check<'_> {
     fn document(&mut self) -> Checked {
-        self.value()?;
-        while let Some(&in_map) = self.open.last() {
-            let byte = self.next_visible()?;
-            match (byte, in_map) {
-                (b',', true) => self.key_and_value(None)?,
-                (b',', false) => self.value()?,
-                (b'}', true) | (b']', false) => {
-                    self.open.pop();
-                }
-                (_, true) => return unexpected(byte, "after object key:value pair"),
-                (_, false) => return unexpected(byte, "after array element"),
+        let mut want = Want::Value;
+        loop {
+            if matches!(want, Want::Separator) && self.open.is_empty() {
+                break;
             }
+            let byte = self.next_visible()?;
+            want = match (want, byte) {
+                (Want::ValueOrEnd, b']') | (Want::KeyOrEnd, b'}') => self.close(),
+                (Want::Value | Want::ValueOrEnd, byte) => self.value(byte)?,
+                (Want::Key | Want::KeyOrEnd, byte) => self.key(byte)?,
+                (Want::Separator, byte) => self.separator(byte)?,
+            };
         }
         match self.next_visible() {
             Ok(byte) => unexpected(byte, "after top-level value"),
@@ -45,76 +57,60 @@ impl Check<'_> {
         }
     }
 
-    /// A value, up to its end for a scalar and up to the first thing inside otherwise.
-    fn value(&mut self) -> Checked {
-        let byte = self.next_visible()?;
-        self.value_from(byte)
+    /// A value that begins with `byte`; maps and lists are only opened.
+    fn value(&mut self, byte: u8) -> Result<Want, String> {
+        match byte {
+            b'{' => {
+                self.push(byte, true)?;
+                return Ok(Want::KeyOrEnd);
+            }
+            b'[' => {
+                self.push(byte, false)?;
+                return Ok(Want::ValueOrEnd);
+            }
+            b'"' => self.string()?,
+            b'-' | b'0'..=b'9' => self.number(byte)?,
+            b't' => self.literal("true")?,
+            b'f' => self.literal("false")?,
+            b'n' => self.literal("null")?,
+            _ => unexpected(byte, "looking for beginning of value")?,
+        }
+        Ok(Want::Separator)
     }
 
-    fn value_from(&mut self, first: u8) -> Checked {
-        let mut byte = first;
-        loop {
-            match byte {
-                b'{' => {
-                    self.push(byte, true)?;
-                    return match self.next_visible()? {
-                        b'}' => self.pop(),
-                        other => self.key_and_value(Some(other)),
-                    };
-                }
-                b'[' => {
-                    self.push(byte, false)?;
-                    byte = self.next_visible()?;
-                    if byte == b']' {
-                        return self.pop();
-                    }
-                }
-                b'"' => return self.string(),
-                b'-' | b'0'..=b'9' => return self.number(byte),
-                b't' => return self.literal("true"),
-                b'f' => return self.literal("false"),
-                b'n' => return self.literal("null"),
-                _ => return unexpected(byte, "looking for beginning of value"),
-            }
+    /// A key that begins with `byte`, and its colon.
+    fn key(&mut self, byte: u8) -> Result<Want, String> {
+        if byte != b'"' {
+            unexpected(byte, "looking for beginning of object key string")?;
         }
+        self.string()?;
+        match self.next_visible()? {
+            b':' => {}
+            other => unexpected(other, "after object key")?,
+        }
+        Ok(Want::Value)
     }
 
-    /// `"key": value`, of which the first byte may have been read already. Maps inside maps open here one after another.
-    fn key_and_value(&mut self, first: Option<u8>) -> Checked {
-        let mut first = first;
-        loop {
-            let byte = match first.take() {
-                Some(byte) => byte,
-                None => self.next_visible()?,
-            };
-            if byte != b'"' {
-                return unexpected(byte, "looking for beginning of object key string");
-            }
-            self.string()?;
-            match self.next_visible()? {
-                b':' => {}
-                other => return unexpected(other, "after object key"),
-            }
-            let byte = self.next_visible()?;
-            if byte != b'{' {
-                return self.value_from(byte);
-            }
-            self.push(byte, true)?;
-            match self.next_visible()? {
-                b'}' => return self.pop(),
-                other => first = Some(other),
-            }
+    fn separator(&mut self, byte: u8) -> Result<Want, String> {
+        let in_map = self.open.last() == Some(&true);
+        match (byte, in_map) {
+            (b',', true) => return Ok(Want::Key),
+            (b',', false) => return Ok(Want::Value),
+            (b'}', true) | (b']', false) => {}
+            (_, true) => unexpected(byte, "after object key:value pair")?,
+            (_, false) => unexpected(byte, "after array element")?,
         }
+        Ok(self.close())
+    }
+
+    fn close(&mut self) -> Want {
+        self.open.pop();
+        Want::Separator
     }
 
     fn push(&mut self, byte: u8, is_map: bool) -> Checked {
         self.open.push(is_map);
         if self.open.len() > GO_MAX_DEPTH { unexpected(byte, "exceeded max depth") } else { Ok(()) }
-    }
-
-    fn pop(&mut self) -> Checked {
-        self.open.pop();
-        Ok(())
     }
 
     /// The rest of a string, after its opening quote.

@@ -4,8 +4,8 @@ use object::{Map, Value};
 use schema::{Schema, Shape, Struct};
 
 use super::number::write_float;
-use crate::fields::printed;
-use crate::scalar::is_zero_time;
+use crate::fields::{Places, Printed};
+use crate::scalar::{self, is_zero_time};
 
 /// Appends compact JSON, without a newline at the end. With a schema, fields come in the order of the Go struct and are
 /// left out or filled in as Go does it; without one, every map is sorted.
@@ -121,12 +121,20 @@ fn typed(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) {
 }
 
 fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) {
+    let places = Places::of(map, of);
+    let entries = map.entries();
     let mut separator = b'{';
-    for (field, value) in printed(map, of, schema.types) {
-        out.push(separator);
+    for &index in &of.print_order {
+        let field = &of.fields[index as usize];
+        let value = places.get(index as usize).map(|at| &entries[at].1);
+        let Some(printed) = Printed::of(field, value) else { continue };
+        write_key(separator, &field.name, out);
         separator = b',';
-        write_key(&field.name, out);
-        typed(&value, schema.with(&field.node), out);
+        match printed {
+            Printed::Value(value) => typed(value, schema.with(&field.node), out),
+            Printed::Null => out.extend_from_slice(b"null"),
+            Printed::Zero => typed(&scalar::zero(schema.with(&field.node)), schema.with(&field.node), out),
+        }
     }
     if of.preserve_unknown {
         for (key, value) in map.iter().filter(|(key, _)| of.field(key).is_none()) {
@@ -167,10 +175,10 @@ fn write_map(map: &Map, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Ve
     out.push(b'}');
 }
 
-/// A field's name, which needs no escaping.
-fn write_key(name: &str, out: &mut Vec<u8>) {
-    out.reserve(name.len() + 3);
-    out.push(b'"');
+/// A separator and a field's name, which needs no escaping.
+fn write_key(separator: u8, name: &str, out: &mut Vec<u8>) {
+    out.reserve(name.len() + 4);
+    out.extend_from_slice(&[separator, b'"']);
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
 }
@@ -182,10 +190,11 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let mut from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if PLAIN[byte as usize] {
-            continue;
-        }
+    let mut next = 0;
+    while let Some(skipped) = bytes[next..].iter().position(|&byte| !PLAIN[byte as usize]) {
+        let at = next + skipped;
+        let byte = bytes[at];
+        next = at + 1;
         let escape: &[u8] = match byte {
             b'"' => b"\\\"",
             b'\\' => b"\\\\",

@@ -38,7 +38,7 @@ fn read(reader: &mut Reader<'_>) -> Result<TypeMeta, Stop> {
             return Ok(meta);
         }
         other => {
-            reader.skip()?;
+            reader.skip(0)?;
             reader.end()?;
             let found = found(other);
             return Err(Stop::Type(format!("json: cannot unmarshal {found} into Go value of type {GO_TYPE}")));
@@ -51,7 +51,7 @@ fn read(reader: &mut Reader<'_>) -> Result<TypeMeta, Stop> {
             () if folds_to(&key, "apiVersion") => (&mut meta.api_version, "apiVersion"),
             () if folds_to(&key, "kind") => (&mut meta.kind, "kind"),
             () => {
-                reader.skip()?;
+                reader.skip(1)?;
                 continue;
             }
         };
@@ -59,7 +59,7 @@ fn read(reader: &mut Reader<'_>) -> Result<TypeMeta, Stop> {
             b'"' => *slot = str_of(reader.string()?),
             b'n' => reader.word("null")?,
             other => {
-                reader.skip()?;
+                reader.skip(1)?;
                 let found = found(other);
                 let message = format!("json: cannot unmarshal {found} into Go struct field .{name} of type string");
                 wrong.get_or_insert(message);

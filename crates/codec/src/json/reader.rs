@@ -230,8 +230,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a value, checking its syntax only. Keeps its own stack, so it can follow nesting as deep as Go does.
-    pub fn skip(&mut self) -> Result<(), Stop> {
+    /// Passes over a value, checking its syntax only; `depth` is how many maps and lists are open around it. Keeps its
+    /// own stack, so it can follow nesting as deep as Go does.
+    pub fn skip(&mut self, depth: usize) -> Result<(), Stop> {
         // For each map or list that is open, whether it is a map.
         let mut open: Vec<bool> = Vec::new();
         let mut first = false;
@@ -241,7 +242,7 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     open.push(opening == b'{');
                     first = true;
-                    if open.len() > GO_MAX_DEPTH {
+                    if depth + open.len() > GO_MAX_DEPTH {
                         return Err(Stop::Syntax);
                     }
                 }

@@ -119,7 +119,7 @@ impl<'s> Typed<'_, '_, 's> {
             return Ok(());
         }
         self.notes.unknown(place.then(key));
-        self.reader.skip()
+        self.reader.skip(depth)
     }
 
     fn list(&mut self, schema: Schema<'s>, slot: &mut Value, place: &Place<'_>, depth: usize) -> Result<(), Stop> {
@@ -224,7 +224,7 @@ impl<'s> Typed<'_, '_, 's> {
                     continue;
                 }
                 other => {
-                    self.reader.skip()?;
+                    self.reader.skip(0)?;
                     found(other).to_string()
                 }
             };
@@ -254,7 +254,7 @@ impl<'s> Typed<'_, '_, 's> {
     fn quantity(&mut self, slot: &mut Value) -> Result<(), Stop> {
         self.reader.peek();
         let start = self.reader.offset();
-        self.reader.skip()?;
+        self.reader.skip(0)?;
         let raw = self.reader.since(start);
         let text = raw.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(raw);
         *slot = Value::String(scalar::quantity(text).map_err(Stop::Type)?);
@@ -307,7 +307,7 @@ impl<'s> Typed<'_, '_, 's> {
             }
             (Shape::StructOrBool(_), _) => return Err(Stop::Type("boolean or JSON schema expected".into())),
             // Anything else is passed over, as if nothing had been there.
-            _ => inner.reader.skip()?,
+            _ => inner.reader.skip(0)?,
         }
         match inner.saved {
             Some(message) => Err(Stop::Type(message)),
@@ -333,7 +333,7 @@ impl<'s> Typed<'_, '_, 's> {
                 (id, byte) => {
                     let wanted = id.map_or("string", |id| self.root.types.get(id).go_name.as_str());
                     self.save(here.type_error(Some(self.root.types), found(byte), wanted));
-                    self.reader.skip()?;
+                    self.reader.skip(0)?;
                 }
             }
             items.push(item);
@@ -346,7 +346,7 @@ impl<'s> Typed<'_, '_, 's> {
     #[cold]
     fn mismatch(&mut self, schema: Schema<'s>, place: &Place<'_>) -> Result<(), Stop> {
         let byte = self.reader.peek();
-        self.reader.skip()?;
+        self.reader.skip(0)?;
         self.save(place.type_error(Some(schema.types), found(byte), &schema.go_type()));
         Ok(())
     }

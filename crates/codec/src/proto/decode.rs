@@ -63,6 +63,12 @@ fn message(bytes: &[u8], schema: Schema<'_>, of: &Struct, fields: &mut Fields<'_
             wire.skip(kind)?;
             continue;
         };
+        // Zeros are on the wire for everything held by value, and mean no more than nothing.
+        let plain = matches!(field.node.shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::String);
+        let fits = kind == if field.node.shape == Shape::String { BYTES } else { VARINT };
+        if plain && fits && !field.pointer && !fields.has(index) && wire.skip_zero() {
+            continue;
+        }
         let name = field.name.as_str();
         value(&mut wire, kind, schema.with(&field.node), name, fields.slot(index), depth)?;
     }

@@ -29,12 +29,8 @@ impl<'a> Wire<'a> {
         let key = self.varint()?;
         // Go keeps the low 32 bits of the tag and reads them as a signed number.
         let (tag, kind) = ((key >> 3) as u32 as i32, (key & 7) as u8);
-        let message = message.rsplit('.').next().unwrap_or(message);
-        if kind == END_GROUP {
-            return Err(error(format!("proto: {message}: wiretype end group for non-group")));
-        }
-        if tag <= 0 {
-            return Err(error(format!("proto: {message}: illegal tag {tag} (wire type {key})")));
+        if kind == END_GROUP || tag <= 0 {
+            return Err(wrong_key(message, tag, kind, key));
         }
         Ok(Some((tag as u32, kind)))
     }
@@ -114,6 +110,18 @@ impl<'a> Wire<'a> {
         self.rest.is_empty()
     }
 
+    /// Passes over a zero or an empty string, if that is what comes next.
+    #[inline]
+    pub fn skip_zero(&mut self) -> bool {
+        match self.rest {
+            [0, rest @ ..] => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// How many bytes have not been read.
     pub fn left(&self) -> usize {
         self.rest.len()
@@ -126,6 +134,15 @@ pub(super) fn error(message: impl Into<String>) -> DecodeError {
 
 fn unexpected_end() -> DecodeError {
     error("unexpected EOF")
+}
+
+#[cold]
+fn wrong_key(message: &str, tag: i32, kind: u8, key: u64) -> DecodeError {
+    let message = message.rsplit('.').next().unwrap_or(message);
+    if kind == END_GROUP {
+        return error(format!("proto: {message}: wiretype end group for non-group"));
+    }
+    error(format!("proto: {message}: illegal tag {tag} (wire type {key})"))
 }
 
 /// The error for a field of the wrong wire type. Upstream names the Go field, which is the JSON name with a capital.

@@ -80,7 +80,7 @@ fn depth_is_bounded() {
     // Aliases nest what is nowhere nested in the text.
     let nested: String = (1..400).map(|i| format!("a{i}: &a{i} [*a{}]\n", i - 1)).collect();
     let error = to_json(format!("a0: &a0 []\n{nested}").as_bytes(), false).unwrap_err();
-    assert_eq!(error.to_string(), "yaml: exceeded max depth of 256");
+    assert_eq!(error.to_string(), "yaml: exceeded max depth of 128");
 }
 
 #[test]
