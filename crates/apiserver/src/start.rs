@@ -177,7 +177,10 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
         prefix: "/registry".into(),
         budget: Budget::new(RENDITION_BUDGET_BYTES),
         strategies,
-        conversions: hashbrown::HashMap::new(),
+        conversions: kinds::conversions()
+            .into_iter()
+            .map(|(group, version, resource, c)| ((group, version, resource), c))
+            .collect(),
         actions: hashbrown::HashMap::new(),
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
     };

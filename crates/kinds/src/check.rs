@@ -18,6 +18,8 @@ pub struct Check {
     pub now: Timestamp,
     pub user: User,
     pub namespace: &'static str,
+    /// The group of the request's path, where it matters.
+    pub group: &'static str,
     pub features: Features,
     pub world: World,
 }
@@ -30,6 +32,7 @@ impl Check {
             now: Timestamp::new(1_700_000_000, 0),
             user: User::default(),
             namespace: "default",
+            group: "",
             features: Features::default(),
             world: World::default(),
         }
@@ -152,6 +155,7 @@ impl Check {
             now: self.now,
             user: &self.user,
             namespace: self.namespace,
+            group: self.group,
             version: "v1",
             subresource,
             dry_run: false,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use registry::Strategy;
+use registry::{Convert, Strategy};
 
 pub mod common;
 
@@ -51,6 +51,14 @@ impl Default for Options {
     fn default() -> Options {
         Options { event_ttl: events::DEFAULT_TTL, allocation: Arc::default() }
     }
+}
+
+/// Group, version, resource and how it differs from the stored version, for resources where more than the name does.
+pub type Conversions = Vec<(&'static str, &'static str, &'static str, Arc<dyn Convert>)>;
+
+/// Every built-in conversion, for the catalog.
+pub fn conversions() -> Conversions {
+    vec![("events.k8s.io", "v1", "events", Arc::new(events::Conversion))]
 }
 
 /// Every built-in strategy with the options nobody has set.

@@ -14,6 +14,8 @@ pub struct Context<'a> {
     pub user: &'a User,
     /// "" for cluster-scoped requests.
     pub namespace: &'a str,
+    /// The group in the request's path, "" for the core group.
+    pub group: &'a str,
     /// The version in the request's path, `v1` or `v2beta1`; objects themselves are of the storage version.
     pub version: &'a str,
     /// "" for the object itself, else `status`, `scale`, …

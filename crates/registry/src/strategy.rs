@@ -181,6 +181,11 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
+    /// The selectable field that a selector in the given group's version means by `field`; None if it means none.
+    fn selected_field(&self, _group: &str, field: &str) -> Option<&'static str> {
+        self.selectable_fields().iter().copied().find(|known| *known == field)
+    }
+
     /// How a selector on any other field is refused.
     fn field_refusal(&self) -> FieldRefusal {
         FieldRefusal::Listed

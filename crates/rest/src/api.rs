@@ -53,8 +53,17 @@ impl Api {
         subresource: &'a str,
         dry_run: bool,
     ) -> Context<'a> {
-        let now = self.clock.now();
-        Context { now, user, namespace, version, subresource, dry_run, features: &self.features, lookup: self }
+        Context {
+            now: self.clock.now(),
+            user,
+            namespace,
+            group: "",
+            version,
+            subresource,
+            dry_run,
+            features: &self.features,
+            lookup: self,
+        }
     }
 }
 

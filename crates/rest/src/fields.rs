@@ -3,17 +3,27 @@
 use object::{Status, fields::Selector, quote};
 use registry::Resource;
 
-/// Refuses selectors on fields that cannot be selected by.
-pub fn check(resource: &Resource, selector: &Selector) -> Result<(), Status> {
-    let known = resource.storage.as_ref().map_or(&[][..], |storage| storage.strategy.selectable_fields());
-    for requirement in selector.requirements() {
-        let field = requirement.field.as_str();
-        if matches!(field, "metadata.name" | "metadata.namespace") || known.contains(&field) {
-            continue;
+/// The selector as the stored version names fields; refused if it uses fields that cannot be selected by.
+pub fn check(resource: &Resource, selector: &Selector) -> Result<Selector, Status> {
+    let strategy = resource.storage.as_ref().map(|storage| &storage.strategy);
+    let known = strategy.map_or(&[][..], |strategy| strategy.selectable_fields());
+    selector.transform(|field, value| {
+        let found = match field {
+            "metadata.name" => Some(field),
+            "metadata.namespace" if has_namespace(resource) => Some(field),
+            _ => strategy.and_then(|strategy| strategy.selected_field(&resource.resource.group, field)),
+        };
+        match found {
+            Some(field) => Ok((field.to_string(), value.to_string())),
+            None => Err(Status::bad_request(refusal(resource, field, known))),
         }
-        return Err(Status::bad_request(refusal(resource, field, known)));
-    }
-    Ok(())
+    })
+}
+
+/// Cluster-wide kinds that list their fields themselves leave the namespace out.
+fn has_namespace(resource: &Resource) -> bool {
+    let style = resource.storage.as_ref().map(|storage| storage.strategy.field_refusal());
+    resource.namespaced || style != Some(registry::FieldRefusal::Plain)
 }
 
 /// Upstream words this in three ways, by how the kind's selectable fields were registered.

@@ -39,7 +39,7 @@ impl ListOptions {
         };
         options.default();
         options.validate()?;
-        crate::fields::check(resource, &options.filter.fields)?;
+        options.filter.fields = crate::fields::check(resource, &options.filter.fields)?;
         Ok(options)
     }
 

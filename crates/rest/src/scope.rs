@@ -47,7 +47,8 @@ impl Scope {
 
     pub fn context(&self, dry_run: bool) -> Context<'_> {
         let info = &self.call.info;
-        self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run)
+        let cx = self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run);
+        Context { group: &info.group, ..cx }
     }
 
     pub fn admission<'a>(

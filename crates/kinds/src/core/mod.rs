@@ -41,7 +41,7 @@ pub fn strategies(options: &Options) -> Strategies {
         ("", "componentstatuses", Arc::new(ComponentStatus)),
         ("", "configmaps", Arc::new(ConfigMap)),
         ("", "endpoints", Arc::new(Endpoints)),
-        ("", "events", Arc::new(events::Event::core(options.event_ttl))),
+        ("", "events", Arc::new(events::Event::new(options.event_ttl))),
         ("", "limitranges", Arc::new(LimitRange)),
         ("", "namespaces", Arc::new(Namespace)),
         ("", "nodes", Arc::new(Node)),

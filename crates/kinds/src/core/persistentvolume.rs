@@ -80,6 +80,10 @@ impl Strategy for PersistentVolume {
         volume_warnings(object)
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let (spec, status) = (object.field("spec"), object.field("status"));
         let claim = match spec.field("claimRef") {

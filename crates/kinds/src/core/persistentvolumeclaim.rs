@@ -64,6 +64,10 @@ impl Strategy for PersistentVolumeClaim {
         warnings
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let (spec, status) = (object.field("spec"), object.field("status"));
         let bound = !spec.str_at(&["volumeName"]).is_empty();

@@ -48,6 +48,10 @@ impl Strategy for ResourceQuota {
             .collect()
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let used = object.at(&["status", "used"]);
         let hard = object.at(&["status", "hard"]).as_map();

@@ -21,6 +21,10 @@ impl Strategy for ServiceAccount {
         keep_only_names_of_secrets(new);
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         let enforces = |account: &Value| account.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some();
         if !enforces(object) || old.is_some_and(enforces) {

@@ -1,6 +1,7 @@
 //! Events as events.k8s.io/v1 names their fields, and as the core group does, in which form they are stored.
 
 use object::{Meta, Value};
+use registry::Convert;
 
 /// Each field that has two names: events.k8s.io, core.
 const NAMES: [(&str, &str); 7] = [
@@ -13,14 +14,19 @@ const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// From events.k8s.io/v1 to core/v1.
-pub fn to_storage(event: &mut Value) {
-    rename(event, "v1", NAMES);
-}
+/// Between events.k8s.io/v1 and the core group's v1.
+pub struct Conversion;
 
-/// From core/v1 to events.k8s.io/v1.
-pub fn from_storage(event: &mut Value) {
-    rename(event, "events.k8s.io/v1", NAMES.map(|(new, core)| (core, new)));
+impl Convert for Conversion {
+    fn to_storage(&self, mut event: Value) -> Result<Value, String> {
+        rename(&mut event, "v1", NAMES);
+        Ok(event)
+    }
+
+    fn from_storage(&self, mut event: Value) -> Result<Value, String> {
+        rename(&mut event, "events.k8s.io/v1", NAMES.map(|(new, core)| (core, new)));
+        Ok(event)
+    }
 }
 
 fn rename(event: &mut Value, api_version: &str, names: [(&str, &str); 7]) {
@@ -47,10 +53,7 @@ mod tests {
             "reportingController": "c", "deprecatedCount": 2, "deprecatedSource": {"host": "h"}});
         let core = value!({"apiVersion": "v1", "involvedObject": {"name": "p"}, "message": "n", "reason": "r",
             "reportingComponent": "c", "count": 2, "source": {"host": "h"}});
-        let mut event = new.clone();
-        to_storage(&mut event);
-        assert_eq!(event, core);
-        from_storage(&mut event);
-        assert_eq!(event, new);
+        assert_eq!(Conversion.to_storage(new.clone()), Ok(core.clone()));
+        assert_eq!(Conversion.from_storage(core), Ok(new));
     }
 }

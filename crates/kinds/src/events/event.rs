@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use object::timestamp::{MicroTime, Time};
 use object::{BadValue, Cursor, Errors, Meta, Path, Timestamp, Value, names};
-use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns};
+use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns, metadata};
 
 use crate::common::checks::{Checks, IMMUTABLE, report, same};
 use crate::common::internal;
@@ -15,22 +15,21 @@ use crate::common::internal;
 const NAME_MAX_CHARACTERS: usize = 128;
 const NOTE_MAX_CHARACTERS: usize = 1024;
 
+/// Events of both groups; they are stored as one.
 pub struct Event {
-    /// The core group's rules, which are older and fewer.
-    lenient: bool,
     ttl: Duration,
 }
 
 impl Event {
-    /// As events.k8s.io has them. A time to live of zero keeps events for ever.
+    /// A time to live of zero keeps events for ever.
     pub fn new(ttl: Duration) -> Event {
-        Event { lenient: false, ttl }
+        Event { ttl }
     }
+}
 
-    /// As the core group has them.
-    pub fn core(ttl: Duration) -> Event {
-        Event { lenient: true, ttl }
-    }
+/// Whether a request comes through the core group, whose rules are older and fewer.
+fn is_lenient(cx: &Context) -> bool {
+    cx.group.is_empty()
 }
 
 impl Strategy for Event {
@@ -39,20 +38,21 @@ impl Strategy for Event {
     }
 
     fn checks_metadata_last(&self) -> bool {
-        self.lenient
+        true
     }
 
-    fn validate(&self, _cx: &Context, event: &Cursor, errors: &mut Errors) {
-        self.validate_legacy(event, errors);
-        if !self.lenient {
+    fn validate(&self, cx: &Context, event: &Cursor, errors: &mut Errors) {
+        validate_legacy(cx, event, errors);
+        if !is_lenient(cx) {
+            metadata::validate(event, true, &names::name_is_dns_subdomain, errors);
             validate_series(event, errors);
             validate_new_style(event, errors);
         }
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        self.validate_legacy(new, errors);
-        if self.lenient {
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        validate_legacy(cx, new, errors);
+        if is_lenient(cx) {
             return;
         }
         if new.field("series").value() != old.field("series").value() {
@@ -61,12 +61,9 @@ impl Strategy for Event {
         validate_unchanged(new, old, errors);
     }
 
+    /// The core group lets any name pass that can stand in a path; the other group's rule is among its own.
     fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        if self.lenient {
-            names::name_is_path_segment(name, is_prefix)
-        } else {
-            names::name_is_dns_subdomain(name, is_prefix)
-        }
+        names::name_is_path_segment(name, is_prefix)
     }
 
     fn allows_create_on_update(&self) -> bool {
@@ -82,7 +79,7 @@ impl Strategy for Event {
     }
 
     fn selectable_fields(&self) -> &'static [&'static str] {
-        const CORE: &[&str] = &[
+        &[
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -94,20 +91,18 @@ impl Strategy for Event {
             "reportingComponent",
             "source",
             "type",
-        ];
-        const NEW: &[&str] = &[
-            "regarding.kind",
-            "regarding.namespace",
-            "regarding.name",
-            "regarding.uid",
-            "regarding.apiVersion",
-            "regarding.resourceVersion",
-            "regarding.fieldPath",
-            "reason",
-            "reportingController",
-            "type",
-        ];
-        if self.lenient { CORE } else { NEW }
+        ]
+    }
+
+    fn selected_field(&self, group: &str, field: &str) -> Option<&'static str> {
+        let stored = match (group, field.split_once('.')) {
+            ("", _) => field.to_string(),
+            (_, Some(("regarding", part))) => format!("involvedObject.{part}"),
+            (_, None) if field == "reportingController" => "reportingComponent".to_string(),
+            (_, None) if matches!(field, "reason" | "type") => field.to_string(),
+            _ => return None,
+        };
+        self.selectable_fields().iter().copied().find(|known| *known == stored)
     }
 
     fn field_refusal(&self) -> FieldRefusal {
@@ -121,9 +116,7 @@ impl Strategy for Event {
             None if field == "source" && !event.str_at(&["source", "component"]).is_empty() => {
                 text(&["source", "component"])
             }
-            None if matches!(field, "source" | "reportingComponent" | "reportingController") => {
-                text(&["reportingComponent"])
-            }
+            None if matches!(field, "source" | "reportingComponent") => text(&["reportingComponent"]),
             None => text(&[field]),
         }
     }
@@ -133,37 +126,35 @@ impl Strategy for Event {
     }
 }
 
-impl Event {
-    /// What every event has to fulfil. Those with an `eventTime` come from new clients and have more to say.
-    fn validate_legacy(&self, event: &Cursor, errors: &mut Errors) {
-        let own = event.value().namespace();
-        let namespace = event.at(&["involvedObject", "namespace"]);
-        let mismatch = "does not match event.namespace";
-        if !is_set(event, "eventTime") {
-            let fine = match namespace.str() {
-                "" => matches!(own, "" | "default"),
-                namespace => namespace == own,
-            };
-            if !fine {
-                namespace.bad(errors, mismatch);
-            }
-            return;
-        }
-        if namespace.str().is_empty() && !matches!(own, "default" | "kube-system") {
+/// What every event has to fulfil. Those with an `eventTime` come from new clients and have more to say.
+fn validate_legacy(cx: &Context, event: &Cursor, errors: &mut Errors) {
+    let own = event.value().namespace();
+    let namespace = event.at(&["involvedObject", "namespace"]);
+    let mismatch = "does not match event.namespace";
+    if !is_set(event, "eventTime") {
+        let fine = match namespace.str() {
+            "" => matches!(own, "" | "default"),
+            namespace => namespace == own,
+        };
+        if !fine {
             namespace.bad(errors, mismatch);
         }
-        let controller = event.field("reportingComponent").str();
-        let path = Path::of(if self.lenient { "reportingComponent" } else { "reportingController" });
-        if controller.is_empty() {
-            errors.required(&path, "");
-        }
-        report(errors, &path, controller, names::label_key(controller));
-        for field in ["reportingInstance", "action", "reason"] {
-            event.field(field).require(errors);
-            limit_length(event, field, NAME_MAX_CHARACTERS, errors);
-        }
-        limit_length(event, "message", NOTE_MAX_CHARACTERS, errors);
+        return;
     }
+    if namespace.str().is_empty() && !matches!(own, "default" | "kube-system") {
+        namespace.bad(errors, mismatch);
+    }
+    let controller = event.field("reportingComponent").str();
+    let path = Path::of(if is_lenient(cx) { "reportingComponent" } else { "reportingController" });
+    if controller.is_empty() {
+        errors.required(&path, "");
+    }
+    report(errors, &path, controller, names::label_key(controller));
+    for field in ["reportingInstance", "action", "reason"] {
+        event.field(field).require(errors);
+        limit_length(event, field, NAME_MAX_CHARACTERS, errors);
+    }
+    limit_length(event, "message", NOTE_MAX_CHARACTERS, errors);
 }
 
 fn limit_length(event: &Cursor, field: &str, max: usize, errors: &mut Errors) {
@@ -324,12 +315,22 @@ mod tests {
         eventTime: '2020-01-01T00:00:00.000000Z', reportingComponent: c.io/x, reportingInstance: i, action: Do, reason: R,
         type: Normal}";
 
+    fn core(base: &str) -> Check {
+        Check::new(Event::new(DEFAULT_TTL), base)
+    }
+
+    fn strict(base: &str) -> Check {
+        let mut check = core(base);
+        check.group = "events.k8s.io";
+        check
+    }
+
     #[test]
     fn old_events_match_their_namespace() {
         let mismatch = |namespace: &str| {
             format!("involvedObject.namespace: Invalid value: \"{namespace}\": does not match event.namespace")
         };
-        Check::new(Event::core(DEFAULT_TTL), BASE).create(&[
+        core(BASE).create(&[
             ("", ""),
             ("involvedObject: {namespace: other}", &mismatch("other")),
             ("involvedObject: {namespace: null}", &mismatch("")),
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn new_events_say_more() {
         let long = "x".repeat(129);
-        Check::new(Event::core(DEFAULT_TTL), NEW).create(&[
+        core(NEW).create(&[
             ("", ""),
             (
                 "{reportingComponent: '', action: null}",
@@ -359,7 +360,7 @@ mod tests {
 
     #[test]
     fn the_new_group_is_strict() {
-        Check::new(Event::new(DEFAULT_TTL), NEW).create(&[
+        strict(NEW).create(&[
             ("", ""),
             (
                 "{type: Odd, count: 1, source: {host: h}, firstTimestamp: '2020-01-01T00:00:00Z', series: {count: 1}}",
@@ -380,7 +381,7 @@ mod tests {
 
     #[test]
     fn the_new_group_only_changes_series() {
-        Check::new(Event::new(DEFAULT_TTL), NEW).update(&[
+        strict(NEW).update(&[
             ("", "series: {count: 2, lastObservedTime: '2020-01-01T00:00:00.000000Z'}", ""),
             (
                 "",
@@ -395,19 +396,28 @@ mod tests {
 
     #[test]
     fn fields_can_be_selected_in_both_groups() {
-        let event = yaml(NEW);
-        let (core, new) = (Event::core(DEFAULT_TTL), Event::new(DEFAULT_TTL));
-        assert_eq!(core.select_field(&event, "involvedObject.name"), "p");
-        assert_eq!(new.select_field(&event, "regarding.name"), "p");
-        assert_eq!(core.select_field(&event, "source"), "c.io/x");
-        assert_eq!(new.select_field(&event, "reportingController"), "c.io/x");
-        assert_eq!(core.select_field(&yaml("{source: {component: s}}"), "source"), "s");
-        assert_eq!(core.select_field(&event, "type"), "Normal");
+        let events = Event::new(DEFAULT_TTL);
+        let value = |event: &str, group: &str, field: &str| {
+            events.selected_field(group, field).map(|field| events.select_field(&yaml(event), field))
+        };
+        for (event, group, field, want) in [
+            (NEW, "", "involvedObject.name", Some("p")),
+            (NEW, "events.k8s.io", "regarding.name", Some("p")),
+            (NEW, "events.k8s.io", "involvedObject.name", None),
+            (NEW, "", "regarding.name", None),
+            (NEW, "", "source", Some("c.io/x")),
+            ("source: {component: s}", "", "source", Some("s")),
+            (NEW, "events.k8s.io", "source", None),
+            (NEW, "events.k8s.io", "reportingController", Some("c.io/x")),
+            (NEW, "", "type", Some("Normal")),
+        ] {
+            assert_eq!(value(event, group, field).as_deref(), want, "{group} {field}");
+        }
     }
 
     #[test]
     fn cells_tell_when_and_what() {
-        let mut check = Check::new(Event::core(DEFAULT_TTL), NEW);
+        let mut check = core(NEW);
         check.now = Timestamp::new(1_577_836_800 + 60, 0);
         check.cells(&[
             ("", "60s Normal R pod/p  c.io/x, i  60s 1 e"),
@@ -420,7 +430,7 @@ mod tests {
 
     #[test]
     fn events_live_for_a_while() {
-        assert_eq!(Event::core(DEFAULT_TTL).time_to_live(&Value::Null), Some(DEFAULT_TTL));
-        assert_eq!(Event::core(Duration::ZERO).time_to_live(&Value::Null), None);
+        assert_eq!(Event::new(DEFAULT_TTL).time_to_live(&Value::Null), Some(DEFAULT_TTL));
+        assert_eq!(Event::new(Duration::ZERO).time_to_live(&Value::Null), None);
     }
 }

@@ -6,7 +6,7 @@ mod event;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use convert::{from_storage, to_storage};
+pub use convert::Conversion;
 pub use event::Event;
 
 use crate::{Options, Strategies};

@@ -106,6 +106,7 @@ impl Cluster {
             now: Timestamp::new(0, 0),
             user: &self.user,
             namespace: "ns",
+            group: "",
             version: "v1",
             subresource: "",
             dry_run,
