@@ -8,6 +8,7 @@
 mod apis;
 mod bootstrap;
 mod facts;
+mod flags;
 mod openapi;
 mod write;
 
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 type Result<T> = std::result::Result<T, String>;
 
 const TABLE: &str = "crates/schema/data/v1.37.table";
+const FLAGS: &str = "crates/apiserver/data/flags.txt";
 const BOOTSTRAP: &str = "crates/bootstrap/data/objects.txt";
 const RECORDED: &str = "../shared/kubernetes-1.37";
 
@@ -38,6 +40,7 @@ pub fn run(arguments: &[String]) -> Result<String> {
     let files = [
         (TABLE, generate(&root.join("crates/schema/facts"), &recorded)?),
         (BOOTSTRAP, bootstrap::table(|file| read(&recorded.join(file)))?),
+        (FLAGS, flags::table(&read(&recorded.join("flags.json"))?)?),
     ];
     let outcomes: Result<Vec<String>> = files
         .iter()

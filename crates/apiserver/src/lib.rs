@@ -2,6 +2,8 @@
 
 mod allocation;
 mod config;
+pub mod flags;
+pub mod kubeconfig;
 mod pki;
 mod start;
 

@@ -1,0 +1,270 @@
+//! The command line: kube-apiserver's flags from the generated table, and a few of our own.
+//!
+//! Every upstream flag is taken with upstream's type and default. The ones in [`HONOURED`] do something; a flag that does
+//! not yet is named once in the log when it is given, and `--help` marks it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use object::duration;
+
+use crate::Config;
+
+const TABLE: &str = include_str!("../data/flags.txt");
+
+/// Upstream flags with an effect here.
+const HONOURED: &[&str] = &[
+    "anonymous-auth",
+    "authorization-mode",
+    "bind-address",
+    "client-ca-file",
+    "disable-admission-plugins",
+    "enable-admission-plugins",
+    "event-ttl",
+    "feature-gates",
+    "logging-format",
+    "request-timeout",
+    "runtime-config",
+    "secure-port",
+    "service-cluster-ip-range",
+    "shutdown-delay-duration",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "token-auth-file",
+];
+
+/// What `serve` was told.
+pub struct Serve {
+    pub config: Config,
+    pub json_logs: bool,
+    /// Flags that were given and do nothing yet.
+    pub without_effect: Vec<String>,
+}
+
+/// The whole command line, for parsing and for completion scripts.
+pub fn command() -> Command {
+    let mut command = Command::new("ferrokube")
+        .about("The Kubernetes API server, in one small binary.")
+        .long_about(
+            "The Kubernetes API server, in one small binary. Without any flag it keeps its data in .ferrokube, makes its \
+             own certificates, and serves on https://127.0.0.1:6443.\n\nEvery flag of kube-apiserver v1.37 is accepted; \
+             those marked (no effect yet) are named in the log when they are given.",
+        )
+        .disable_version_flag(true)
+        .arg(Arg::new("version").long("version").action(ArgAction::SetTrue).help("Print the version and exit"))
+        .arg(
+            Arg::new("data-dir")
+                .long("data-dir")
+                .value_parser(clap::value_parser!(PathBuf))
+                .default_value(".ferrokube")
+                .help("Where data, keys and certificates are kept")
+                .help_heading("ferrokube"),
+        );
+    for flag in upstream() {
+        if flag.name != "version" {
+            command = command.arg(flag.arg());
+        }
+    }
+    command
+}
+
+/// Reads a command line.
+pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
+    let mut config = Config { ..Config::default() };
+    if let Some(path) = matches.get_one::<PathBuf>("data-dir") {
+        config.data_dir = path.clone();
+    }
+    let mut without_effect = Vec::new();
+    for flag in upstream() {
+        let given = matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);
+        if !given || flag.name == "version" {
+            continue;
+        }
+        let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
+        flag.check(&values)?;
+        if HONOURED.contains(&flag.name) {
+            apply(&mut config, flag.name, &values).map_err(|why| format!("--{}: {why}", flag.name))?;
+        } else {
+            without_effect.push(format!("--{}", flag.name));
+        }
+    }
+    let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
+    Ok(Serve { config, json_logs, without_effect })
+}
+
+fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), String> {
+    let last = values.last().map(String::as_str).unwrap_or("");
+    let list = || values.iter().flat_map(|value| value.split(',')).filter(|v| !v.is_empty()).map(str::to_string);
+    let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
+    match name {
+        "anonymous-auth" => config.anonymous_auth = boolean(last)?,
+        "authorization-mode" => config.authorization_mode = list().collect(),
+        "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
+        "client-ca-file" => config.client_ca_file = path(),
+        "disable-admission-plugins" => config.disable_admission_plugins = list().collect(),
+        "enable-admission-plugins" => config.enable_admission_plugins = list().collect(),
+        "event-ttl" => config.event_ttl = span(last)?,
+        "feature-gates" => config.feature_gates = settings(list())?,
+        "request-timeout" => config.request_timeout = span(last)?,
+        "runtime-config" => config.runtime_config = settings(list())?,
+        "secure-port" => config.port = last.parse().map_err(|_| format!("{last} is not a port"))?,
+        "service-cluster-ip-range" => config.service_cluster_ip_range = last.to_string(),
+        "shutdown-delay-duration" => config.shutdown_delay = span(last)?,
+        "tls-cert-file" => config.tls_cert_file = path(),
+        "tls-private-key-file" => config.tls_private_key_file = path(),
+        "token-auth-file" => config.token_auth_file = path(),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// `name=true` pairs; a name alone is true.
+fn settings(items: impl Iterator<Item = String>) -> Result<Vec<(String, bool)>, String> {
+    items
+        .map(|item| match item.split_once('=') {
+            None => Ok((item, true)),
+            Some((name, value)) => Ok((name.to_string(), boolean(value)?)),
+        })
+        .collect()
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
+        "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
+        other => Err(format!("strconv.ParseBool: parsing {}: invalid syntax", object::quote(other))),
+    }
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let parsed = duration::Duration::parse(text).map_err(|error| error.to_string())?;
+    Ok(Duration::from_nanos(u64::try_from(parsed.0).unwrap_or(0)))
+}
+
+/// One line of the table.
+struct Flag {
+    name: &'static str,
+    kind: &'static str,
+    default: &'static str,
+    deprecated: bool,
+}
+
+fn upstream() -> impl Iterator<Item = Flag> {
+    TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let (name, rest) = line.split_once(' ')?;
+        let (kind, default) = rest.split_once(' ')?;
+        let (deprecated, name) = name.strip_prefix('!').map_or((false, name), |name| (true, name));
+        Some(Flag { name, kind, default, deprecated })
+    })
+}
+
+impl Flag {
+    fn arg(&self) -> Arg {
+        let mut notes = vec![self.kind.to_string()];
+        if !matches!(self.default, "-" | "[]" | "") {
+            notes.push(format!("default {}", self.default));
+        }
+        if self.deprecated {
+            notes.push("deprecated".into());
+        }
+        let honoured = HONOURED.contains(&self.name);
+        if !honoured {
+            notes.push("no effect yet".into());
+        }
+        let arg = Arg::new(self.name)
+            .long(self.name)
+            .value_name("VALUE")
+            .action(ArgAction::Append)
+            .hide_possible_values(true)
+            .help(format!("({})", notes.join("; ")))
+            .help_heading(if honoured { "kube-apiserver" } else { "kube-apiserver, accepted without effect" });
+        // A boolean flag may stand alone, as in Go.
+        if self.kind == "bool" { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg }
+    }
+
+    /// Whether the values are of the flag's type.
+    fn check(&self, values: &[String]) -> Result<(), String> {
+        let wrong = |value: &String, why: String| {
+            Err(format!("invalid argument {} for \"--{}\" flag: {why}", object::quote(value), self.name))
+        };
+        for value in values {
+            match self.kind {
+                "bool" => boolean(value).or_else(|why| wrong(value, why).map(|()| false)).map(|_| ())?,
+                "int" if value.parse::<i64>().is_err() => {
+                    let why = format!("strconv.ParseInt: parsing {}: invalid syntax", object::quote(value));
+                    return wrong(value, why);
+                }
+                "duration" => {
+                    if let Err(error) = duration::Duration::parse(value) {
+                        return wrong(value, error.to_string());
+                    }
+                }
+                "ip" if !value.is_empty() && value.parse::<IpAddr>().is_err() => {
+                    return wrong(value, format!("failed to parse IP: {}", object::quote(value)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Serve, String> {
+        let arguments = std::iter::once("ferrokube").chain(arguments.iter().copied());
+        serve(&command().try_get_matches_from(arguments).map_err(|error| error.to_string())?)
+    }
+
+    #[test]
+    fn every_upstream_flag_is_taken() {
+        for flag in upstream().filter(|flag| flag.name != "version") {
+            let value = match flag.kind {
+                "bool" => "true",
+                "int" => "1",
+                "duration" => "1m0s",
+                "ip" => "127.0.0.1",
+                _ => "x",
+            };
+            let parsed = command().try_get_matches_from(["ferrokube", &format!("--{}={value}", flag.name)]);
+            assert!(parsed.is_ok(), "--{}", flag.name);
+        }
+    }
+
+    #[test]
+    fn flags_reach_the_configuration() {
+        let serve = parse(&[
+            "--secure-port=0",
+            "--authorization-mode=RBAC",
+            "--runtime-config=api/all=true,batch/v1=false",
+            "--anonymous-auth=false",
+            "--request-timeout=90s",
+            "--etcd-prefix=/other",
+            "--profiling",
+        ])
+        .unwrap();
+        assert_eq!(serve.config.port, 0);
+        assert_eq!(serve.config.authorization_mode, ["RBAC"]);
+        assert_eq!(serve.config.runtime_config, [("api/all".to_string(), true), ("batch/v1".to_string(), false)]);
+        assert!(!serve.config.anonymous_auth);
+        assert_eq!(serve.config.request_timeout, Duration::from_secs(90));
+        assert_eq!(serve.without_effect, ["--etcd-prefix", "--profiling"]);
+    }
+
+    #[test]
+    fn broken_flags_say_why() {
+        for (argument, want) in [
+            ("--secure-port=x", "strconv.ParseInt"),
+            ("--request-timeout=soon", "time: invalid duration"),
+            ("--anonymous-auth=maybe", "strconv.ParseBool"),
+            ("--no-such-flag", "unexpected argument"),
+        ] {
+            let error = parse(&[argument]).err().unwrap();
+            assert!(error.contains(want), "{argument}: {error}");
+        }
+    }
+}
