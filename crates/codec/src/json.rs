@@ -50,6 +50,15 @@ pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Re
     }
 }
 
+/// The value a client sees: what [`encode`] prints, read back untyped. Decoding leaves unset what Go cannot tell from
+/// unset; here such fields are there if they are printed, with their zeros. Patches and expressions work on this form.
+pub fn printed(value: &Value, schema: Schema<'_>) -> Value {
+    let mut text = Vec::new();
+    encode(value, Some(schema), &mut text);
+    // What was just encoded is JSON; it can only be too deep, and then was so before.
+    decode(&text, None, &mut Notes::ignore()).unwrap_or_else(|_| value.clone())
+}
+
 /// Why a decoder gave up. What is wrong with the syntax is left to [`check`] to say.
 #[derive(Debug)]
 enum Stop {

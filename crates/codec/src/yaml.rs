@@ -22,10 +22,10 @@ use crate::{DecodeError, Notes, json};
 /// noted in the YAML reader's own words, in front of everything the JSON decoder notes.
 pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
     let converted = to_json(bytes, false)?;
-    if notes.wanted() {
-        if let Err(error) = to_json(bytes, true) {
-            notes.other(error.to_string());
-        }
+    if notes.wanted()
+        && let Err(error) = to_json(bytes, true)
+    {
+        notes.other(error.to_string());
     }
     json::decode(&converted, schema, notes)
 }
@@ -40,12 +40,10 @@ pub fn to_json(bytes: &[u8], strict: bool) -> Result<Vec<u8>, DecodeError> {
 
 /// Appends a document, as the JSON of the same value reads when turned into YAML.
 pub fn encode(value: &Value, schema: Option<Schema<'_>>, out: &mut Vec<u8>) {
-    let Some(schema) = schema else { return emit::emit(value, out) };
-    // What is printed and what is left out is JSON's to say.
-    let mut text = Vec::new();
-    json::encode(value, Some(schema), &mut text);
-    let printed = json::decode(&text, None, &mut Notes::ignore());
-    emit::emit(printed.as_ref().unwrap_or(value), out);
+    match schema {
+        Some(schema) => emit::emit(&json::printed(value, schema), out),
+        None => emit::emit(value, out),
+    }
 }
 
 fn convert(bytes: &[u8], strict: bool, out: &mut Vec<u8>) -> Result<(), LoadError> {

@@ -4,6 +4,8 @@
 //! Deterministic and bounded in time: `FERROKUBE_FUZZ_SECONDS` for each decoder, a couple by default, and
 //! `FERROKUBE_FUZZ_SEED` to start elsewhere.
 
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
 mod common;
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! Every kind of Kubernetes v1.37, in every format, to the byte.
 
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
 mod common;
 
 use codec::{Notes, cbor, json, proto, yaml};

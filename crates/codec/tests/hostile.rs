@@ -1,5 +1,7 @@
 //! Input that means harm: every decoder answers with an error, or with a value, and does so on a small stack.
 
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
 use std::thread;
 
 use codec::{DecodeError, MAX_DEPTH, Notes, cbor, json, proto, yaml};

@@ -5,10 +5,10 @@ use object::Value;
 /// A literal without a place to fit into: an integer where it is written as one and fits, a float otherwise. `None` for
 /// what even a float cannot hold.
 pub(super) fn untyped(text: &str) -> Option<Value> {
-    if !text.contains('.') {
-        if let Ok(int) = text.parse() {
-            return Some(Value::Int(int));
-        }
+    if !text.contains('.')
+        && let Ok(int) = text.parse()
+    {
+        return Some(Value::Int(int));
     }
     float(text).map(Value::Float)
 }
@@ -68,7 +68,7 @@ mod tests {
             ("0", Some(Value::Int(0))),
             ("-0", Some(Value::Int(0))),
             ("9223372036854775807", Some(Value::Int(i64::MAX))),
-            ("9223372036854775808", Some(Value::Float(9.223372036854775808e18))),
+            ("9223372036854775808", Some(Value::Float(2f64.powi(63)))),
             ("1.0", Some(Value::Float(1.0))),
             ("1e3", Some(Value::Float(1000.0))),
             ("1e400", None),

@@ -177,11 +177,12 @@ impl<'a> Reader<'a> {
         if let Some(c) = char::from_u32(high) {
             return Ok((c, at + 4));
         }
-        if (0xd800..0xdc00).contains(&high) && self.bytes[at + 4..].starts_with(b"\\u") {
-            if let Some(low) = self.hex4(at + 6).filter(|low| (0xdc00..0xe000).contains(low)) {
-                let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-                return Ok((char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), at + 10));
-            }
+        if (0xd800..0xdc00).contains(&high)
+            && self.bytes[at + 4..].starts_with(b"\\u")
+            && let Some(low) = self.hex4(at + 6).filter(|low| (0xdc00..0xe000).contains(low))
+        {
+            let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+            return Ok((char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), at + 10));
         }
         Ok((char::REPLACEMENT_CHARACTER, at + 4))
     }

@@ -81,60 +81,60 @@ fn write_value(tag: u32, value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) -
             let bytes = base64::decode(text(value)).map_err(|e| EncodeError::new(e.to_string()))?;
             write_bytes(tag, &bytes, out);
         }
-        Shape::Struct(id) => {
-            let empty = Map::new();
-            let map = value.as_map().unwrap_or(&empty);
-            return write_nested(tag, out, |out| message(map, schema, schema.types.get(*id), out));
-        }
-        Shape::Any | Shape::RawExtension => return write_nested(tag, out, |out| Ok(raw(value, out))),
-        Shape::Quantity => {
-            let text = if value.is_null() { "0" } else { text(value) };
-            return write_nested(tag, out, |out| Ok(write_bytes(1, text.as_bytes(), out)));
-        }
-        Shape::IntOrString => return write_nested(tag, out, |out| Ok(int_or_string(value, out))),
-        Shape::Time | Shape::MicroTime | Shape::Duration => {
-            return write_nested(tag, out, |out| instant(value, &schema.shape, out));
-        }
-        Shape::List(items) => {
-            let items = schema.with(items);
-            let list = value.as_list().unwrap_or(&[]);
-            return write_nested(tag, out, |out| list.iter().try_for_each(|item| write_value(1, item, items, out)));
-        }
-        Shape::Map(_) => return Err(EncodeError::new("protobuf has no maps of maps")),
-        Shape::StructOrList(_) | Shape::StructOrBool(_) | Shape::StructOrStrings(_) => {
-            return write_nested(tag, out, |out| either(value, schema, out));
-        }
+        _ => return write_nested(tag, out, |out| write_message(value, schema, out)),
     }
     Ok(())
 }
 
-/// A message whose only field is the JSON text.
-fn raw(value: &Value, out: &mut Vec<u8>) {
-    if !value.is_null() {
-        let mut text = Vec::new();
-        json::encode(value, None, &mut text);
-        write_bytes(1, &text, out);
+/// The inside of a value that is a message.
+fn write_message(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) -> Written {
+    match &schema.shape {
+        Shape::Struct(id) => {
+            let empty = Map::new();
+            return message(value.as_map().unwrap_or(&empty), schema, schema.types.get(*id), out);
+        }
+        Shape::List(items) => {
+            let list = value.as_list().unwrap_or(&[]);
+            return list.iter().try_for_each(|item| write_value(1, item, schema.with(items), out));
+        }
+        Shape::Time | Shape::MicroTime | Shape::Duration => return instant(value, &schema.shape, out),
+        Shape::StructOrList(_) | Shape::StructOrBool(_) | Shape::StructOrStrings(_) => {
+            return either(value, schema, out);
+        }
+        Shape::Map(_) => return Err(EncodeError::new("protobuf has no maps of maps")),
+        Shape::Quantity if value.is_null() => write_bytes(1, b"0", out),
+        Shape::Quantity => write_bytes(1, text(value).as_bytes(), out),
+        Shape::IntOrString => {
+            write_int(1, i64::from(matches!(value, Value::String(_))), out);
+            write_int(2, int(value), out);
+            write_bytes(3, text(value).as_bytes(), out);
+        }
+        // A message whose only field is the JSON text.
+        _ if !value.is_null() => {
+            let mut text = Vec::new();
+            json::encode(value, None, &mut text);
+            write_bytes(1, &text, out);
+        }
+        _ => {}
     }
-}
-
-fn int_or_string(value: &Value, out: &mut Vec<u8>) {
-    write_int(1, i64::from(matches!(value, Value::String(_))), out);
-    write_int(2, int(value), out);
-    write_bytes(3, text(value).as_bytes(), out);
+    Ok(())
 }
 
 /// A time that was never set is an empty message.
 fn instant(value: &Value, shape: &Shape, out: &mut Vec<u8>) -> Written {
-    let wrong = |message: String| EncodeError::new(message);
     let time = match (value, shape) {
-        (Value::Null, Shape::Duration) => return Ok(write_int(1, 0, out)),
+        (Value::Null, Shape::Duration) => {
+            write_int(1, 0, out);
+            return Ok(());
+        }
         (Value::Null, _) => return Ok(()),
         (_, Shape::Duration) => {
-            let duration = Duration::parse(text(value)).map_err(|e| wrong(e.to_string()))?;
-            return Ok(write_int(1, duration.0, out));
+            let duration = Duration::parse(text(value)).map_err(|e| EncodeError::new(e.to_string()))?;
+            write_int(1, duration.0, out);
+            return Ok(());
         }
-        (_, Shape::MicroTime) => MicroTime::parse(text(value)).map_err(|e| wrong(e.to_string()))?.0,
-        _ => Time::parse(text(value)).map_err(|e| wrong(e.to_string()))?.0.truncate_to_seconds(),
+        (_, Shape::MicroTime) => MicroTime::parse(text(value)).map_err(|e| EncodeError::new(e.to_string()))?.0,
+        _ => Time::parse(text(value)).map_err(|e| EncodeError::new(e.to_string()))?.0.truncate_to_seconds(),
     };
     if time != Timestamp::ZERO {
         write_int(1, time.secs, out);
@@ -159,7 +159,10 @@ fn either(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) -> Written {
         Value::Map(map) => write_nested(struct_tag, out, |out| message(map, schema, of, out)),
         Value::List(list) => list.iter().try_for_each(|item| match item {
             Value::Map(map) => write_nested(2, out, |out| message(map, schema, of, out)),
-            other => Ok(write_bytes(2, text(other).as_bytes(), out)),
+            other => {
+                write_bytes(2, text(other).as_bytes(), out);
+                Ok(())
+            }
         }),
         _ => Ok(()),
     }

@@ -37,11 +37,9 @@ impl<'a> Wire<'a> {
 
     #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
-        if let Some((&byte, rest)) = self.rest.split_first() {
-            if byte < 0x80 {
-                self.rest = rest;
-                return Ok(u64::from(byte));
-            }
+        if let [byte @ 0..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Ok(u64::from(*byte));
         }
         self.long_varint()
     }

@@ -1,6 +1,6 @@
 //! The recorded objects of a real v1.37 server: for each kind one with every field set, in every format.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
