@@ -1,0 +1,91 @@
+//! A small HTTPS client that trusts any certificate: it only ever talks to the server under test.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+#[derive(Clone)]
+pub struct Client {
+    address: SocketAddr,
+    pub token: String,
+    tls: TlsConnector,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr, token: &str) -> Result<Client, String> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustAll(provider)))
+            .with_no_client_auth();
+        Ok(Client { address, token: token.to_string(), tls: TlsConnector::from(Arc::new(config)) })
+    }
+
+    /// Sends one request on a connection of its own and reads the whole answer.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, String> {
+        let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
+        let name = ServerName::from(self.address.ip());
+        let stream = self.tls.connect(name, stream).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let connection = tokio::spawn(connection);
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        connection.abort();
+        Ok(Response::from_parts(parts, bytes))
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+#[derive(Debug)]
+struct TrustAll(Arc<rustls::crypto::CryptoProvider>);
+
+impl ServerCertVerifier for TrustAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,51 @@
+//! The recorded requests against a fresh server on the embedded store. The score of each group may only rise: when it
+//! does, raise it in `ratchet.txt` too.
+
+use std::collections::BTreeMap;
+
+use apiserver::{Config, start};
+use difftest::{Client, cases, run};
+
+const RATCHET: &str = include_str!("../ratchet.txt");
+/// How many differing answers are shown when a group falls.
+const SHOWN: usize = 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_those_of_a_real_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.csv");
+    std::fs::write(
+        &tokens,
+        "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,\"devs\"\n",
+    )
+    .unwrap();
+    let config = Config {
+        data_dir: folder.path().join("data"),
+        port: 0,
+        token_auth_file: Some(tokens),
+        disable_admission_plugins: vec!["ServiceAccount".into()],
+        ..Config::default()
+    };
+    let server = start(config).await.unwrap();
+    let client = Client::new(server.address, "admin-token").unwrap();
+    let (score, differences) = run(&client, cases().unwrap()).await;
+    let floor: BTreeMap<&str, usize> = RATCHET
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(group, passed)| (group, passed.trim().parse().unwrap()))
+        .collect();
+    let mut fallen = Vec::new();
+    for (group, (passed, all)) in &score {
+        println!("difftest {group}: {passed}/{all}");
+        if *passed < floor.get(group.as_str()).copied().unwrap_or(0) {
+            fallen.push(group.clone());
+        }
+    }
+    let (passed, all) = score.values().fold((0, 0), |sum, score| (sum.0 + score.0, sum.1 + score.1));
+    println!("difftest: {passed} of {all} answers are those of a real server");
+    for difference in differences.iter().filter(|d| fallen.iter().any(|g| d.case.starts_with(g.as_str()))).take(SHOWN) {
+        println!("--- {} step {}: {}\nwant {}\ngot  {}", difference.case, difference.step, difference.request, difference.want, difference.got);
+    }
+    server.stop(std::time::Duration::ZERO).await;
+    assert!(fallen.is_empty(), "scores fell in {fallen:?}");
+}
