@@ -97,6 +97,11 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Which checks of metadata upstream's own rules for the kind contain.
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Change
+    }
+
     /// Whether metadata.generation counts spec changes.
     fn counts_generations(&self) -> bool {
         false
@@ -164,6 +169,11 @@ pub trait Strategy: Send + Sync + 'static {
         GarbageCollection::Background
     }
 
+    /// What to warn about when an object or a collection is deleted with these DeleteOptions, be it refused or not.
+    fn deletion_warnings(&self, _cx: &Context, _options: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Refuses a deletion (mirror of upstream's custom delete handlers).
     fn validate_deletion(&self, _cx: &Context, _object: &Value) -> Result<(), Status> {
         Ok(())
@@ -209,6 +219,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// The conditions of the object's row in a Table: `Completed` for objects that are over.
     fn row_conditions(&self, _object: &Value) -> Vec<Value> {
         Vec::new()
+    }
+
+    /// The cells of all rows of a list, for kinds where a row depends on the others: storage classes mark the default.
+    fn rows(&self, cx: &Context, objects: &[&Value]) -> Vec<Vec<Value>> {
+        objects.iter().map(|object| self.cells(cx, object)).collect()
     }
 
     /// How long a stored object lives; None is for ever.
@@ -272,6 +287,20 @@ pub enum GarbageCollection {
     Orphan,
     /// The kind opts out: no finalizers are added for dependents.
     Unsupported,
+}
+
+/// How a kind's own rules repeat, on an update, the checks of metadata that every object gets. Clients see an error for
+/// each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataChecks {
+    /// What may not change.
+    Change,
+    /// The metadata as it is.
+    Whole,
+    WholeAndChange,
+    /// Nothing. On a create metadata is then checked after the kind's own rules, and only if these found nothing; a name
+    /// need only be fit for a path.
+    Nothing,
 }
 
 /// Upstream's three ways of saying that a field cannot be selected by.

@@ -109,6 +109,13 @@ pub fn immutable(new: &Cursor, old: &Cursor, errors: &mut Errors) {
     }
 }
 
+/// As [`immutable`], for a string without a pointer: one that is missing is shown as the empty string.
+pub fn immutable_text(new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    if new.str() != old.str() {
+        errors.invalid(new.path(), new.str(), IMMUTABLE);
+    }
+}
+
 /// Whether two values are the same to upstream's semantic comparison: missing, null, zero and empty are alike.
 ///
 /// It is exact for fields without pointers to zero values; those few (`false` or `0` behind a pointer) are told apart

@@ -1,6 +1,6 @@
 //! Metadata of things that are no objects themselves: pod templates and claim templates.
 
-use object::{Cursor, Errors, names};
+use object::{Cursor, Errors, Value, names};
 
 use super::checks::report;
 use super::selector;
@@ -17,6 +17,15 @@ pub fn annotations(annotations: &Cursor, errors: &mut Errors) {
     }
     if size > ANNOTATIONS_MAX_BYTES {
         errors.too_long(annotations.path(), ANNOTATIONS_MAX_BYTES);
+    }
+}
+
+/// Puts back what the writers of some kinds' status may not touch: all metadata but its version and managers.
+pub fn keep_for_status(new: &mut Value, old: &Value) {
+    let fields =
+        ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
+    for field in fields {
+        new.keep(&["metadata", field], old);
     }
 }
 

@@ -11,6 +11,7 @@ pub mod image;
 pub mod internal;
 pub mod metadata;
 pub mod paths;
+pub mod percent;
 pub mod pod_spec;
 pub mod pod_template;
 #[cfg(test)]
@@ -18,4 +19,5 @@ pub mod recorded;
 pub mod resources;
 pub mod selector;
 pub mod signers;
+pub mod versioned;
 pub mod volumes;

@@ -1,7 +1,31 @@
-//! The coordination group.
+//! The coordination.k8s.io group: leases, by which several agree on one.
+
+mod lease;
+mod leasecandidate;
+
+use std::sync::Arc;
+
+use object::{Cursor, Errors, names};
 
 use crate::Strategies;
+use crate::common::checks::Checks;
+
+const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![
+        ("coordination.k8s.io", "leases", Arc::new(lease::Lease)),
+        ("coordination.k8s.io", "leasecandidates", Arc::new(leasecandidate::LeaseCandidate)),
+    ]
+}
+
+/// How the holder of a lease is chosen: one of ours, or somebody else's by a qualified name.
+fn validate_election(strategy: &Cursor, errors: &mut Errors) {
+    // Upstream names the field twice in the path.
+    let strategy = Cursor::new(strategy.value(), strategy.path().field("strategy"));
+    if strategy.str().contains('/') {
+        strategy.check(errors, names::label_key);
+    } else {
+        strategy.one_of(errors, &[OLDEST_EMULATION_VERSION]);
+    }
 }

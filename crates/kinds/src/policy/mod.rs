@@ -1,7 +1,12 @@
 //! The policy group.
 
+pub mod eviction;
+mod poddisruptionbudget;
+
+use std::sync::Arc;
+
 use crate::Strategies;
 
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![("policy", "poddisruptionbudgets", Arc::new(poddisruptionbudget::PodDisruptionBudget))]
 }

@@ -1,7 +1,11 @@
-//! The scheduling group.
+//! The scheduling.k8s.io group.
+
+mod priorityclass;
+
+use std::sync::Arc;
 
 use crate::Strategies;
 
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![("scheduling.k8s.io", "priorityclasses", Arc::new(priorityclass::PriorityClass))]
 }

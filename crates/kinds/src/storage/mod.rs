@@ -1,7 +1,68 @@
-//! The storage group.
+//! The storage.k8s.io group: classes of volumes, drivers that provide them, and where volumes are attached.
+
+mod csidriver;
+mod csinode;
+mod csistoragecapacity;
+mod storageclass;
+mod volumeattachment;
+mod volumeattributesclass;
+
+use std::sync::Arc;
+
+use object::{Cursor, Errors, Value, names};
 
 use crate::Strategies;
 
+const PARAMETERS_MAX_ENTRIES: usize = 512;
+const PARAMETERS_MAX_BYTES: usize = 256 * 1024;
+
 pub fn strategies() -> Strategies {
-    vec![]
+    const GROUP: &str = "storage.k8s.io";
+    vec![
+        (GROUP, "storageclasses", Arc::new(storageclass::StorageClass)),
+        (GROUP, "volumeattributesclasses", Arc::new(volumeattributesclass::VolumeAttributesClass)),
+        (GROUP, "csidrivers", Arc::new(csidriver::CsiDriver)),
+        (GROUP, "csinodes", Arc::new(csinode::CsiNode)),
+        (GROUP, "csistoragecapacities", Arc::new(csistoragecapacity::CsiStorageCapacity)),
+        (GROUP, "volumeattachments", Arc::new(volumeattachment::VolumeAttachment)),
+    ]
+}
+
+/// A driver's name where it may be in any case; errors show it in lower case.
+fn validate_driver(driver: &Cursor, errors: &mut Errors) {
+    let lower = driver.str().to_lowercase();
+    if !lower.is_empty() {
+        crate::common::checks::report(errors, driver.path(), &lower, names::label_key(&lower));
+    }
+}
+
+/// What a class tells its driver: not too much of it.
+fn validate_parameters(parameters: &Cursor, errors: &mut Errors) {
+    if parameters.len() > PARAMETERS_MAX_ENTRIES {
+        return errors.too_long(parameters.path(), PARAMETERS_MAX_ENTRIES);
+    }
+    let mut size = 0;
+    for (key, value) in parameters.entries() {
+        if key.is_empty() {
+            errors.invalid(parameters.path(), "", "field can not be empty.");
+        }
+        size += key.len() + value.str().len();
+    }
+    if size > PARAMETERS_MAX_BYTES {
+        errors.too_long(parameters.path(), PARAMETERS_MAX_BYTES);
+    }
+}
+
+/// Reports a change of a field, in the words of upstream's declarative rules: they do not show the value.
+fn immutable(new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    if !crate::common::checks::same(new.value(), old.value()) {
+        new.invalid_as(errors, Value::Null, "field is immutable");
+    }
+}
+
+/// A flag that defaults set, so that it is only missing from objects nobody defaulted.
+fn require_flag(spec: &Cursor, field: &str, shown: &str, errors: &mut Errors) {
+    if !spec.field(field).is_set() {
+        errors.required(&spec.path().field(shown), "");
+    }
 }
