@@ -97,7 +97,7 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Which checks of metadata upstream's own rules for the kind contain.
+    /// Which checks of metadata upstream's own rules for the kind repeat on an update.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks::Change
     }
@@ -298,8 +298,6 @@ pub enum MetadataChecks {
     /// The metadata as it is.
     Whole,
     WholeAndChange,
-    /// Nothing. On a create metadata is then checked after the kind's own rules, and only if these found nothing; a name
-    /// need only be fit for a path.
     Nothing,
 }
 

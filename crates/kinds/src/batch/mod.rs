@@ -1,7 +1,13 @@
-//! The batch group.
+//! The batch group: pods that run to an end.
+
+mod cronjob;
+mod job;
+mod schedule;
+
+use std::sync::Arc;
 
 use crate::Strategies;
 
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![("batch", "jobs", Arc::new(job::Job)), ("batch", "cronjobs", Arc::new(cronjob::CronJob))]
 }

@@ -127,6 +127,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
                 && b.iter().all(|(key, value)| a.contains_key(key) || same(value, &Value::Null))
         }
         (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Null, Value::Map(map)) | (Value::Map(map), Value::Null) => map.is_empty(),
         (Value::Null, Value::List(list)) | (Value::List(list), Value::Null) => list.is_empty(),
         (Value::Null, Value::String(text)) | (Value::String(text), Value::Null) => text.is_empty(),
         (a, b) => a == b,

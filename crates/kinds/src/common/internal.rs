@@ -46,7 +46,12 @@ enum Shape {
 
 /// `value` as a message shows it: compact, in the internal form of `type_name`.
 pub fn shown(type_name: &'static str, value: &Value) -> BadValue {
-    BadValue::Raw(Writer { out: String::new(), indent: None }.finish(Type(type_name), value))
+    BadValue::Raw(compact(type_name, value))
+}
+
+/// The text of [`shown`].
+pub fn compact(type_name: &'static str, value: &Value) -> String {
+    Writer { out: String::new(), indent: None }.finish(Type(type_name), value)
 }
 
 /// As [`shown`], over several lines with an indent of one, as upstream's diffs compare it.
@@ -88,6 +93,16 @@ fn same_as(of: Type, a: &Value, b: &Value, depth: usize) -> bool {
         }
         Shape::Struct(fields) => {
             fields.iter().all(|field| same_as(field.of, a.field(field.name), b.field(field.name), depth + 1))
+        }
+    }
+}
+
+impl Field {
+    /// Whether Go takes the value for empty: a pointer is when there is none, whatever it would point to.
+    fn is_empty(&self, value: &Value) -> bool {
+        match self.of.shape() {
+            Shape::Pointer(_) => value.is_null(),
+            _ => value.is_empty(),
         }
     }
 }
@@ -196,7 +211,7 @@ impl Writer {
                 if let Shape::Struct(inner) = field.of.shape() {
                     self.fields(inner, child, depth + 1, first);
                 }
-            } else if !(field.omit_empty && child.is_empty()) {
+            } else if !(field.omit_empty && field.is_empty(child)) {
                 self.separate(first);
                 self.key(field.shown);
                 self.value(field.of, child, depth + 1);

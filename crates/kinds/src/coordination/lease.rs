@@ -103,7 +103,10 @@ mod tests {
     fn election_fields_need_their_feature() {
         let mut check = check();
         check.features.set(&[("CoordinatedLeaderElection".to_string(), false)]).unwrap();
-        check.stored(&[("spec: {strategy: Nonsense, preferredHolder: x, leaseTransitions: 1}", "spec: {strategy: null, preferredHolder: null}")]);
+        check.stored(&[(
+            "spec: {strategy: Nonsense, preferredHolder: x, leaseTransitions: 1}",
+            "spec: {strategy: null, preferredHolder: null}",
+        )]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
                  spec.strategy: Required value",
             ),
             (
-                "spec: {binaryVersion: 1.37, emulationVersion: '1'}",
+                "spec: {binaryVersion: '1.37', emulationVersion: '1'}",
                 r#"spec.emulationVersion: Invalid value: "1": must be a valid semantic version
                    spec.binaryVersion: Invalid value: "1.37": must be a valid semantic version
                    spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'"#,

@@ -47,6 +47,10 @@ impl Strategy for PodDisruptionBudget {
         }
     }
 
+    fn checks_metadata_last(&self) -> bool {
+        true
+    }
+
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks::Nothing
     }
@@ -139,7 +143,12 @@ mod tests {
     fn the_marker_of_v1beta1_stands_alone() {
         let marker = EMPTY_SELECTOR_LABEL;
         check().stored(&[
-            (&format!("spec: {{selector: {{matchLabels: null, matchExpressions: [{{key: {marker}, operator: Exists}}]}}}}"), ""),
+            (
+                &format!(
+                    "spec: {{selector: {{matchLabels: null, matchExpressions: [{{key: {marker}, operator: Exists}}]}}}}"
+                ),
+                "",
+            ),
             (
                 &format!("spec: {{selector: {{matchExpressions: [{{key: {marker}, operator: Exists}}]}}}}"),
                 "spec: {selector: {matchExpressions: []}}",

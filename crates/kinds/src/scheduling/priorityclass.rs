@@ -10,10 +10,8 @@ pub const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 pub const SYSTEM_CRITICAL_PRIORITY: i64 = 2 * HIGHEST_USER_PRIORITY;
 pub const SYSTEM_PREFIX: &str = "system-";
 /// The classes that every cluster has, by name and value. None of them is the default.
-pub const SYSTEM_CLASSES: [(&str, i64); 2] = [
-    ("system-node-critical", SYSTEM_CRITICAL_PRIORITY + 1000),
-    ("system-cluster-critical", SYSTEM_CRITICAL_PRIORITY),
-];
+pub const SYSTEM_CLASSES: [(&str, i64); 2] =
+    [("system-node-critical", SYSTEM_CRITICAL_PRIORITY + 1000), ("system-cluster-critical", SYSTEM_CRITICAL_PRIORITY)];
 
 pub struct PriorityClass;
 

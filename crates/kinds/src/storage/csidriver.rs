@@ -232,7 +232,10 @@ mod tests {
     fn cells_show_what_it_can_do() {
         check().cells(&[
             ("", "a true false false <unset> false Persistent <unknown>"),
-            ("spec: {tokenRequests: [{audience: a}, {audience: b}]}", "a true false false a,b false Persistent <unknown>"),
+            (
+                "spec: {tokenRequests: [{audience: a}, {audience: b}]}",
+                "a true false false a,b false Persistent <unknown>",
+            ),
         ]);
     }
 }

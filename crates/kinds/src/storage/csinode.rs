@@ -145,16 +145,16 @@ mod tests {
     fn check() -> Check {
         Check::new(
             CsiNode,
-            "{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: a}, spec: {drivers: [{name: d, nodeID: n}]}}",
+            "{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: a}, spec: {drivers: [{name: d, nodeID: id}]}}",
         )
     }
 
     #[test]
     fn drivers_are_checked() {
         check().create(&[
-            ("spec: {drivers: [{name: d, nodeID: n, topologyKeys: [a.b/c], allocatable: {count: 1}}]}", ""),
+            ("spec: {drivers: [{name: d, nodeID: id, topologyKeys: [a.b/c], allocatable: {count: 1}}]}", ""),
             (
-                "spec: {drivers: [{name: d, nodeID: n}, {name: d, allocatable: {count: -1}, topologyKeys: [x, x]}, {nodeID: n}]}",
+                "spec: {drivers: [{name: d, nodeID: id}, {name: d, allocatable: {count: -1}, topologyKeys: [x, x]}, {nodeID: id}]}",
                 r#"spec.drivers[1].nodeID: Required value
                    spec.drivers[1].allocatable.count: Invalid value: -1: must be greater than or equal to 0
                    spec.drivers[1].name: Duplicate value: "d"
@@ -171,12 +171,12 @@ mod tests {
     #[test]
     fn drivers_stay_but_for_their_count() {
         check().update(&[
-            ("", "spec: {drivers: [{name: d, nodeID: n, allocatable: {count: 1}}, {name: e, nodeID: n}]}", ""),
+            ("", "spec: {drivers: [{name: d, nodeID: id, allocatable: {count: 1}}, {name: e, nodeID: id}]}", ""),
             ("", "spec: {drivers: []}", ""),
             (
                 "",
-                "spec: {drivers: [{name: d, nodeID: m}]}",
-                r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"m","TopologyKeys":null,"Allocatable":null}: field is immutable"#,
+                "spec: {drivers: [{name: d, nodeID: other}]}",
+                r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"other","TopologyKeys":null,"Allocatable":null}: field is immutable"#,
             ),
         ]);
     }

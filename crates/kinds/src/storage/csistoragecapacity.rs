@@ -42,9 +42,9 @@ impl Strategy for CsiStorageCapacity {
             Some(format!("{}: {} is {}", key.path(), key.str(), deprecated_node_label(key.str())?))
         });
         let labels = topology.field("matchLabels");
-        let labels = labels.entries().filter_map(|(key, _)| {
-            Some(format!("{}: {}", labels.path().field(key), deprecated_node_label(key)?))
-        });
+        let labels = labels
+            .entries()
+            .filter_map(|(key, _)| Some(format!("{}: {}", labels.path().field(key), deprecated_node_label(key)?)));
         expressions.chain(labels).collect()
     }
 

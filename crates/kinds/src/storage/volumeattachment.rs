@@ -6,6 +6,7 @@ use registry::{Context, MetadataChecks, Strategy, columns};
 use crate::common::checks::Checks;
 use crate::common::volumes::csi_driver_name;
 use crate::common::{metadata, versioned};
+use crate::core::validate_inline_spec;
 
 const SPEC: &str = "io.k8s.api.storage.v1.VolumeAttachmentSpec";
 const ATTACHER_MAX_CHARACTERS: usize = 63;
@@ -16,8 +17,8 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 pub struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_parts(object, errors);
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_parts(cx, object, errors);
         // Upstream's declarative rules come last.
         let attacher = object.at(&["spec", "attacher"]);
         if attacher.require(errors) {
@@ -28,10 +29,10 @@ impl Strategy for VolumeAttachment {
         }
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         // A change of the spec keeps the declarative rules from looking into it.
         csi_driver_name(&new.at(&["spec", "attacher"]), errors);
-        validate_parts(new, errors);
+        validate_parts(cx, new, errors);
         let spec = new.field("spec");
         if !versioned::same(SPEC, spec.value(), old.field("spec").value()) {
             spec.invalid_as(errors, Value::Null, "field is immutable");
@@ -87,9 +88,9 @@ impl Strategy for VolumeAttachment {
 }
 
 /// Everything but the attacher.
-fn validate_parts(attachment: &Cursor, errors: &mut Errors) {
+fn validate_parts(cx: &Context, attachment: &Cursor, errors: &mut Errors) {
     let spec = attachment.field("spec");
-    validate_source(&spec.field("source"), errors);
+    validate_source(cx, &spec.field("source"), errors);
     spec.field("nodeName").check_name(errors, names::name_is_dns_subdomain);
     validate_status(&attachment.field("status"), errors);
     let volume = spec.at(&["source", "persistentVolumeName"]);
@@ -98,7 +99,7 @@ fn validate_parts(attachment: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_source(source: &Cursor, errors: &mut Errors) {
+fn validate_source(cx: &Context, source: &Cursor, errors: &mut Errors) {
     let (inline, name) = (source.field("inlineVolumeSpec"), source.field("persistentVolumeName"));
     match (inline.is_set(), name.is_set()) {
         (false, false) => source.required(errors, ONE_SOURCE),
@@ -106,7 +107,7 @@ fn validate_source(source: &Cursor, errors: &mut Errors) {
         (false, true) => {
             name.must_be_set(errors, "must specify non empty persistentVolumeName");
         }
-        (true, false) => {}
+        (true, false) => validate_inline_spec(cx, &inline, errors),
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
     fn check() -> Check {
         Check::new(
             VolumeAttachment,
-            "{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: a}, spec: {attacher: d, nodeName: n, \
+            "{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: a}, spec: {attacher: d, nodeName: node, \
              source: {persistentVolumeName: v}}}",
         )
     }
@@ -168,7 +169,7 @@ mod tests {
     fn the_spec_stays() {
         check().update(&[
             ("", "metadata: {labels: {a: b}}", ""),
-            ("", "spec: {nodeName: m}", "spec: Invalid value: null: field is immutable"),
+            ("", "spec: {nodeName: other}", "spec: Invalid value: null: field is immutable"),
             (
                 "",
                 "spec: {attacher: ''}",
