@@ -119,6 +119,7 @@ pub fn context<'a>(subresource: &'a str, features: &'a Features, user: &'a User)
         now: Timestamp::new(1_700_000_000, 0),
         user,
         namespace: "default",
+        group: "",
         version: "v1",
         subresource,
         dry_run: false,

@@ -177,12 +177,8 @@ mod tests {
         check().create(&[
             ("", ""),
             (
-                "spec: {attachRequired: null, podInfoOnMount: null, storageCapacity: null, seLinuxMount: null, fsGroupPolicy: Some}",
-                r#"spec.attachedRequired: Required value
-                   spec.podInfoOnMount: Required value
-                   spec.storageCapacity: Required value
-                   spec.fsGroupPolicy: Unsupported value: "Some": supported values: "File", "None", "ReadWriteOnceWithFSType"
-                   spec.seLinuxMount: Required value"#,
+                "spec: {fsGroupPolicy: Some}",
+                r#"spec.fsGroupPolicy: Unsupported value: "Some": supported values: "File", "None", "ReadWriteOnceWithFSType""#,
             ),
             (
                 "spec: {tokenRequests: [{audience: a, expirationSeconds: 599}, {audience: a, expirationSeconds: 1}, {audience: '', expirationSeconds: 4294967297}]}",

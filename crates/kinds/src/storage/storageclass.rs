@@ -172,7 +172,7 @@ mod tests {
                    allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "a""#,
             ),
             (
-                "allowedTopologies: [{matchLabelExpressions: [{key: a, values: [x, y]}]}, {matchLabelExpressions: [{key: a, values: [y, x]}]}]",
+                "allowedTopologies: [{matchLabelExpressions: [{key: a, values: [x, z]}]}, {matchLabelExpressions: [{key: a, values: [z, x]}]}]",
                 r#"allowedTopologies[1].matchLabelExpressions: Duplicate value: """#,
             ),
         ]);
