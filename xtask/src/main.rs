@@ -4,12 +4,15 @@ use std::process::ExitCode;
 
 mod components;
 mod generate;
+mod test;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "generate" => generate::run(rest),
-        _ => Err("usage: cargo xtask generate [--check]".into()),
+        Some((command, rest)) if command == "test" => test::run(rest),
+        Some((command, names)) if command == "components" => build_components(names),
+        _ => Err("usage: cargo xtask test | generate [--check] | components <name>…".into()),
     };
     match outcome {
         Ok(message) => {
@@ -21,4 +24,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Builds real Kubernetes components for tests by hand and says where they are.
+fn build_components(names: &[String]) -> Result<String, String> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let built = components::ensure(&names)?;
+    let lines: Vec<String> = built.iter().map(|(name, path)| format!("{name} {}", path.display())).collect();
+    Ok(lines.join("\n"))
 }

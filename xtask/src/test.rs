@@ -1,0 +1,39 @@
+//! `cargo xtask test`: everything CI runs, in the order that finds mistakes cheapest.
+
+use std::process::Command;
+use std::time::Instant;
+
+/// A step: what it is for, and the cargo arguments.
+const STEPS: &[(&str, &[&str])] = &[
+    ("the code is formatted", &["fmt", "--all", "--check"]),
+    ("generated tables are what the facts say", &["run", "--quiet", "--package", "xtask", "--", "generate", "--check"]),
+    ("lints", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    ("tests", &["test", "--workspace", "--", "--nocapture"]),
+];
+
+/// Runs all steps; the first that fails ends it.
+pub fn run(arguments: &[String]) -> Result<String, String> {
+    if !arguments.is_empty() {
+        return Err("usage: cargo xtask test".into());
+    }
+    let began = Instant::now();
+    for (purpose, arguments) in STEPS {
+        let step = Instant::now();
+        eprintln!("==> {purpose}: cargo {}", arguments.join(" "));
+        let status = Command::new(cargo())
+            .args(*arguments)
+            .status()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        if !status.success() {
+            return Err(format!("{purpose}: cargo {} failed", arguments.join(" ")));
+        }
+        eprintln!("    {} s", step.elapsed().as_secs());
+    }
+    Ok(format!("all tests pass ({} s)", began.elapsed().as_secs()))
+}
+
+/// The cargo that runs us, so that the toolchain stays the pinned one.
+#[allow(clippy::disallowed_methods)]
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}
