@@ -43,10 +43,18 @@ pub struct Table {
     pub groups: Vec<Group>,
 }
 
+/// A little less than what a struct takes in the table on average.
+const BYTES_A_STRUCT: usize = 160;
+
 /// Reads a whole table; an error says the line and what is wrong with it.
 pub fn parse(text: &str) -> Result<Table, String> {
-    let table = Table { types: Types::with_zeros(), kinds: Vec::new(), groups: Vec::new() };
-    let mut reader = Reader { table, ids: HashMap::new(), sizes: Vec::new(), raw: Vec::new(), package: "" };
+    let mut table = Table { types: Types::with_zeros(), kinds: Vec::new(), groups: Vec::new() };
+    // Room from the start: growing maps hash all their keys again and again.
+    let expected = text.len() / BYTES_A_STRUCT;
+    table.types.reserve(expected);
+    let ids = HashMap::with_capacity(expected);
+    let raw = Vec::with_capacity(expected);
+    let mut reader = Reader { table, ids, sizes: Vec::with_capacity(expected), raw, package: "" };
     reader.declare(text)?;
     for (number, line) in lines(text).enumerate() {
         reader.line(line).map_err(|problem| format!("line {}: {problem}: {line:?}", number + 1))?;
@@ -75,8 +83,6 @@ struct Raw {
 struct Embedded {
     /// How many of the struct's own fields come before it.
     at: usize,
-    /// The protobuf tag, 0 for none.
-    tag: u32,
     target: StructId,
 }
 
@@ -136,7 +142,6 @@ impl<'a> Reader<'a> {
         let id = self.find(name)?;
         let version = self.package.rsplit('.').next().unwrap_or("");
         let mut definition = Struct {
-            name: self.table.types.get(id).name.clone(),
             go_name: [version, ".", name].concat().into(),
             fields: Vec::with_capacity(self.sizes.get(self.raw.len()).map_or(0, |size| size + TYPE_META_FIELDS)),
             ..Struct::default()
@@ -161,7 +166,7 @@ impl<'a> Reader<'a> {
         let (tag, target) = (number(tag)?, self.find(name)?);
         let current = self.current()?;
         let at = current.definition.fields.len();
-        current.embedded.push(Embedded { at, tag, target });
+        current.embedded.push(Embedded { at, target });
         if tag > 0 {
             current.definition.proto_inlines.push(ProtoInline { tag, target });
         }
@@ -321,13 +326,19 @@ impl<'a> Reader<'a> {
         let at: HashMap<StructId, usize> = raw.iter().enumerate().map(|(at, raw)| (raw.id, at)).collect();
         let map_types: HashMap<StructId, MapType> =
             raw.iter().filter_map(|raw| Some((raw.id, raw.definition.map_type?))).collect();
-        // Embedded structs first, as nearly all of them hold nothing embedded themselves.
-        let embedded: Vec<Vec<(usize, Vec<Field>)>> =
-            (0..raw.len()).map(|index| embedded(&raw, &at, index, 0)).collect::<Result<_, _>>()?;
-        for (raw, embedded) in raw.iter_mut().zip(embedded) {
-            for (place, fields) in embedded.into_iter().rev() {
-                raw.definition.fields.splice(place..place, fields);
+        let mut whole = Vec::with_capacity(raw.len());
+        for index in 0..raw.len() {
+            if raw[index].embedded.is_empty() {
+                continue;
             }
+            for (place, fields) in embedded(&raw, &at, index, 0)?.into_iter().rev() {
+                whole.push((index, place, fields));
+            }
+        }
+        for (index, place, fields) in whole {
+            raw[index].definition.fields.splice(place..place, fields);
+        }
+        for raw in &mut raw {
             for field in &mut raw.definition.fields {
                 inherit_map_type(&mut field.node, &map_types);
             }
@@ -352,7 +363,7 @@ fn embedded(
     depth: usize,
 ) -> Result<Vec<(usize, Vec<Field>)>, String> {
     if depth > MAX_EMBEDDING {
-        return Err(format!("{} embeds itself", raw[index].definition.name));
+        return Err(format!("{} embeds itself", raw[index].definition.go_name));
     }
     let fields_of = |inner: &Embedded| {
         let target = *at.get(&inner.target).ok_or("an embedded struct is missing")?;

@@ -234,6 +234,12 @@ impl Types {
         self.zeros
     }
 
+    /// Makes room for so many more structs at once.
+    pub fn reserve(&mut self, structs: usize) {
+        self.structs.reserve(structs);
+        self.by_name.reserve(structs);
+    }
+
     /// Makes room for a struct that will be defined later, so that structs can refer to each other.
     pub fn declare(&mut self, name: Str) -> StructId {
         let id = StructId(u32::try_from(self.structs.len()).expect("fewer than four billion structs"));
@@ -244,7 +250,7 @@ impl Types {
         id
     }
 
-    /// Fills a declared struct. `fields` may come in any order, which becomes the print order.
+    /// Fills a declared struct, whose name it keeps. `fields` may come in any order, which becomes the print order.
     pub fn define(&mut self, id: StructId, mut definition: Struct) {
         let count = u16::try_from(definition.fields.len()).expect("a struct has fewer than 65536 fields");
         let fields = &definition.fields;
@@ -262,7 +268,9 @@ impl Types {
         proto.sort_unstable_by_key(|&i| fields[i as usize].tag);
         definition.proto_order = proto;
         definition.proto_inlines.sort_by_key(|inline| inline.tag);
-        self.structs[id.0 as usize] = definition;
+        let place = &mut self.structs[id.0 as usize];
+        definition.name = std::mem::take(&mut place.name);
+        *place = definition;
     }
 
     /// Marks the structs that defaulting can pass by; call it when all of them are defined.
