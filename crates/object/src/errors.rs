@@ -149,6 +149,19 @@ impl Errors {
         self.0.extend(other.0);
     }
 
+    /// Each error once, the first time it occurs, as upstream's declarative validation leaves them behind.
+    pub fn dedup(&mut self) {
+        let mut seen: Vec<String> = Vec::with_capacity(self.0.len());
+        self.0.retain(|error| {
+            let message = error.to_string();
+            let new = !seen.contains(&message);
+            if new {
+                seen.push(message);
+            }
+            new
+        });
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }

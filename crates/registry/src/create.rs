@@ -114,8 +114,9 @@ impl Storage {
     }
 
     async fn check_new(&self, cx: &Context<'_>, object: &mut Value, admit: &dyn Admit) -> Result<Vec<String>, Status> {
-        let errors = self.errors_in_new(cx, object);
+        let mut errors = self.errors_in_new(cx, object);
         if !errors.is_empty() {
+            errors.dedup();
             return Err(Status::invalid(&self.kind.group_kind(), object.name(), &errors));
         }
         let warnings = self.strategy.warnings(cx, object, None);

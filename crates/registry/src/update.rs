@@ -265,6 +265,7 @@ impl Storage {
         if errors.is_empty() {
             return Ok(());
         }
+        errors.dedup();
         Err(Status::invalid(&self.kind.group_kind(), new.name(), &errors))
     }
 

@@ -12,6 +12,10 @@ impl Strategy for ConfigMap {
         false
     }
 
+    fn default(&self, object: &mut Value) {
+        data::no_null_bytes(object.get_mut("binaryData"));
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let (text, binary) = (object.field("data"), object.field("binaryData"));
         for (key, value) in text.entries() {

@@ -22,6 +22,14 @@ pub fn immutable(new: &Cursor, old: &Cursor, fields: &[&str], errors: &mut Error
     }
 }
 
+/// Bytes that are null are none, once they are stored.
+pub fn no_null_bytes(bytes: Option<&mut Value>) {
+    let Some(bytes) = bytes.and_then(Value::as_map_mut) else { return };
+    for (_, value) in bytes.iter_mut().filter(|(_, value)| value.is_null()) {
+        *value = "".into();
+    }
+}
+
 /// How many bytes the base64 text of a decoded object stands for.
 pub fn decoded_len(base64: &str) -> usize {
     let padding = base64.bytes().rev().take_while(|b| *b == b'=').count().min(2);

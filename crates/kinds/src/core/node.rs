@@ -21,7 +21,7 @@ pub struct Node;
 impl Strategy for Node {
     fn default(&self, object: &mut Value) {
         let status = object.field("status");
-        if status.field("allocatable").is_null() && !status.field("capacity").is_null() {
+        if status.field("allocatable").is_empty() && !status.field("capacity").is_empty() {
             let capacity = status.field("capacity").clone();
             object.set(&["status", "allocatable"], capacity);
         }
@@ -157,7 +157,7 @@ fn validate_pod_cidrs(cx: &Context, networks: &Cursor, errors: &mut Errors) {
     let bad = networks.strs().enumerate().find(|(_, cidr)| names::parse_cidr_sloppy(cidr).is_none());
     if let Some((index, cidr)) = bad {
         let detail = format!(
-            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: {cidr} (invalid CIDR address: {cidr})"
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {cidr})"
         );
         errors.internal(networks.path(), detail);
     }

@@ -24,6 +24,7 @@ impl Strategy for Secret {
 
     /// `stringData` is for writing only: it becomes `data` and is never seen again.
     fn default(&self, object: &mut Value) {
+        data::no_null_bytes(object.get_mut("data"));
         let Some(Value::Map(texts)) = object.remove(&["stringData"]) else { return };
         for (key, text) in texts {
             let encoded = STANDARD.encode(text.as_str().unwrap_or(""));
