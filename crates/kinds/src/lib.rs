@@ -58,7 +58,9 @@ pub type Conversions = Vec<(&'static str, &'static str, &'static str, Arc<dyn Co
 
 /// Every built-in conversion, for the catalog.
 pub fn conversions() -> Conversions {
-    vec![("events.k8s.io", "v1", "events", Arc::new(events::Conversion))]
+    let mut all = autoscaling::conversions();
+    all.push(("events.k8s.io", "v1", "events", Arc::new(events::Conversion)));
+    all
 }
 
 /// Every built-in strategy with the options nobody has set.
