@@ -212,3 +212,53 @@ impl Struct {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: &str = "\
+kind core v1 Pod a.Pod
+struct a.Meta v1.Meta
+ name 1 o string
+struct a.Pod v1.Pod
+ > - - a.Meta
+ items 2 o [string] strategy=merge mergekey=x
+ mode 3 - *string
+schema a.Pod
+ items list=map keys=x,y
+ mode enum=,A b
+ required items
+";
+
+    #[test]
+    fn facts_are_read() {
+        let facts = Facts::parse(FACTS).unwrap();
+        assert_eq!(facts.kinds[0].group, "");
+        let fields = facts.all_fields("a.Pod");
+        assert_eq!(fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["name", "items", "mode"]);
+        assert_eq!((fields[1].list_type.as_deref(), fields[1].list_keys.len()), (Some("map"), 2));
+        assert!(fields[1].required && !fields[2].required);
+        assert_eq!(fields[2].enumeration, ["", "A b"]);
+        assert_eq!(fields[1].patch_merge_key, "x");
+    }
+
+    #[test]
+    fn defaults_must_name_a_field_and_say_something_new() {
+        let problem = |line: &str| Facts::parse(FACTS).unwrap().add_defaults(line).unwrap_err();
+        assert!(problem("a.Pod.nope = 1").contains("no such field"));
+        assert!(problem("a.Nope.x = 1").contains("no such struct"));
+        assert!(problem("a.Pod.mode = x").contains("expected value"));
+        assert!(problem("a.Pod.mode = \"A\"\na.Pod.mode = \"A\"").contains("said twice"));
+        let mut facts = Facts::parse(FACTS).unwrap();
+        facts.add_defaults("# why\n\na.Pod.mode = \"A\"").unwrap();
+        assert_eq!(facts.all_fields("a.Pod")[2].sets, Some("A".into()));
+    }
+
+    #[test]
+    fn what_is_not_a_fact_is_refused() {
+        for text in ["nonsense", "struct a.B v1.B\n x", " x 1 o string", "struct a.B v1.B\n x 1 o string what"] {
+            assert!(Facts::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

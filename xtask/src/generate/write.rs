@@ -186,3 +186,33 @@ fn group_version(group: &str, version: &str) -> String {
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     writeln!(out, "{text}").expect("writing to a string cannot fail");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_shortened() {
+        const CORE: &str = "io.k8s.api.core.v1";
+        for (facts, want) in [
+            ("string", "string"),
+            ("*string~v1.PullPolicy", "*string~v1.PullPolicy"),
+            ("*time~v1.Time", "*time"),
+            ("[io.k8s.api.core.v1.Container]", "[Container]"),
+            ("*io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "*meta.v1.LabelSelector"),
+            ("{quantity~resource.Quantity}~v1.ResourceList", "{quantity}~v1.ResourceList"),
+            ("{string}~map[v1.Name]string", "{string}~map[v1.Name]string"),
+            ("{![string]~v1.ExtraValue}", "{![string]~v1.ExtraValue}"),
+            ("[[string]]", "[[string]]"),
+            ("*orlist:io.k8s.api.core.v1.X~v1.Y", "*orlist:X~v1.Y"),
+        ] {
+            assert_eq!(shape(facts, CORE), want);
+        }
+    }
+
+    #[test]
+    fn packages_have_short_names() {
+        assert_eq!(alias("io.k8s.api.core.v1"), "core.v1");
+        assert_eq!(alias("io.k8s.pod-security-admission.admission.api.v1"), "admission.api.v1");
+    }
+}

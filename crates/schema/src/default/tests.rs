@@ -45,3 +45,74 @@ fn custom_defaults_replace_missing_fields_and_nulls_that_are_not_allowed() {
         }),
     );
 }
+
+#[test]
+fn structs_held_by_value_have_defaults_without_being_mentioned() {
+    check(
+        kind("apps/v1", "Deployment"),
+        value!({}),
+        value!({"spec": {
+            "progressDeadlineSeconds": 600,
+            "replicas": 1,
+            "revisionHistoryLimit": 10,
+            "strategy": {"type": "RollingUpdate"},
+            "template": {"spec": {
+                "dnsPolicy": "ClusterFirst",
+                "restartPolicy": "Always",
+                "schedulerName": "default-scheduler",
+                "securityContext": {},
+                "terminationGracePeriodSeconds": 30,
+            }},
+        }}),
+    );
+    // A pointer that is not there stays away, one that is there has all its defaults.
+    check(kind("v1", "Secret"), value!({"data": {}}), value!({"data": {}, "type": "Opaque"}));
+    check(
+        kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+        value!({"webhooks": [{"clientConfig": {"service": {}}, "rules": [{}]}, {"timeoutSeconds": 0}]}),
+        value!({"webhooks": [
+            {
+                "clientConfig": {"service": {"port": 443}},
+                "failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10,
+                "namespaceSelector": {}, "objectSelector": {},
+                "rules": [{"scope": "*"}],
+            },
+            {
+                "failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 0,
+                "namespaceSelector": {}, "objectSelector": {},
+            },
+        ]}),
+    );
+}
+
+#[test]
+fn pointers_to_zero_are_defaults_too() {
+    let pod = |probe: Value| value!({"spec": {"containers": [{"livenessProbe": probe}]}});
+    let mut value = pod(value!({"grpc": {"port": 1}}));
+    default(kind("v1", "Pod"), &mut value);
+    let probe = &value.list_at(&["spec", "containers"])[0].at(&["livenessProbe"]).clone();
+    let want = value!({
+        "grpc": {"port": 1, "service": ""},
+        "failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1,
+    });
+    assert_eq!(probe, &want);
+}
+
+#[test]
+fn empty_lists_held_by_value_are_unset() {
+    let mut value = value!({"spec": {"volumeLifecycleModes": [], "attachRequired": false}});
+    default(kind("storage.k8s.io/v1", "CSIDriver"), &mut value);
+    assert_eq!(value.at(&["spec", "volumeLifecycleModes"]), &value!(["Persistent"]));
+    assert_eq!(value.at(&["spec", "attachRequired"]), &value!(false));
+}
+
+#[test]
+fn amounts_of_resources_are_rounded_up_to_thousandths() {
+    for (amount, want) in
+        [("0.1m", "1m"), ("1500u", "2m"), ("1", "1"), ("0.5Gi", "0.5Gi"), ("-0.1m", "-0.1m"), ("x", "x")]
+    {
+        let mut value = value!({"spec": {"hard": {"cpu": amount}}});
+        default(kind("v1", "ResourceQuota"), &mut value);
+        assert_eq!(value.str_at(&["spec", "hard", "cpu"]), want, "{amount}");
+    }
+}
