@@ -1,7 +1,11 @@
 //! The apiserverinternal group.
 
+mod storageversion;
+
+use std::sync::Arc;
+
 use crate::Strategies;
 
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![("internal.apiserver.k8s.io", "storageversions", Arc::new(storageversion::StorageVersion))]
 }

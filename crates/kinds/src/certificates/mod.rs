@@ -1,7 +1,20 @@
 //! The certificates group.
 
+mod clustertrustbundle;
+mod csr;
+mod podcertificaterequest;
+mod request;
+
+use std::sync::Arc;
+
 use crate::Strategies;
 
+const GROUP: &str = "certificates.k8s.io";
+
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![
+        (GROUP, "certificatesigningrequests", Arc::new(csr::SigningRequest)),
+        (GROUP, "clustertrustbundles", Arc::new(clustertrustbundle::ClusterTrustBundle)),
+        (GROUP, "podcertificaterequests", Arc::new(podcertificaterequest::PodCertificateRequest)),
+    ]
 }

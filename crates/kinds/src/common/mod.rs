@@ -11,9 +11,11 @@ pub mod image;
 pub mod internal;
 pub mod metadata;
 pub mod paths;
+pub mod pem;
 pub mod percent;
 pub mod pod_spec;
 pub mod pod_template;
+pub mod problems;
 #[cfg(test)]
 pub mod recorded;
 pub mod resources;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::{Options, Strategies, events};
 
-mod address;
+pub(crate) mod address;
 mod componentstatus;
 mod configmap;
 mod data;
-mod endpoints;
+pub(crate) mod endpoints;
 mod limitrange;
 mod namespace;
 mod node;

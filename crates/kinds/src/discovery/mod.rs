@@ -1,7 +1,11 @@
 //! The discovery group.
 
+mod endpointslice;
+
+use std::sync::Arc;
+
 use crate::Strategies;
 
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![("discovery.k8s.io", "endpointslices", Arc::new(endpointslice::EndpointSlice))]
 }

@@ -1,7 +1,24 @@
-//! The resource group.
+//! The resource group: devices, who offers them, and who claims them.
+
+mod claim;
+mod deviceclass;
+mod devices;
+mod resourceclaim;
+mod resourceslice;
+mod taintrule;
+
+use std::sync::Arc;
 
 use crate::Strategies;
 
+const GROUP: &str = "resource.k8s.io";
+
 pub fn strategies() -> Strategies {
-    vec![]
+    vec![
+        (GROUP, "resourceclaims", Arc::new(resourceclaim::ResourceClaim)),
+        (GROUP, "resourceclaimtemplates", Arc::new(resourceclaim::ResourceClaimTemplate)),
+        (GROUP, "deviceclasses", Arc::new(deviceclass::DeviceClass)),
+        (GROUP, "resourceslices", Arc::new(resourceslice::ResourceSlice)),
+        (GROUP, "devicetaintrules", Arc::new(taintrule::DeviceTaintRule)),
+    ]
 }

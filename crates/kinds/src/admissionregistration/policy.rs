@@ -1,0 +1,305 @@
+//! ValidatingAdmissionPolicies and MutatingAdmissionPolicies.
+
+use std::collections::BTreeSet;
+
+use object::{Cursor, Errors, Meta, Value, names};
+use registry::{Context, Strategy, columns};
+
+use super::{conditions, matching};
+use crate::common::checks::{Checks, same};
+use crate::common::{conditions as status_conditions, metadata};
+
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+const AUDIT_ANNOTATIONS_MAX: usize = 20;
+const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
+/// Words that are no names in expressions.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+pub struct Policy {
+    pub mutating: bool,
+}
+
+impl Strategy for Policy {
+    fn has_status(&self) -> bool {
+        !self.mutating
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        self.validate_policy(object, true, errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let fields = [["spec", "paramKind"], ["spec", "matchConditions"]];
+        let unchanged = fields.iter().all(|path| same(new.at(path).value(), old.at(path).value()));
+        self.validate_policy(new, !unchanged, errors);
+    }
+
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        metadata::keep_for_status(new, old);
+    }
+
+    fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
+        let status = new.field("status");
+        for warning in status.at(&["typeChecking", "expressionWarnings"]).each() {
+            warning.field("warning").require(errors);
+            let field = warning.field("fieldRef");
+            if field.str().trim().is_empty() {
+                field.required(errors, "");
+            }
+        }
+        status_conditions::validate(&status.field("conditions"), errors);
+    }
+
+    fn counts_generations(&self) -> bool {
+        true
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" if !self.mutating => vec![vec!["status"]],
+            "status" => vec![vec!["spec"], vec!["metadata"]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
+        let items = if self.mutating { "mutations" } else { "validations" };
+        let kind = object.at(&["spec", "paramKind"]);
+        let kind = match kind {
+            Value::Null => "<unset>".to_string(),
+            kind => format!("{}/{}", kind.str_at(&["apiVersion"]), kind.str_at(&["kind"])),
+        };
+        let count = object.list_at(&["spec", items]).len();
+        vec![object.name().into(), count.into(), kind.into(), columns::age(cx, object)]
+    }
+}
+
+impl Policy {
+    fn validate_policy(&self, object: &Cursor, check_conditions: bool, errors: &mut Errors) {
+        let spec = object.field("spec");
+        let failure = spec.field("failurePolicy");
+        if failure.is_set() {
+            failure.one_of(errors, &["Fail", "Ignore"]);
+        } else {
+            failure.required(errors, "");
+        }
+        matching::validate_param_kind(&spec.field("paramKind"), errors);
+        self.validate_constraints(&spec.field("matchConstraints"), errors);
+        if check_conditions {
+            conditions::validate(&spec.field("matchConditions"), errors);
+        }
+        for variable in spec.field("variables").each() {
+            validate_variable(&variable, errors);
+        }
+        if self.mutating {
+            validate_mutations(&spec, errors);
+        } else {
+            validate_validations(object, errors);
+        }
+    }
+
+    fn validate_constraints(&self, constraints: &Cursor, errors: &mut Errors) {
+        if !constraints.is_set() {
+            return constraints.required(errors, "");
+        }
+        matching::validate_resources(constraints, errors);
+        constraints.field("resourceRules").must_be_set(errors, "");
+        if self.mutating {
+            matching::validate_mutable(constraints, errors);
+        }
+    }
+}
+
+fn validate_variable(variable: &Cursor, errors: &mut Errors) {
+    let (name, expression) = (variable.field("name"), variable.field("expression"));
+    if name.str().trim().is_empty() {
+        name.required(errors, "name is not specified");
+    } else if !is_identifier(name.str()) {
+        name.bad(errors, "must be a valid CEL identifier");
+    }
+    if expression.str().trim().is_empty() {
+        expression.required(errors, "expression is not specified");
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let fine = |b: u8| b == b'_' || b.is_ascii_alphanumeric();
+    name.bytes().all(fine) && !name.starts_with(|c: char| c.is_ascii_digit()) && !RESERVED.contains(&name)
+}
+
+fn validate_mutations(spec: &Cursor, errors: &mut Errors) {
+    let mutations = spec.field("mutations");
+    mutations.must_be_set(errors, "mutations must contain at least one item");
+    for mutation in mutations.each() {
+        validate_mutation(&mutation, errors);
+    }
+    spec.field("reinvocationPolicy").require_one_of(errors, &["IfNeeded", "Never"]);
+}
+
+fn validate_mutation(mutation: &Cursor, errors: &mut Errors) {
+    let kind = mutation.field("patchType");
+    let (wanted, other) = match kind.str() {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        _ => return kind.require_one_of(errors, &["ApplyConfiguration", "JSONPatch"]),
+    };
+    let (patch, misplaced) = (mutation.field(wanted), mutation.field(other));
+    if !patch.is_set() {
+        patch.required(errors, format!("must be specified when patchType is {}", kind.str()));
+    } else if patch.field("expression").str().trim().is_empty() {
+        patch.field("expression").required(errors, "");
+    }
+    if misplaced.is_set() {
+        let detail = format!("must not be specified when patchType is {}", kind.str());
+        misplaced.invalid_as(errors, format!("{{{other}}}"), detail);
+    }
+}
+
+fn validate_validations(object: &Cursor, errors: &mut Errors) {
+    let spec = object.field("spec");
+    let (validations, annotations) = (spec.field("validations"), spec.field("auditAnnotations"));
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        validations.required(errors, detail);
+        return annotations.required(errors, detail);
+    }
+    for validation in validations.each() {
+        validate_validation(&validation, errors);
+    }
+    if annotations.len() > AUDIT_ANNOTATIONS_MAX {
+        let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
+        annotations.invalid(errors, detail);
+    }
+    let mut seen = BTreeSet::new();
+    for annotation in annotations.each() {
+        validate_annotation(object.value().name(), &annotation, errors);
+        let key = annotation.field("key");
+        if !seen.insert(key.str()) {
+            errors.duplicate(key.path(), key.str());
+        }
+    }
+}
+
+fn validate_validation(validation: &Cursor, errors: &mut Errors) {
+    let expression = validation.field("expression");
+    if expression.str().trim().is_empty() {
+        expression.required(errors, "expression is not specified");
+    }
+    let blank = |field: &Cursor| !field.str().is_empty() && field.str().trim().is_empty();
+    let (message, message_expression) = (validation.field("message"), validation.field("messageExpression"));
+    if blank(&message_expression) {
+        message_expression.bad(errors, "must be non-empty if specified");
+    }
+    if blank(&message) {
+        message.bad(errors, "must be non-empty if specified");
+    } else if message.str().trim().contains(['\n', '\r']) {
+        message.bad(errors, "must not contain line breaks");
+    }
+    validation.field("reason").optional_one_of(errors, &REASONS);
+}
+
+fn validate_annotation(policy: &str, annotation: &Cursor, errors: &mut Errors) {
+    let (key, value) = (annotation.field("key"), annotation.field("valueExpression"));
+    if policy.is_empty() {
+        key.bad(errors, "requires metadata.name be non-empty");
+    } else {
+        let whole = format!("{policy}/{}", key.str());
+        for message in names::label_key(&whole) {
+            key.invalid_as(errors, whole.as_str(), message);
+        }
+    }
+    match value.str().trim().len() {
+        0 => value.required(errors, "valueExpression is not specified"),
+        len if len > VALUE_EXPRESSION_MAX_BYTES => {
+            value.required(errors, format!("must not exceed {VALUE_EXPRESSION_MAX_BYTES} bytes in length"));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+
+    const CONSTRAINTS: &str = "matchConstraints: {matchPolicy: Exact, namespaceSelector: {}, objectSelector: {}, \
+        resourceRules: [{operations: [CREATE], apiGroups: [''], apiVersions: [v1], resources: [pods]}]}";
+
+    #[test]
+    fn validating_policies_are_checked() {
+        let base = format!(
+            "{{metadata: {{name: a}}, spec: {{failurePolicy: Fail, {CONSTRAINTS}, validations: [{{expression: x}}]}}}}"
+        );
+        let check = Check::new(Policy { mutating: false }, &base);
+        check.create(&[
+            ("", ""),
+            (
+                "spec: {validations: null, matchConstraints: null, failurePolicy: X}",
+                "spec.failurePolicy: Unsupported value: \"X\": supported values: \"Fail\", \"Ignore\"
+                 spec.matchConstraints: Required value
+                 spec.validations: Required value: validations or auditAnnotations must contain at least one item
+                 spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+            ),
+            (
+                "spec: {paramKind: {apiVersion: a/b/c, kind: X_}, variables: [{name: if, expression: a}], \
+                 validations: [{expression: ' ', message: \"a\\nb\", reason: Nope}]}",
+                "spec.paramKind.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c
+                 spec.paramKind.kind: Invalid value: \"X_\": may have mixed case, but should otherwise match: a DNS-1035 \
+                 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+                 end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+                 '[a-z]([-a-z0-9]*[a-z0-9])?')
+                 spec.variables[0].name: Invalid value: \"if\": must be a valid CEL identifier
+                 spec.validations[0].expression: Required value: expression is not specified
+                 spec.validations[0].message: Invalid value: \"a\\nb\": must not contain line breaks
+                 spec.validations[0].reason: Unsupported value: \"Nope\": supported values: \"Forbidden\", \"Invalid\", \
+                 \"RequestEntityTooLarge\"",
+            ),
+        ]);
+        check.cells(&[("", "a 1 <unset> <unknown>")]);
+    }
+
+    #[test]
+    fn mutating_policies_are_checked() {
+        let base = format!(
+            "{{metadata: {{name: a}}, spec: {{failurePolicy: Fail, {CONSTRAINTS}, reinvocationPolicy: Never, \
+             mutations: [{{patchType: JSONPatch, jsonPatch: {{expression: x}}}}]}}}}"
+        );
+        Check::new(Policy { mutating: true }, &base).create(&[
+            ("", ""),
+            (
+                "spec: {reinvocationPolicy: null, mutations: [{}, {patchType: JSONPatch, applyConfiguration: {}}]}",
+                "spec.mutations[0].patchType: Required value
+                 spec.mutations[1].jsonPatch: Required value: must be specified when patchType is JSONPatch
+                 spec.mutations[1].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified \
+                 when patchType is JSONPatch
+                 spec.reinvocationPolicy: Required value",
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,126 @@
+//! ClusterTrustBundles: root certificates that workloads may trust.
+
+use std::collections::BTreeMap;
+
+use object::{Cursor, Errors, Meta, Value};
+use registry::{Context, FieldRefusal, Strategy};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::common::checks::immutable;
+use crate::common::{pem, signers};
+
+const BUNDLE_MAX_BYTES: usize = 1024 * 1024;
+const OMITTED: &str = "<value omitted>";
+
+pub struct ClusterTrustBundle;
+
+impl Strategy for ClusterTrustBundle {
+    fn has_status(&self) -> bool {
+        false
+    }
+
+    fn validate_name(&self, _name: &str, _is_prefix: bool) -> Vec<String> {
+        // The rule depends on the signer, which only the object knows.
+        Vec::new()
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_names(object, errors);
+        validate_bundle(&object.at(&["spec", "trustBundle"]), errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        validate_names(new, errors);
+        let bundle = new.at(&["spec", "trustBundle"]);
+        if bundle.str() != old.at(&["spec", "trustBundle"]).str() {
+            validate_bundle(&bundle, errors);
+        }
+        immutable(&new.at(&["spec", "signerName"]), &old.at(&["spec", "signerName"]), errors);
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &["spec.signerName"]
+    }
+
+    fn field_refusal(&self) -> FieldRefusal {
+        FieldRefusal::Plain
+    }
+
+    fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
+        let signer = object.str_at(&["spec", "signerName"]);
+        vec![object.name().into(), if signer.is_empty() { "<none>" } else { signer }.into()]
+    }
+}
+
+fn validate_names(object: &Cursor, errors: &mut Errors) {
+    let (name, signer) = (object.at(&["metadata", "name"]), object.at(&["spec", "signerName"]));
+    name.invalid_each(errors, signers::trust_bundle_name(name.str(), signer.str(), false));
+    if !signer.is_empty() {
+        signers::signer_name(&signer, errors);
+    }
+}
+
+fn validate_bundle(bundle: &Cursor, errors: &mut Errors) {
+    if bundle.str().len() > BUNDLE_MAX_BYTES {
+        return errors.too_long(bundle.path(), BUNDLE_MAX_BYTES);
+    }
+    let blocks = pem::blocks(bundle.str());
+    let mut anchors: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+    let mut fine = true;
+    for (i, block) in blocks.iter().enumerate() {
+        match problem(block) {
+            Some(problem) => {
+                fine = false;
+                bundle.invalid_as(errors, OMITTED, format!("entry {i} {problem}"));
+            }
+            None => anchors.entry(&block.bytes).or_default().push(i),
+        }
+    }
+    if !fine {
+        return;
+    }
+    if anchors.is_empty() {
+        bundle.invalid_as(errors, OMITTED, "at least one trust anchor must be provided");
+    }
+    for indices in anchors.values().filter(|indices| indices.len() > 1) {
+        let indices: Vec<String> = indices.iter().map(ToString::to_string).collect();
+        bundle.invalid_as(errors, OMITTED, format!("duplicate trust anchor (indices [{}])", indices.join(" ")));
+    }
+}
+
+fn problem(block: &pem::Block) -> Option<String> {
+    if block.label != "CERTIFICATE" {
+        return Some(format!("has bad block type: {}", block.label));
+    }
+    if block.has_headers {
+        return Some("has PEM block headers".to_string());
+    }
+    let Ok((_, certificate)) = X509Certificate::from_der(&block.bytes) else {
+        return Some("does not parse as X.509".to_string());
+    };
+    (!certificate.is_ca()).then(|| "does not have the CA bit set".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+
+    #[test]
+    fn bundles_are_checked() {
+        let check = Check::new(ClusterTrustBundle, "{metadata: {name: a}}");
+        let bad = "spec.trustBundle: Invalid value: \"<value omitted>\": ";
+        check.create(&[
+            ("", &format!("{bad}at least one trust anchor must be provided")),
+            (
+                "spec: {trustBundle: \"-----BEGIN X-----\\nYQ==\\n-----END X-----\\n-----BEGIN CERTIFICATE-----\\nYQ==\\n\
+                 -----END CERTIFICATE-----\"}",
+                &format!("{bad}entry 0 has bad block type: X\n{bad}entry 1 does not parse as X.509"),
+            ),
+        ]);
+    }
+}

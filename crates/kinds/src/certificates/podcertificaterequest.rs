@@ -1,0 +1,168 @@
+//! PodCertificateRequests: what a kubelet asks a signer for on behalf of a pod.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use object::{Cursor, Errors, Meta, Value, labels, names};
+use registry::{Context, FieldRefusal, Strategy};
+
+use super::request;
+use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::{conditions, metadata, signers};
+
+const UID_MAX_BYTES: usize = 128;
+const REQUEST_MAX_BYTES: usize = 10 * 1024;
+const EXPIRATION_MIN: i64 = 60 * 60;
+const EXPIRATION_MAX: i64 = 91 * 24 * 60 * 60;
+const EXPIRATION_MAX_FOR_KUBERNETES: i64 = 24 * 60 * 60;
+const KNOWN: [&str; 3] = ["Issued", "Denied", "Failed"];
+
+pub struct PodCertificateRequest;
+
+impl Strategy for PodCertificateRequest {
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        let spec = object.field("spec");
+        signers::signer_name(&spec.field("signerName"), errors);
+        for (key, value) in spec.field("unverifiedUserAnnotations").entries() {
+            value.invalid_each(errors, names::label_key(&key.to_lowercase()));
+        }
+        for (name, uid) in [("podName", "podUID"), ("serviceAccountName", "serviceAccountUID"), ("nodeName", "nodeUID")]
+        {
+            spec.field(name).check_name(errors, names::name_is_dns_subdomain);
+            let uid = spec.field(uid);
+            if uid.is_empty() {
+                uid.bad(errors, "must not be empty");
+            }
+            if uid.str().len() > UID_MAX_BYTES {
+                errors.too_long(uid.path(), UID_MAX_BYTES);
+            }
+        }
+        let expiration = spec.field("maxExpirationSeconds");
+        let Some(seconds) = expiration.opt_int() else { return expiration.required(errors, "must be set") };
+        let is_ours = signers::is_kubernetes_signer(spec.field("signerName").str());
+        let max = if is_ours { EXPIRATION_MAX_FOR_KUBERNETES } else { EXPIRATION_MAX };
+        if !(EXPIRATION_MIN..=max).contains(&seconds) {
+            expiration.invalid(errors, format!("must be in the range [{EXPIRATION_MIN}, {max}]"));
+        }
+        validate_request(&spec, errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let spec = new.field("spec");
+        if !same(spec.value(), old.field("spec").value()) {
+            spec.invalid(errors, IMMUTABLE);
+        }
+    }
+
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        metadata::keep_for_status(new, old);
+    }
+
+    fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let status = new.field("status");
+        let before = errors.len();
+        validate_conditions(&status.field("conditions"), errors);
+        conditions::validate(&status.field("conditions"), errors);
+        if errors.len() > before {
+            return;
+        }
+        let has = |object: &Cursor, kinds: &[&str]| {
+            object.at(&["status", "conditions"]).each().any(|c| kinds.contains(&c.field("type").str()))
+        };
+        if has(old, &KNOWN) && !same(status.value(), old.field("status").value()) {
+            let detail = "immutable after PodCertificateRequest is issued, denied, or failed";
+            status.invalid(errors, detail);
+        } else if has(new, &["Denied", "Failed"]) && status.value().as_map().is_some_and(|map| map.len() > 1) {
+            let detail = "non-condition status fields must be empty when denying or failing the PodCertificateRequest";
+            status.invalid(errors, detail);
+        }
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" => vec![vec!["status"]],
+            "status" => vec![vec!["metadata"], vec!["spec"]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &["spec.signerName", "spec.podName", "spec.nodeName"]
+    }
+
+    fn field_refusal(&self) -> FieldRefusal {
+        FieldRefusal::Plain
+    }
+
+    fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
+        let types = object.list_at(&["status", "conditions"]).iter().map(|condition| condition.str_at(&["type"]));
+        let state = types.filter(|kind| KNOWN.contains(kind)).last().unwrap_or("Pending");
+        let annotations = object.at(&["spec", "unverifiedUserAnnotations"]).as_map();
+        let annotations = annotations.into_iter().flat_map(|map| map.iter());
+        let annotations = labels::format_labels(annotations.map(|(key, value)| (key, value.as_str().unwrap_or(""))));
+        let mut cells = vec![Value::from(object.name())];
+        for field in ["podName", "serviceAccountName", "nodeName", "signerName"] {
+            cells.push(object.str_at(&["spec", field]).into());
+        }
+        cells.extend([Value::from(state), Value::from(labels::cell(annotations))]);
+        cells
+    }
+}
+
+fn validate_request(spec: &Cursor, errors: &mut Errors) {
+    let [stub, key, proof] = ["stubPKCS10Request", "pkixPublicKey", "proofOfPossession"].map(|field| spec.field(field));
+    let decoded = |field: &Cursor| STANDARD.decode(field.str()).unwrap_or_default();
+    match (stub.is_empty(), key.is_empty(), proof.is_empty()) {
+        (false, true, true) => validate_stub(&stub, &decoded(&stub), errors),
+        (true, false, false) => {
+            for field in [&key, &proof] {
+                if decoded(field).len() > REQUEST_MAX_BYTES {
+                    return errors.too_long(field.path(), REQUEST_MAX_BYTES);
+                }
+            }
+        }
+        _ => {
+            let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
+            errors.invalid(spec.path(), object::BadValue::Omitted, detail);
+        }
+    }
+}
+
+fn validate_stub(stub: &Cursor, der: &[u8], errors: &mut Errors) {
+    if der.len() > REQUEST_MAX_BYTES {
+        return errors.too_long(stub.path(), REQUEST_MAX_BYTES);
+    }
+    let bits = request::rsa_bits(der);
+    if let Some(bits) = bits.filter(|bits| ![3072, 4096].contains(bits)) {
+        let detail = "RSA keys must have modulus size 3072 or 4096";
+        return stub.invalid_as(errors, format!("{bits}-bit modulus"), detail);
+    }
+    if let Err(problem) = request::check_der(der) {
+        let detail = if problem.contains("verif") { "invalid signature" } else { "must be a valid PKCS#10 CSR" };
+        errors.invalid(stub.path(), object::BadValue::Omitted, detail);
+    }
+}
+
+fn validate_conditions(conditions: &Cursor, errors: &mut Errors) {
+    let mut known = 0;
+    for (i, condition) in conditions.each().enumerate() {
+        let (kind, status) = (condition.field("type"), condition.field("status"));
+        // Upstream writes the index as if it were a field.
+        let at = |field: &str| conditions.path().field(&format!("[{i}]")).field(field);
+        if !KNOWN.contains(&kind.str()) {
+            errors.not_supported(&at("type"), kind.str(), &KNOWN);
+            continue;
+        }
+        known += 1;
+        if known > 1 {
+            let detail = r#"There may be at most one condition with type "Issued", "Denied", or "Failed""#;
+            errors.invalid(&at("type"), kind.str(), detail);
+        }
+        if status.str() != "True" {
+            errors.not_supported(&at("status"), status.str(), &["True"]);
+        }
+    }
+}

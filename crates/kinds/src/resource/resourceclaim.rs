@@ -1,0 +1,141 @@
+//! ResourceClaims and their templates.
+
+use object::{Cursor, Errors, Meta, Value};
+use registry::{Context, Strategy, columns};
+
+use super::{claim, devices};
+use crate::common::checks::{IMMUTABLE, same};
+use crate::common::metadata;
+
+pub struct ResourceClaim;
+
+impl Strategy for ResourceClaim {
+    fn default(&self, object: &mut Value) {
+        if let Some(spec) = object.get_mut("spec") {
+            claim::default(spec);
+        }
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        claim::validate(&object.field("spec"), errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        immutable_spec("ResourceClaimSpec", new, old, errors);
+    }
+
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        metadata::keep_for_status(new, old);
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" => vec![vec!["status"]],
+            "status" => vec![vec!["metadata"], vec!["spec"]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
+        vec![object.name().into(), state_cell(object).into(), columns::age(cx, object)]
+    }
+}
+
+pub struct ResourceClaimTemplate;
+
+impl Strategy for ResourceClaimTemplate {
+    fn default(&self, object: &mut Value) {
+        if let Some(spec) = object.at_mut(&["spec", "spec"]) {
+            claim::default(spec);
+        }
+    }
+
+    fn has_status(&self) -> bool {
+        false
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        metadata::of_template(&object.at(&["spec", "metadata"]), errors);
+        claim::validate(&object.at(&["spec", "spec"]), errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        immutable_spec("ResourceClaimTemplateSpec", new, old, errors);
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn immutable_spec(type_name: &str, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    let spec = new.field("spec");
+    if !same(spec.value(), old.field("spec").value()) {
+        spec.invalid_as(errors, devices::shown(type_name, spec.value()), IMMUTABLE);
+    }
+}
+
+fn state_cell(object: &Value) -> String {
+    let is_deleted = object.is_deleting();
+    let is_allocated = !object.at(&["status", "allocation"]).is_null();
+    let is_reserved = is_allocated && !object.list_at(&["status", "reservedFor"]).is_empty();
+    let states = [
+        ("deleted", is_deleted),
+        ("pending", !is_allocated && !is_deleted),
+        ("allocated", is_allocated),
+        ("reserved", is_reserved),
+    ];
+    let states: Vec<&str> = states.iter().filter(|(_, holds)| *holds).map(|(state, _)| *state).collect();
+    states.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+
+    fn check() -> Check {
+        Check::new(
+            ResourceClaim,
+            "{metadata: {name: a}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}}",
+        )
+    }
+
+    #[test]
+    fn one_device_is_the_default() {
+        check().stored(&[(
+            "",
+            "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, allocationMode: ExactCount, count: 1}}]}}",
+        )]);
+    }
+
+    #[test]
+    fn requests_are_checked() {
+        let exact = "exactly: {deviceClassName: c}";
+        check().create(&[
+            (
+                "spec: {devices: {requests: [{name: r}, {name: s, exactly: {}}]}}",
+                "spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required
+                 spec.devices.requests[1].exactly.deviceClassName: Required value",
+            ),
+            (
+                &format!("spec: {{devices: {{requests: [{{name: r, {exact}}}, {{name: r, {exact}}}]}}}}"),
+                "spec.devices.requests[1]: Duplicate value: {\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"c\",\
+                 \"allocationMode\":\"ExactCount\",\"count\":1}}",
+            ),
+            (
+                "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, allocationMode: X}}]}}",
+                "spec.devices.requests[0].exactly.allocationMode: Unsupported value: \"X\": supported values: \"All\", \
+                 \"ExactCount\"",
+            ),
+        ]);
+        check().cells(&[
+            ("", "a pending <unknown>"),
+            ("status: {allocation: {}, reservedFor: [{}]}", "a allocated,reserved <unknown>"),
+        ]);
+    }
+}

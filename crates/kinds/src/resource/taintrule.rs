@@ -1,0 +1,112 @@
+//! DeviceTaintRules: taints for every device that a selector matches.
+
+use object::timestamp::Time;
+use object::{Cursor, Errors, Meta, Value, names};
+use registry::{Context, Strategy, columns};
+
+use super::devices;
+use crate::common::checks::Checks;
+use crate::common::{conditions, metadata};
+
+const CONDITIONS_MAX: usize = 8;
+
+pub struct DeviceTaintRule;
+
+impl Strategy for DeviceTaintRule {
+    fn prepare_create(&self, cx: &Context, object: &mut Value) {
+        devices::stamp_taint(cx, object.slot(&["spec", "taint"]));
+    }
+
+    fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
+        devices::stamp_taint(cx, new.slot(&["spec", "taint"]));
+        // A new effect starts a new time, unless the writer has set one.
+        let kept = |field: &str| new.at(&["spec", "taint", field]) == old.at(&["spec", "taint", field]);
+        if !kept("effect") && kept("timeAdded") {
+            new.set(&["spec", "taint", "timeAdded"], Time(cx.now.truncate_to_seconds()).to_string());
+        }
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_spec(&object.field("spec"), errors);
+        devices::taint_declared(&object.at(&["spec", "taint"]), errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        validate_spec(&new.field("spec"), errors);
+        let effect = ["spec", "taint", "effect"];
+        if new.at(&effect).str() != old.at(&effect).str() {
+            devices::taint_declared(&new.at(&["spec", "taint"]), errors);
+        }
+    }
+
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        metadata::keep_for_status(new, old);
+    }
+
+    fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
+        let list = new.at(&["status", "conditions"]);
+        conditions::validate(&list, errors);
+        if list.len() > CONDITIONS_MAX {
+            errors.too_many(list.path(), list.len(), CONDITIONS_MAX);
+        }
+    }
+
+    fn counts_generations(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" => vec![vec!["status"]],
+            "status" => vec![vec!["metadata"], vec!["spec"]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
+        let taint = object.at(&["spec", "taint"]);
+        vec![
+            object.name().into(),
+            taint.str_at(&["key"]).into(),
+            taint.str_at(&["value"]).into(),
+            taint.str_at(&["effect"]).into(),
+            columns::since(cx, taint.str_at(&["timeAdded"])).into(),
+            columns::age(cx, object),
+        ]
+    }
+}
+
+fn validate_spec(spec: &Cursor, errors: &mut Errors) {
+    let selector = spec.field("deviceSelector");
+    let [driver, pool, device] = ["driver", "pool", "device"].map(|field| selector.field(field));
+    if driver.is_set() {
+        devices::driver_name(&driver, errors);
+    }
+    if pool.is_set() {
+        devices::pool_name(&pool, errors);
+    }
+    if device.is_set() {
+        device.check(errors, names::dns1123_label);
+    }
+    devices::taint(&spec.field("taint"), errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+
+    #[test]
+    fn taints_are_checked() {
+        let check = Check::new(DeviceTaintRule, "{metadata: {name: a}, spec: {taint: {key: k, effect: NoSchedule}}}");
+        check.create(&[
+            ("", ""),
+            ("spec: {taint: {effect: null}}", "spec.taint.effect: Required value"),
+            (
+                "spec: {taint: {effect: X}}",
+                "spec.taint.effect: Unsupported value: \"X\": supported values: \"NoExecute\", \"NoSchedule\", \"None\"",
+            ),
+        ]);
+        check.stored(&[("", "spec: {taint: {timeAdded: '2023-11-14T22:13:20Z'}}")]);
+    }
+}

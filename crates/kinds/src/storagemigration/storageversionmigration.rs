@@ -1,0 +1,122 @@
+//! StorageVersionMigrations: rewrite every object of a resource in its present storage version.
+
+use object::{Cursor, Errors, Meta, Value, names};
+use registry::{Context, Strategy};
+
+use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::{conditions, internal, metadata};
+
+pub struct Migration;
+
+impl Strategy for Migration {
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        let (resource, group) =
+            (object.at(&["spec", "resource", "resource"]), object.at(&["spec", "resource", "group"]));
+        let mut report = |field: &Cursor, messages: Vec<String>| {
+            if !messages.is_empty() {
+                field.bad(errors, messages.join(","));
+            }
+        };
+        if !resource.is_empty() {
+            report(&resource, names::dns1035_label(resource.str()));
+        }
+        if !group.is_empty() {
+            report(&group, names::dns1123_subdomain(group.str()));
+        }
+        if resource.is_empty() {
+            resource.required(errors, "resource is required to be set");
+        }
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        self.validate(cx, new, errors);
+        let spec = new.field("spec");
+        if !same(spec.value(), old.field("spec").value()) {
+            let shown = internal::shown("StorageVersionMigrationSpec", spec.value());
+            spec.invalid_as(errors, shown, IMMUTABLE);
+        }
+    }
+
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        metadata::keep_for_status(new, old);
+    }
+
+    fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let status = new.field("status");
+        let (version, list) = (status.field("resourceVersion"), status.field("conditions"));
+        if let Err(problem) = check_version(version.str()) {
+            version.bad(errors, problem);
+        }
+        conditions::validate(&list, errors);
+        let old_version = old.at(&["status", "resourceVersion"]);
+        if !old_version.is_empty() && old_version.str() != version.str() {
+            version.bad(errors, IMMUTABLE);
+        }
+        let is = |object: &Cursor, kind: &str| {
+            let found = conditions::find(object.value().list_at(&["status", "conditions"]), kind);
+            found.is_some_and(|condition| condition.str_at(&["status"]) == "True")
+        };
+        if is(new, "Succeeded") && is(new, "Failed") {
+            list.invalid(errors, "Both success and failed conditions cannot be true at the same time");
+        }
+        for (kind, shown) in [("Succeeded", "Success"), ("Failed", "Failed")] {
+            if is(old, kind) && !is(new, kind) {
+                list.invalid(errors, format!("{shown} condition cannot be set to false once it is true"));
+            }
+        }
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" => vec![vec!["status"]],
+            "status" => vec![vec!["metadata"], vec!["spec"]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
+        let resource = object.at(&["spec", "resource"]);
+        let (group, name) = (resource.str_at(&["group"]), resource.str_at(&["resource"]));
+        let shown = if group.is_empty() { name.to_string() } else { format!("{name}.{group}") };
+        let conditions = object.list_at(&["status", "conditions"]).iter();
+        let states = conditions.filter(|condition| condition.str_at(&["status"]) == "True");
+        let states = states.map(|condition| condition.str_at(&["type"]));
+        let state = states.filter(|kind| ["Running", "Failed", "Succeeded"].contains(kind)).last();
+        vec![object.name().into(), shown.into(), state.unwrap_or("Unknown").into()]
+    }
+}
+
+/// A resource version that can be compared: digits, without leading zeros.
+fn check_version(version: &str) -> Result<(), String> {
+    let fine = version.bytes().all(|b| b.is_ascii_digit()) && !version.starts_with('0');
+    if fine { Ok(()) } else { Err(format!("resource version is not well formed: {version}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+
+    #[test]
+    fn migrations_are_checked() {
+        let check = Check::new(Migration, "{metadata: {name: a}, spec: {resource: {resource: pods}}}");
+        check.create(&[
+            ("", ""),
+            (
+                "spec: {resource: {resource: null}}",
+                "spec.resource.resource: Required value: resource is required to be set",
+            ),
+        ]);
+        check.cells(&[
+            ("", "a pods Unknown"),
+            (
+                "{spec: {resource: {group: g}}, status: {conditions: [{type: Running, status: 'True'}]}}",
+                "a pods.g Running",
+            ),
+        ]);
+    }
+}
