@@ -8,13 +8,13 @@ use registry::Context;
 use schema::{Node, Schema, Shape, builtin};
 
 use crate::common::checks::Checks;
-use crate::common::problems;
 
 pub const SELECTORS_MAX: usize = 32;
 pub const CONFIG_MAX: usize = 32;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
 const PARAMETERS_MAX_BYTES: usize = 10 * 1024;
 const DRIVER_MAX_BYTES: usize = 63;
+const POOL_MAX_BYTES: usize = 253;
 pub const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// `value` as a message shows it: fields in the order of the v1 type, and only those that are set.
@@ -39,7 +39,17 @@ pub fn driver_name(name: &Cursor, errors: &mut Errors) {
 
 /// The name of a pool: domains with slashes between them.
 pub fn pool_name(name: &Cursor, errors: &mut Errors) {
-    problems::report(name, names::resource_pool_name(name.str()), errors);
+    if !name.require(errors) {
+        return;
+    }
+    if name.str().len() > POOL_MAX_BYTES {
+        errors.too_long(name.path(), POOL_MAX_BYTES);
+    }
+    for part in name.str().split('/') {
+        for message in names::dns1123_subdomain(part) {
+            name.invalid_as(errors, part, message);
+        }
+    }
 }
 
 /// Selectors of devices; what the expressions say is not looked at here.
