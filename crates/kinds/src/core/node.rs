@@ -20,12 +20,17 @@ pub struct Node;
 
 impl Strategy for Node {
     fn default(&self, object: &mut Value) {
-        let status = object.field("status");
-        if status.field("allocatable").is_empty() && !status.field("capacity").is_empty() {
-            let capacity = status.field("capacity").clone();
-            object.set(&["status", "allocatable"], capacity);
+        if object.at(&["status", "allocatable"]).is_null() {
+            allocate_everything(object);
         }
         unite_pod_cidrs(object);
+    }
+
+    /// An empty list is none once it is stored, and none means everything.
+    fn canonicalize(&self, object: &mut Value) {
+        if object.at(&["status", "allocatable"]).is_empty() {
+            allocate_everything(object);
+        }
     }
 
     fn keeps_status_on_create(&self) -> bool {
@@ -98,6 +103,15 @@ impl Strategy for Node {
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         cells::cells(cx, object)
+    }
+}
+
+/// A node that does not say otherwise gives all it has.
+fn allocate_everything(object: &mut Value) {
+    let capacity = object.at(&["status", "capacity"]);
+    if !capacity.is_empty() {
+        let capacity = capacity.clone();
+        object.set(&["status", "allocatable"], capacity);
     }
 }
 
