@@ -5,8 +5,11 @@
 //!   of many writes nearly as cheap as one of a single write.
 //! - `base[key]` is the record that was current at the revision `folded`. Compaction folds the oldest chunks into it,
 //!   in the background: most of their records have been superseded by then and are simply dropped.
-//! - `meta` holds four numbers: `format`, the version of this layout; `compacted`, up to which history was given up;
-//!   `folded`, at most that; and `revision`, because the log may be empty.
+//! - `meta` holds numbers: `format`, the version of this layout; `compacted`, up to which history was given up; `folded`,
+//!   at most that; `revision`, because the log may be empty; and `clean`, which is 0 while the write-ahead log may have
+//!   more than the database.
+//!
+//! Format 1 had no write-ahead log. Its files are read, and become format 2.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,7 +31,8 @@ use crate::options::{BackendFactory, Options};
 use crate::record::{self, Record};
 
 /// The layout written by this version. Raise it with every change that an older version cannot read.
-pub(crate) const FORMAT: i64 = 1;
+pub(crate) const FORMAT: i64 = 2;
+const FORMAT_WITHOUT_WAL: i64 = 1;
 /// As etcd: an empty store is at revision 1, the first change is 2.
 pub(crate) const FIRST_REVISION: Revision = 1;
 
@@ -47,18 +51,15 @@ pub(crate) struct Disk {
     database: RwLock<Option<Database>>,
 }
 
-/// A commit that did not succeed.
+/// A commit that did not succeed. It may be on disk all the same.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub message: String,
-    /// It failed so late that its changes may be on disk all the same.
-    pub may_be_durable: bool,
 }
 
 /// How far the file goes.
 pub(crate) struct Durable {
     pub revision: Revision,
-    pub compacted: Revision,
     pub folded: Revision,
 }
 
@@ -84,6 +85,7 @@ pub(crate) struct Folded {
 }
 
 impl Disk {
+    /// Opens the file to look at it; nothing changes, unless it is a new one.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
         let disk = Disk {
             path: options.path.clone(),
@@ -117,49 +119,45 @@ impl Disk {
         LogReader::new(database.begin_read().map_err(storage::Error::unavailable)?)
     }
 
-    /// Appends a group, durably and all or nothing, and lets compaction make some progress in the same commit.
-    pub fn append(&self, events: &[Arc<Event>], fold: Option<Fold>) -> Result<Folded, Failure> {
+    /// Appends events, durably and all or nothing, and lets compaction make some progress in the same commit.
+    pub fn append(&self, events: &[Arc<Event>], last: Revision, fold: Fold) -> Result<Folded, Failure> {
         self.commit(|transaction| {
             write_chunks(transaction, events)?;
-            fold.map_or(Ok(Folded::default()), |fold| fold.run(transaction))
+            {
+                let mut meta = transaction.open_table(META)?;
+                meta.insert("revision", last)?;
+                meta.insert("compacted", fold.compacted)?;
+            }
+            fold.run(transaction)
         })
     }
 
-    pub fn set_compacted(&self, compacted: Revision, current: Revision) -> Result<(), Failure> {
+    /// Notes that the write-ahead log matters, or that it does not.
+    pub fn set_clean(&self, is_clean: bool) -> Result<(), Failure> {
         self.commit(|transaction| {
             let mut meta = transaction.open_table(META)?;
-            meta.insert("compacted", compacted)?;
-            meta.insert("revision", current)?;
-            Ok(())
-        })
-    }
-
-    /// Whether a commit works at all.
-    pub fn probe(&self, current: Revision) -> Result<(), Failure> {
-        self.commit(|transaction| {
-            transaction.open_table(META)?.insert("revision", current)?;
+            meta.insert("format", FORMAT)?;
+            meta.insert("clean", i64::from(is_clean))?;
             Ok(())
         })
     }
 
     fn commit<T>(&self, work: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>) -> Result<T, Failure> {
         let message = |panic| format!("the file is damaged: {panic}");
-        catching(|| self.commit_unguarded(work))
-            .unwrap_or_else(|panic| Err(Failure { message: message(panic), may_be_durable: true }))
+        catching(|| self.commit_unguarded(work)).unwrap_or_else(|panic| Err(Failure { message: message(panic) }))
     }
 
     fn commit_unguarded<T>(
         &self,
         work: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
     ) -> Result<T, Failure> {
-        let early = |error: redb::Error| Failure { message: describe(&error), may_be_durable: false };
+        let failed = |error: redb::Error| Failure { message: describe(&error) };
         let guard = self.database.read();
-        let closed = || Failure { message: "the file is closed".into(), may_be_durable: false };
-        let database = guard.as_ref().ok_or_else(closed)?;
-        let mut transaction = database.begin_write().map_err(|error| early(error.into()))?;
-        transaction.set_durability(Durability::Immediate).map_err(|error| early(error.into()))?;
-        let done = work(&transaction).map_err(early)?;
-        transaction.commit().map_err(|error| Failure { message: describe(&error.into()), may_be_durable: true })?;
+        let database = guard.as_ref().ok_or_else(|| Failure { message: "the file is closed".into() })?;
+        let mut transaction = database.begin_write().map_err(|error| failed(error.into()))?;
+        transaction.set_durability(Durability::Immediate).map_err(|error| failed(error.into()))?;
+        let done = work(&transaction).map_err(failed)?;
+        transaction.commit().map_err(|error| failed(error.into()))?;
         Ok(done)
     }
 
@@ -171,10 +169,8 @@ impl Disk {
         let database = self.open_database().map_err(|error| error.to_string())?;
         prepare(&self.path, &database).map_err(|error| error.to_string())?;
         let transaction = database.begin_read().map_err(|error| error.to_string())?;
-        let durable = LogReader::new(transaction).and_then(|reader| {
-            let (compacted, folded) = (reader.number("compacted")?, reader.number("folded")?);
-            Ok(Durable { revision: reader.last_revision()?, compacted, folded })
-        });
+        let durable = LogReader::new(transaction)
+            .and_then(|reader| Ok(Durable { revision: reader.last_revision()?, folded: reader.number("folded")? }));
         *guard = Some(database);
         durable.map_err(|error| error.to_string())
     }
@@ -279,7 +275,7 @@ fn prepare(path: &Path, database: &Database) -> Result<(), OpenError> {
         Ok(meta) => {
             let found = meta.get("format").map_err(|error| fail(error.into()))?.map(|format| format.value());
             return match found {
-                Some(FORMAT) => Ok(()),
+                Some(FORMAT | FORMAT_WITHOUT_WAL) => Ok(()),
                 Some(found) if found > FORMAT => {
                     Err(OpenError::NewerFormat { path: path.into(), found, known: FORMAT })
                 }
@@ -307,6 +303,7 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
         meta.insert("compacted", 0)?;
         meta.insert("folded", 0)?;
         meta.insert("revision", FIRST_REVISION)?;
+        meta.insert("clean", 1)?;
     }
     transaction.commit()?;
     Ok(())

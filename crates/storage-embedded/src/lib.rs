@@ -1,9 +1,10 @@
-//! The default engine: redb behind one writer thread, one durable commit a group.
+//! The default engine: one writer thread, one durable commit a group, redb behind it.
 //!
-//! Start reading at `writer`, which is where everything happens, then `state` (what is in memory) and `disk` (what is in
-//! the file). Readers look at the last published state and never wait for the disk, except for history. Watchers are
+//! Start reading at `writer`, which is where everything happens, then `state` (what is in memory), `wal` (what makes a
+//! commit durable), `checkpoint` and `disk` (how it gets into the database, where history is read). Readers look at the last published state and never wait for the disk, except for history. Watchers are
 //! positions in a shared ring. `outage` says what happens when the disk fails.
 
+mod checkpoint;
 mod disk;
 mod error;
 mod expiry;
@@ -16,6 +17,7 @@ mod record;
 mod ring;
 mod shared;
 mod state;
+mod wal;
 mod watcher;
 mod writer;
 
@@ -31,14 +33,17 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use storage::{
-    Change, Error, Found, Health, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
-    WatchRequest, WatchStream, Write, Written,
+    Change, Error, Event, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest,
+    WatchStream, Write, Written,
 };
 
+use crate::checkpoint::{Checkpoint, Checkpointer};
 use crate::disk::Disk;
+use crate::log::Loaded;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::shared::{Herald, Shared};
+use crate::wal::Wal;
 use crate::writer::Writer;
 
 /// A store in one file. Dropping it finishes what was asked and closes the file.
@@ -52,26 +57,39 @@ impl EmbeddedStore {
     /// that may block.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let disk = Disk::open(&options)?;
-        let reader = disk.reader().map_err(|error| OpenError::io(&options.path, error))?;
-        let loaded = reader.load(&options.path)?;
-        drop(reader);
-        let revision = loaded.state.revision;
+        let (mut loaded, found) = load(&disk, &options)?;
+        let (wal, events) = match found {
+            Some(found) => found,
+            None => (Wal::open(&options)?.0, Vec::new()),
+        };
+        disk.set_clean(false).map_err(|failure| OpenError::io(&options.path, failure.message))?;
+        let (revision, checkpointed, folded) = (loaded.state.revision, loaded.checkpointed, loaded.folded);
+        let mut ring = Ring::new(checkpointed, options.ring_events_max, options.ring_bytes_max);
+        ring.push(&events);
+        let checkpoint = Checkpoint::new(checkpointed);
+        if !events.is_empty() {
+            checkpoint.note(0);
+        }
         let shared = Arc::new(Shared {
             queue: Queue::new(),
             disk,
             state: ArcSwap::from_pointee(loaded.state.clone()),
-            ring: RwLock::new(Ring::new(revision, options.ring_events_max, options.ring_bytes_max)),
+            ring: RwLock::new(ring),
+            checkpoint,
             herald: Herald::new(revision),
-            health: Mutex::new(Health::Healthy),
-            file_bytes: (loaded.bytes as i64).into(),
+            outage: Mutex::new(None),
+            wal_size: wal.size().into(),
+            file_bytes: (std::mem::take(&mut loaded.bytes) as i64).into(),
             options,
         });
-        let writer = Writer::new(shared.clone(), loaded);
+        let checkpointer = Checkpointer { shared: shared.clone(), folded, failures: 0 };
+        let writer = Writer::new(shared.clone(), loaded, wal);
         let threads = vec![
             spawn("store-writer", &shared, move |shared| {
                 let _end = End(shared.clone());
                 writer.run();
             })?,
+            spawn("store-checkpoint", &shared, move |_| checkpointer.run())?,
             spawn("store-herald", &shared, |shared| shared.herald.run())?,
         ];
         Ok(EmbeddedStore { shared, threads })
@@ -80,8 +98,33 @@ impl EmbeddedStore {
     /// Copies the store as it is now into a new file, while it goes on serving.
     pub async fn backup(&self, target: &Path) -> Result<Report> {
         let target = target.to_owned();
-        self.shared.blocking(move |shared| maintenance::backup(&shared.disk, &target)).await
+        let revision = self.shared.state.load().revision;
+        self.shared
+            .blocking(move |shared| {
+                shared.checkpoint.reach(revision)?;
+                maintenance::backup(&shared.disk, &target)
+            })
+            .await
     }
+}
+
+/// What the write-ahead log has beyond the database. A store that was closed in order may have none.
+type Found = Option<(Wal, Vec<Arc<Event>>)>;
+
+/// Reads everything: the database, and what the write-ahead log has beyond it.
+pub(crate) fn load(disk: &Disk, options: &Options) -> Result<(Loaded, Found), OpenError> {
+    let reader = disk.reader().map_err(|error| OpenError::io(&options.path, error))?;
+    let mut loaded = reader.load(&options.path)?;
+    let is_missing = options.backend.is_none() && wal::paths(&options.path).iter().all(|path| !path.exists());
+    if is_missing && loaded.is_clean {
+        return Ok((loaded, None));
+    }
+    if is_missing {
+        return Err(OpenError::corrupt(&options.path, "it was not closed in order and its write-ahead log is missing"));
+    }
+    let (wal, frames) = Wal::open(options)?;
+    let events = loaded.replay(&frames, &options.path)?;
+    Ok((loaded, Some((wal, events))))
 }
 
 impl Drop for EmbeddedStore {
@@ -96,7 +139,7 @@ impl Drop for EmbeddedStore {
 
 #[async_trait]
 impl Store for EmbeddedStore {
-    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<storage::Found> {
         self.shared.get(key, at).await
     }
 
@@ -148,6 +191,7 @@ struct End(Arc<Shared>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.queue.abandon();
+        self.0.checkpoint.close();
         self.0.herald.close();
     }
 }

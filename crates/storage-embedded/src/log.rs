@@ -14,6 +14,7 @@ use crate::expiry::Deadlines;
 use crate::options::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
 use crate::record::{Record, records};
 use crate::state::{State, Version};
+use crate::wal::Frame;
 
 /// One consistent view of the file.
 pub(crate) struct LogReader {
@@ -28,6 +29,10 @@ pub(crate) struct Loaded {
     pub state: State,
     pub deadlines: Deadlines,
     pub folded: Revision,
+    /// The last revision in the database.
+    pub checkpointed: Revision,
+    /// Whether the store was closed in order, so that the write-ahead log has nothing more.
+    pub is_clean: bool,
     /// Bytes of all records, and of those that are history.
     pub bytes: u64,
     pub history_bytes: u64,
@@ -188,6 +193,9 @@ impl LogReader {
             Ok(())
         })?;
         loaded.state.revision = revision;
+        loaded.checkpointed = revision;
+        // Files of the first format have no write-ahead log.
+        loaded.is_clean = self.number("format")? == 1 || self.number("clean")? == 1;
         loaded.state.compacted = compacted;
         for entry in loaded.state.current.iter() {
             loaded.deadlines.add(Some(entry));
@@ -200,6 +208,35 @@ impl Loaded {
     fn count(&mut self, record: &Record) {
         self.records += 1;
         self.bytes += record.bytes.len() as u64;
+    }
+
+    /// Goes on with what the write-ahead log has beyond the database, and returns it as events.
+    pub fn replay(&mut self, frames: &[Frame], path: &Path) -> Result<Vec<Arc<Event>>, OpenError> {
+        let mut events = Vec::new();
+        let mut last = self.state.revision;
+        for frame in frames {
+            if frame.last > last && frame.first > last + 1 {
+                let message = format!("the write-ahead log continues at revision {}, not after {last}", frame.first);
+                return Err(OpenError::corrupt(path, message));
+            }
+            for record in records(&frame.payload) {
+                let record = record.map_err(|error| OpenError::corrupt(path, error))?;
+                if record.revision <= last {
+                    continue;
+                }
+                let previous = self.state.current.get(record.key).cloned();
+                self.count(&record);
+                self.history_bytes += record.bytes.len() as u64;
+                self.add(&record).map_err(|error| OpenError::corrupt(path, error))?;
+                last = record.revision;
+                let entry = self.state.current.get(record.key).filter(|_| !record.is_delete).cloned();
+                let event = Event { revision: last, key: Key::from(record.key), entry, previous };
+                self.deadlines.follow(&event);
+                events.push(Arc::new(event));
+            }
+        }
+        self.state.revision = last;
+        Ok(events)
     }
 
     fn add(&mut self, record: &Record) -> Result<()> {

@@ -8,8 +8,9 @@ use storage::{Error, Result, Revision};
 
 use crate::disk::{BASE, Disk, FORMAT, LOG, META, catching, sync_directory};
 use crate::error::OpenError;
-use crate::log::LogReader;
+use crate::log::{Loaded, LogReader};
 use crate::options::Options;
+use crate::wal::paths;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +38,21 @@ pub fn check(path: &Path) -> Result<Report, OpenError> {
     if !intact {
         return Err(OpenError::corrupt(path, "pages did not match their checksums and were rolled back"));
     }
-    let disk = Disk::open(&Options::at(path))?;
+    let options = Options::at(path);
+    let disk = Disk::open(&options)?;
+    let (loaded, ..) = crate::load(&disk, &options)?;
     let reader = disk.reader().map_err(|error| OpenError::io(path, error))?;
-    report(&reader, path)
+    report(&reader, loaded, path)
 }
 
 /// Makes a store of a backup. With `skip_revisions` above zero the new store goes on that many revisions later and
 /// without history, so that clients who saw revisions after the backup find out that theirs is gone.
 pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
     check(backup)?;
+    if paths(backup).iter().any(|path| path.exists()) {
+        // It is a store rather than a backup. Closing it in order brings all of it into the one file.
+        drop(crate::EmbeddedStore::open(Options::at(backup))?);
+    }
     let disk = Disk::open(&Options::at(backup))?;
     let reader = disk.reader().map_err(|error| OpenError::io(backup, error))?;
     copy(&reader, target, skip_revisions)?;
@@ -57,11 +64,11 @@ pub(crate) fn backup(disk: &Disk, target: &Path) -> Result<Report> {
     let unavailable =
         |error: OpenError| Error::unavailable(format!("cannot back up {}: {error}", disk.path().display()));
     copy(&reader, target, 0).map_err(unavailable)?;
-    report(&reader, target).map_err(unavailable)
+    let loaded = reader.load(target).map_err(unavailable)?;
+    report(&reader, loaded, target).map_err(unavailable)
 }
 
-fn report(reader: &LogReader, path: &Path) -> Result<Report, OpenError> {
-    let loaded = reader.load(path)?;
+fn report(reader: &LogReader, loaded: Loaded, path: &Path) -> Result<Report, OpenError> {
     let format = reader.number("format").map_err(|error| OpenError::corrupt(path, error))?;
     Ok(Report {
         format,
@@ -179,6 +186,7 @@ fn write_meta(
         meta.insert("revision", revision)?;
         meta.insert("compacted", compacted)?;
         meta.insert("folded", folded)?;
+        meta.insert("clean", 1)?;
     }
     transaction.commit()?;
     Ok(())

@@ -14,6 +14,8 @@ pub struct Options {
     pub history_age: Duration,
     /// Up to how many bytes of log stay readable and watchable; whichever of the two limits comes first.
     pub history_bytes: u64,
+    /// How large each of the two files of the write-ahead log may become.
+    pub wal_bytes: u64,
     /// What redb may keep of the file in memory. Small, because the current state is in memory anyway and only history
     /// is read from the file.
     pub cache_bytes: usize,
@@ -37,6 +39,7 @@ impl Options {
             path: path.into(),
             history_age: Duration::from_secs(5 * 60),
             history_bytes: 256 << 20,
+            wal_bytes: 32 << 20,
             cache_bytes: 8 << 20,
             value_bytes_max: 1_572_864,
             ring_events_max: 65_536,
@@ -69,7 +72,10 @@ pub(crate) const SCAN_EVENTS_MAX: usize = 8192;
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Keys that expire in one commit at most.
 pub(crate) const EXPIRE_KEYS_MAX: usize = 1024;
-/// What compaction folds in one commit of its own, about.
+/// What is brought from the write-ahead log into the database in one commit, about, and how long it may wait for that.
+pub(crate) const CHECKPOINT_BYTES: usize = 4 << 20;
+pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+/// What compaction folds in one commit, about.
 pub(crate) const FOLD_BYTES_MAX: usize = 2 << 20;
 /// After a failed commit the next attempt waits this long, then twice as long, up to the maximum.
 pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use storage::{Batch, Entry, Event, KeyRange, Revision};
 
+use crate::record::encoded_len;
+
 pub(crate) struct Ring {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
@@ -12,17 +14,15 @@ pub(crate) struct Ring {
     bytes_max: usize,
     /// Every event after this revision is here.
     floor: Revision,
+    /// Events up to here are in the database too; later ones must stay.
+    released: Revision,
     /// Every event up to this revision has been here.
     last: Revision,
 }
 
 impl Ring {
     pub fn new(start: Revision, events_max: usize, bytes_max: usize) -> Self {
-        Ring { events: VecDeque::new(), bytes: 0, events_max, bytes_max, floor: start, last: start }
-    }
-
-    pub fn last(&self) -> Revision {
-        self.last
+        Ring { events: VecDeque::new(), bytes: 0, events_max, bytes_max, floor: start, released: start, last: start }
     }
 
     pub fn push(&mut self, events: &[Arc<Event>]) {
@@ -31,11 +31,41 @@ impl Ring {
             self.last = event.revision;
             self.events.push_back(event.clone());
         }
+        self.trim();
+    }
+
+    /// The database has everything up to this revision.
+    pub fn release(&mut self, revision: Revision) {
+        self.released = revision;
+        self.trim();
+    }
+
+    fn trim(&mut self) {
         while self.events.len() > self.events_max || self.bytes > self.bytes_max {
-            let Some(oldest) = self.events.pop_front() else { break };
+            let released = self.released;
+            let Some(oldest) = self.events.pop_front_if(|event| event.revision <= released) else { break };
             self.bytes -= weight(&oldest);
             self.floor = oldest.revision;
         }
+    }
+
+    /// The first events after a revision, about so many bytes of them; how many bytes that is, and whether it is all.
+    pub fn first_after(&self, revision: Revision, bytes_max: usize) -> (Vec<Arc<Event>>, usize, bool) {
+        let start = self.events.partition_point(|event| event.revision <= revision);
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for event in self.events.range(start..) {
+            if bytes >= bytes_max {
+                return (events, bytes, false);
+            }
+            bytes += encoded_len(event);
+            events.push(event.clone());
+        }
+        (events, bytes, true)
+    }
+
+    /// What is not here any more is in the database: everything up to this revision.
+    pub fn floor(&self) -> Revision {
+        self.floor
     }
 
     /// The events of the range after a position; none if the ring does not reach back that far. At most `limit` events
@@ -94,6 +124,8 @@ mod tests {
         assert_eq!(revisions(ring.after(50, &all, 9, 9)), Some((vec![], 10)));
         ring.push(&[event(11), event(12), event(15)]);
         ring.push(&[event(16), event(17)]);
+        assert_eq!(revisions(ring.after(10, &all, 9, 9)), Some((vec![11, 12, 15, 16, 17], 17)), "not in the database");
+        ring.release(12);
         assert_eq!(revisions(ring.after(10, &all, 9, 9)), None);
         assert_eq!(revisions(ring.after(11, &all, 9, 9)), Some((vec![12, 15, 16, 17], 17)));
         assert_eq!(revisions(ring.after(13, &all, 2, 9)), Some((vec![15, 16], 16)));
@@ -106,6 +138,7 @@ mod tests {
         let mut ring = Ring::new(0, usize::MAX, 1024);
         for revision in 1..100 {
             ring.push(&[event(revision)]);
+            ring.release(revision);
             assert!(ring.bytes <= 1024);
         }
         assert_eq!(ring.events.len(), 3);

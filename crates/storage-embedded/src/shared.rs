@@ -1,7 +1,7 @@
 //! What the writer thread and all readers share, and reading it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status};
 use tokio::sync::watch as signal;
 
+use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
 use crate::log;
 use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX, WAKE_PACE, WAKE_PACE_MAX};
@@ -26,7 +27,10 @@ pub(crate) struct Shared {
     pub state: ArcSwap<State>,
     pub ring: RwLock<Ring>,
     pub herald: Herald,
-    pub health: Mutex<Health>,
+    pub checkpoint: Checkpoint,
+    /// Why nothing can be committed, if so.
+    pub outage: Mutex<Option<String>>,
+    pub wal_size: AtomicU64,
     /// Bytes of all records in the file.
     pub file_bytes: AtomicI64,
 }
@@ -101,8 +105,8 @@ impl Shared {
         if let Some(batch) = self.ring.read().after(position, range, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX) {
             return Ok(batch);
         }
-        // The log may already hold what is not yet published.
-        let last = self.ring.read().last();
+        // Up to here the database has everything; the rest is in the ring.
+        let last = self.ring.read().floor();
         self.disk.reader()?.events(range, position, last)
     }
 
@@ -118,13 +122,14 @@ impl Shared {
 
     pub fn status(&self) -> Status {
         let state = self.state.load();
-        let size = self.disk.size();
+        let size = self.disk.size() + self.wal_size.load(Ordering::Relaxed);
+        let failure = self.outage.lock().clone().or_else(|| self.checkpoint.failure());
         Status {
             revision: state.revision,
             compacted: state.compacted,
             size,
             size_in_use: u64::try_from(self.file_bytes.load(Ordering::Relaxed)).unwrap_or(0).min(size),
-            health: self.health.lock().clone(),
+            health: failure.map_or(Health::Healthy, Health::Degraded),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The writer thread: the only one that changes anything.
 //!
 //! It takes everything that waits in the queue, decides each write against the state that the writes before it leave,
-//! appends all changes in one durable commit, and only then lets anybody see them: first readers, then watchers and
-//! subscribers, last the callers. Callers that come meanwhile make up the next group, so the busier the store is,
+//! makes all changes durable with one append to the write-ahead log, and only then lets anybody see them: first readers,
+//! then watchers and subscribers, last the callers. Callers that come meanwhile make up the next group, so the busier the store is,
 //! the more writes share one fsync.
 
 use std::collections::VecDeque;
@@ -12,18 +12,19 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use storage::{
-    Batch, Change, Entry, Error, Event, Expect, KeyRange, Result, Revision, Subscriber, WatchRequest, Write, Written,
+    Batch, Change, Entry, Error, Event, Expect, Key, KeyRange, Result, Revision, Subscriber, WatchRequest, Write,
+    Written,
 };
 
-use crate::disk::{Failure, Fold, Folded};
 use crate::expiry::{Deadlines, History, lease_until, millis};
 use crate::log::Loaded;
-use crate::options::{CLOCK_CHECK, EXPIRE_KEYS_MAX, FOLD_BYTES_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX};
-use crate::outage::Outage;
+use crate::options::{CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX};
+use crate::outage::{self, Outage};
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
 use crate::shared::{Shared, Unsubscribe};
 use crate::state::State;
+use crate::wal::{Wal, WalError};
 
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
@@ -33,10 +34,7 @@ pub(crate) struct Writer {
     next_subscriber: u64,
     deadlines: Deadlines,
     history: History,
-    /// How far compaction has got in the file; the compacted revision is how far it may get.
-    pub(crate) folded: Revision,
-    /// Everything that may be folded is.
-    pub(crate) is_folded: bool,
+    pub(crate) wal: Wal,
     pub(crate) outage: Option<Outage>,
     /// How many callers the last commit answered, and how long it took.
     last_group: usize,
@@ -62,7 +60,7 @@ pub(crate) struct Group {
 }
 
 impl Writer {
-    pub fn new(shared: Arc<Shared>, loaded: Loaded) -> Self {
+    pub fn new(shared: Arc<Shared>, loaded: Loaded, wal: Wal) -> Self {
         let mut history = History::new(shared.options.history_age, shared.options.history_bytes);
         // Nobody knows when these were written, so their time starts now.
         history.note(Instant::now(), loaded.state.revision, loaded.history_bytes);
@@ -73,8 +71,7 @@ impl Writer {
             next_subscriber: 0,
             deadlines: loaded.deadlines,
             history,
-            folded: loaded.folded,
-            is_folded: false,
+            wal,
             last_group: 0,
             last_commit: Duration::ZERO,
             outage: None,
@@ -96,23 +93,18 @@ impl Writer {
             } else {
                 self.expire_due();
                 self.compact_old_history();
-                self.fold_if_idle();
             }
         }
         for subscribed in self.subscribers.drain(..) {
             let end = || subscribed.subscriber.end(Error::Unavailable("the store was closed".into()));
             drop(catch_unwind(AssertUnwindSafe(end)));
         }
-        self.shared.disk.close();
     }
 
     fn next_wake(&self) -> Option<Instant> {
         let now = Instant::now();
         if let Some(outage) = &self.outage {
             return Some(outage.retry_at);
-        }
-        if !self.is_folded {
-            return Some(now);
         }
         let clock = millis((self.shared.options.clock)());
         let expiry = self.deadlines.wait(clock).map(|wait| now + wait.min(CLOCK_CHECK));
@@ -145,6 +137,7 @@ impl Writer {
             Job::Compact(revision, reply) => drop(reply.send(self.compact(revision))),
             Job::Subscribe(request, subscriber, reply) => drop(reply.send(self.subscribe(request, subscriber))),
             Job::Unsubscribe(number) => self.subscribers.retain(|subscribed| subscribed.number != number),
+            Job::Forget(versions) => self.forget(&versions),
         }
     }
 
@@ -188,33 +181,47 @@ impl Writer {
         if group.events.is_empty() {
             return answer(group.answers);
         }
-        // Under steady load compaction gets no idle moment, so it rides along, faster than garbage is made.
-        let fold = self.fold(group.bytes * 2);
         let began = Instant::now();
-        match self.shared.disk.append(&group.events, fold) {
-            Ok(folded) => {
+        match self.commit(&group.events) {
+            Ok(()) => {
                 self.last_commit = began.elapsed();
                 self.last_group = group.answers.len();
                 self.failures = 0;
-                if fold.is_some() {
-                    self.forget_versions(folded);
-                }
                 self.publish(group);
             }
-            Err(failure) => self.fail(group, failure),
+            Err(error) => outage::refuse(self, group, error),
+        }
+    }
+
+    /// Makes events durable. Waits for the database if the write-ahead log is full.
+    fn commit(&mut self, events: &[Arc<Event>]) -> Result<()> {
+        let after = self.shared.state.load().revision;
+        loop {
+            let checkpointed = self.shared.checkpoint.revision();
+            let outcome = self.wal.append(events, after, checkpointed);
+            self.shared.wal_size.store(self.wal.size(), Ordering::Relaxed);
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(WalError::Io(message)) => return Err(Error::OutcomeUnknown(message)),
+                Err(WalError::Full) => self.shared.checkpoint.wait_beyond(checkpointed).map_err(Error::Unavailable)?,
+            }
         }
     }
 
     /// The commit has succeeded: everybody may know.
-    pub(crate) fn publish(&mut self, group: Group) {
-        let bytes: u64 = group.events.iter().map(|event| encoded_len(event) as u64).sum();
-        self.shared.file_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
-        self.history.note(Instant::now(), self.state.revision, bytes);
+    fn publish(&mut self, group: Group) {
+        self.history.note(Instant::now(), self.state.revision, group.bytes as u64);
+        self.shared.file_bytes.fetch_add(group.bytes as i64, Ordering::Relaxed);
         for event in &group.events {
             self.deadlines.follow(event);
         }
-        self.shared.state.store(Arc::new(self.state.clone()));
-        self.shared.ring.write().push(&group.events);
+        {
+            // Whoever sees the new state finds its events in the ring, and nobody finds them there before.
+            let mut ring = self.shared.ring.write();
+            self.shared.state.store(Arc::new(self.state.clone()));
+            ring.push(&group.events);
+        }
+        self.shared.checkpoint.note(group.bytes);
         self.deliver(&group.events);
         answer(group.answers);
         self.shared.herald.announce(self.state.revision);
@@ -273,62 +280,30 @@ impl Writer {
     }
 
     fn compact_old_history(&mut self) {
-        if let Some(revision) = self.history.due(Instant::now())
-            && let Err(error) = self.compact(revision)
-        {
-            tracing::warn!(revision, %error, "cannot compact history");
+        if let Some(revision) = self.history.due(Instant::now()) {
+            // It is a revision that has happened, so this cannot fail.
+            drop(self.compact(revision));
         }
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
-        if let Some(outage) = &self.outage {
-            return Err(Error::Unavailable(outage.reason.clone()));
-        }
         if revision > self.state.revision {
             return Err(Error::FutureRevision { requested: revision, current: self.state.revision });
         }
         if revision <= self.state.compacted {
             return Ok(());
         }
-        if let Err(failure) = self.shared.disk.set_compacted(revision, self.state.revision) {
-            let error = Error::Unavailable(failure.message.clone());
-            self.fail(Group::default(), failure);
-            return Err(error);
-        }
         self.state.compacted = revision;
-        self.is_folded = false;
         self.shared.state.store(Arc::new(self.state.clone()));
+        self.shared.checkpoint.note_compaction();
         Ok(())
     }
 
-    fn fold(&self, bytes: usize) -> Option<Fold> {
-        let (folded, compacted) = (self.folded, self.state.compacted);
-        (!self.is_folded).then_some(Fold { folded, compacted, bytes })
-    }
-
-    fn fold_if_idle(&mut self) {
-        let Some(fold) = self.fold(FOLD_BYTES_MAX) else { return };
-        match self.shared.disk.append(&[], Some(fold)) {
-            Ok(folded) => {
-                self.forget_versions(folded);
-                self.shared.state.store(Arc::new(self.state.clone()));
-            }
-            Err(failure) => self.fail(Group::default(), failure),
-        }
-    }
-
-    fn forget_versions(&mut self, folded: Folded) {
-        self.folded = folded.upto;
-        self.is_folded = folded.is_done;
-        let bytes = folded.base_bytes - folded.log_bytes as i64;
-        self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
-        for (key, revision) in &folded.versions {
+    fn forget(&mut self, versions: &[(Key, Revision)]) {
+        for (key, revision) in versions {
             self.state.versions.remove((key, *revision));
         }
-    }
-
-    fn fail(&mut self, group: Group, failure: Failure) {
-        crate::outage::begin(self, group, failure);
+        self.shared.state.store(Arc::new(self.state.clone()));
     }
 }
 

@@ -23,7 +23,7 @@ use rand::{Rng, SeedableRng};
 use storage::{Change, Event, Expect, KeyRange, RangeQuery, Revision, Store, WatchRequest, Write};
 use storage_embedded::{EmbeddedStore, Options};
 
-const KILLS: usize = 320;
+const KILLS: usize = 240;
 /// Stores that are tortured at the same time: most of the time is spent waiting.
 const LANES: usize = 4;
 const WRITERS: u64 = 6;
@@ -65,13 +65,15 @@ fn model(writer: u64, done: u64) -> BTreeMap<String, String> {
 
 // ---- The child ----
 
-/// Arguments: the file, the revision up to which it may compact, and how far each writer has got.
+/// Arguments: the file, the size of its write-ahead log, the revision up to which it may compact, and how far each writer
+/// has got.
 fn child(args: &[String]) {
-    let compact_at: Revision = args[1].parse().unwrap();
-    let done: Vec<u64> = args[2..].iter().map(|number| number.parse().unwrap()).collect();
+    let wal_bytes: u64 = args[1].parse().unwrap();
+    let compact_at: Revision = args[2].parse().unwrap();
+    let done: Vec<u64> = args[3..].iter().map(|number| number.parse().unwrap()).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Arc::new(EmbeddedStore::open(Options::at(&args[0])).unwrap());
+        let store = Arc::new(EmbeddedStore::open(Options { wal_bytes, ..Options::at(&args[0]) }).unwrap());
         let mut tasks = Vec::new();
         for (writer, done) in done.into_iter().enumerate() {
             tasks.push(tokio::spawn(write_forever(store.clone(), writer as u64, done)));
@@ -151,6 +153,8 @@ fn parent() {
 
 struct Lane {
     file: PathBuf,
+    /// Small ones make the files of the write-ahead log change, and the database be written, all the time.
+    wal_bytes: u64,
     random: rand::rngs::StdRng,
     runtime: tokio::runtime::Runtime,
     /// Where the log ended after the last round.
@@ -173,6 +177,7 @@ impl Lane {
     fn new(file: PathBuf, seed: u64) -> Self {
         Lane {
             file,
+            wal_bytes: [8 << 10, 32 << 20][seed as usize % 2],
             random: rand::rngs::StdRng::seed_from_u64(seed),
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
             end: 0,
@@ -202,6 +207,7 @@ impl Lane {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg("--child")
             .arg(&self.file)
+            .arg(self.wal_bytes.to_string())
             .arg(self.end.to_string())
             .args(self.done.iter().map(u64::to_string))
             .stdout(Stdio::piped())

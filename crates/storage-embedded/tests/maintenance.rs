@@ -239,11 +239,11 @@ async fn files_that_are_something_else_are_refused() {
 async fn newer_formats_are_refused() {
     let (_directory, path) = file();
     put(&EmbeddedStore::open(Options::at(&path)).unwrap(), "/a", "1").await;
-    set_meta(&path, "format", 2);
+    set_meta(&path, "format", 3);
     let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
-    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 2, known: 1, .. })), "{opened:?}");
+    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 3, known: 2, .. })), "{opened:?}");
     assert!(opened.unwrap_err().to_string().contains("written by a newer version"));
-    set_meta(&path, "format", 1);
+    set_meta(&path, "format", 2);
     set_meta(&path, "compacted", 1000);
     let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
     assert!(matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("contradict")), "{opened:?}");
@@ -293,40 +293,80 @@ async fn damaged_files_are_found_out() {
     assert!(refused >= 40, "only {refused} of 120 were refused");
 }
 
-/// A file written by an earlier version of this crate. When the format changes, add a fixture, never replace one.
+/// Files written by earlier versions of this crate. When the format changes, add fixtures, never replace one.
 #[tokio::test]
 async fn files_of_earlier_versions_are_read() {
     let (_directory, path) = file();
-    let compressed = include_bytes!("fixtures/format-1.redb.gz");
-    let mut decoder = flate2::read::GzDecoder::new(&compressed[..]);
-    std::io::copy(&mut decoder, &mut std::fs::File::create(&path).unwrap()).unwrap();
-    looks_like_the_fixture(&path).await;
+    unpack(include_bytes!("fixtures/format-1.redb.gz"), &path);
+    looks_like_the_fixture(&path, 1).await;
+    // By now it is of the current format.
+    assert_eq!(check(&path).unwrap().format, 2);
+
+    // A store that was killed: its last changes are in the write-ahead log only.
+    let (_directory, path) = file();
+    unpack(include_bytes!("fixtures/format-2.redb.gz"), &path);
+    unpack(include_bytes!("fixtures/format-2.wal-0.gz"), &path.with_extension("wal-0"));
+    unpack(include_bytes!("fixtures/format-2.wal-1.gz"), &path.with_extension("wal-1"));
+    looks_like_the_fixture(&path, 2).await;
 }
 
-/// How the fixture was made: this leaves the file behind, to be compressed and checked in.
+fn unpack(compressed: &[u8], path: &Path) {
+    let mut decoder = flate2::read::GzDecoder::new(compressed);
+    std::io::copy(&mut decoder, &mut std::fs::File::create(path).unwrap()).unwrap();
+}
+
+/// How the fixture was made: this leaves the files behind, to be compressed and checked in.
 #[tokio::test]
 async fn the_fixture_can_be_made_again() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("format-1.redb");
-    if path.exists() {
-        std::fs::remove_file(&path).unwrap();
-    }
+    let (_directory, path) = file();
     let store = EmbeddedStore::open(Options::at(&path)).unwrap();
     put(&store, "/registry/gone", "soon gone").await;
-    for number in 0..37 {
+    for number in 0..35 {
         put(&store, &format!("/registry/item/{}", number % 5), &format!("item {number}")).await;
     }
     store.compact(31).await.unwrap();
+    drop(store);
+    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    for number in 35..37 {
+        put(&store, &format!("/registry/item/{}", number % 5), &format!("item {number}")).await;
+    }
     store.delete("/registry/gone".into(), None).await.unwrap();
     put_for(&store, "/registry/expires", "later", Some(Duration::from_secs(100 * 365 * 24 * 3600))).await;
+    // As they lie there now, before anything of it gets into the database.
+    let left = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (_other, copy) = file();
+    for (from, name) in [("redb", "store"), ("wal-0", "store.wal-0"), ("wal-1", "store.wal-1")] {
+        let bytes = std::fs::read(path.with_file_name(name)).unwrap();
+        std::fs::write(left.join(format!("format-2.{from}")), &bytes).unwrap();
+        std::fs::write(copy.with_file_name(name), &bytes).unwrap();
+    }
     drop(store);
-    let (_directory, copy) = file();
-    std::fs::copy(&path, &copy).unwrap();
-    looks_like_the_fixture(&copy).await;
+    looks_like_the_fixture(&copy, 2).await;
 }
 
-async fn looks_like_the_fixture(path: &Path) {
+#[tokio::test]
+async fn a_missing_write_ahead_log_is_noticed() {
+    let (directory, path) = file();
+    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    put(&store, "/a", "1").await;
+    let lost = directory.path().join("lost");
+    std::fs::copy(&path, &lost).unwrap();
+    drop(store);
+    let opened = EmbeddedStore::open(Options::at(&lost)).map(drop);
+    assert!(
+        matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("write-ahead log is missing"))
+    );
+    // After closing in order it is not needed.
+    for name in ["store.wal-0", "store.wal-1"] {
+        std::fs::remove_file(directory.path().join(name)).unwrap();
+    }
+    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    assert_eq!(dump(&store, None).await.len(), 1);
+}
+
+async fn looks_like_the_fixture(path: &Path, format: i64) {
     let report = check(path).unwrap();
-    assert_eq!((report.format, report.revision, report.compacted, report.keys), (1, 41, 31, 6));
+    assert_eq!((report.format, report.revision, report.compacted, report.keys), (format, 41, 31, 6));
     let store = EmbeddedStore::open(Options::at(path)).unwrap();
     assert_eq!(
         dump(&store, None).await,

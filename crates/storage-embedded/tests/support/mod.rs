@@ -2,10 +2,10 @@
 
 #![allow(dead_code)] // Each test file uses its part.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub enum Fault {
 #[derive(Clone, Default, Debug)]
 pub struct Faults {
     fault: Arc<Mutex<Option<Fault>>>,
-    /// Blocks of the file that have space on the disk.
-    allocated: Arc<Mutex<HashSet<u64>>>,
+    /// Blocks of files that have space on the disk.
+    allocated: Arc<Mutex<HashSet<(PathBuf, u64)>>>,
 }
 
 const BLOCK: u64 = 4096;
@@ -56,13 +56,13 @@ impl Faults {
         *self.fault.lock()
     }
 
-    fn needs_space(&self, offset: u64, len: usize) -> bool {
-        let mut blocks = offset / BLOCK..=(offset + len as u64 - 1) / BLOCK;
-        blocks.any(|block| !self.allocated.lock().contains(&block))
+    fn needs_space(&self, path: &Path, offset: u64, len: usize) -> bool {
+        let allocated = self.allocated.lock();
+        blocks(path, offset, len).any(|block| !allocated.contains(&block))
     }
 
-    fn allocate(&self, offset: u64, len: usize) {
-        self.allocated.lock().extend(offset / BLOCK..=(offset + len as u64 - 1) / BLOCK);
+    fn allocate(&self, path: &Path, offset: u64, len: usize) {
+        self.allocated.lock().extend(blocks(path, offset, len));
     }
 
     pub fn factory(&self) -> BackendFactory {
@@ -73,7 +73,8 @@ impl Faults {
             }
             let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
             let file = FileBackend::new(file).map_err(io::Error::other)?;
-            Ok(Box::new(FaultyFile { file, faults: faults.clone() }) as Box<dyn StorageBackend>)
+            let (path, faults) = (path.to_owned(), faults.clone());
+            Ok(Box::new(FaultyFile { file, path, faults }) as Box<dyn StorageBackend>)
         })
     }
 }
@@ -81,7 +82,12 @@ impl Faults {
 #[derive(Debug)]
 struct FaultyFile {
     file: FileBackend,
+    path: PathBuf,
     faults: Faults,
+}
+
+fn blocks(path: &Path, offset: u64, len: usize) -> impl Iterator<Item = (PathBuf, u64)> {
+    (offset / BLOCK..(offset + len as u64).div_ceil(BLOCK)).map(move |block| (path.to_owned(), block))
 }
 
 fn full() -> io::Error {
@@ -121,14 +127,14 @@ impl StorageBackend for FaultyFile {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         match self.faults.now() {
-            Some(Fault::Full) if self.faults.needs_space(offset, data.len()) => Err(full()),
+            Some(Fault::Full) if self.faults.needs_space(&self.path, offset, data.len()) => Err(full()),
             Some(Fault::Everything) => Err(broken()),
             Some(Fault::ShortWrite) => {
                 self.file.write(offset, &data[..data.len() / 2])?;
                 Err(full())
             }
             _ => {
-                self.faults.allocate(offset, data.len());
+                self.faults.allocate(&self.path, offset, data.len());
                 self.file.write(offset, data)
             }
         }
@@ -155,7 +161,13 @@ pub struct PowerDisk(Arc<PowerState>);
 struct PowerState {
     is_off: AtomicBool,
     syncs: AtomicU64,
-    image: Mutex<Image>,
+    files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Image>>>>,
+}
+
+#[derive(Debug)]
+struct PowerFile {
+    disk: PowerDisk,
+    image: Arc<Mutex<Image>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -180,7 +192,10 @@ const SECTOR: usize = 512;
 impl PowerDisk {
     pub fn factory(&self) -> BackendFactory {
         let disk = self.clone();
-        Arc::new(move |_: &Path| Ok(Box::new(disk.clone()) as Box<dyn StorageBackend>))
+        Arc::new(move |path: &Path| {
+            let image = disk.0.files.lock().entry(path.to_owned()).or_default().clone();
+            Ok(Box::new(PowerFile { disk: disk.clone(), image }) as Box<dyn StorageBackend>)
+        })
     }
 
     pub fn syncs(&self) -> u64 {
@@ -189,12 +204,30 @@ impl PowerDisk {
 
     /// Switches off, and returns the disk as it is when power returns: any sectors of what was not synced are on it.
     pub fn cut(&self, random: &mut impl Rng) -> PowerDisk {
-        let image = self.0.image.lock();
+        let files = self.0.files.lock();
+        // Everybody is stopped at the same moment.
+        let images: Vec<_> = files.iter().map(|(path, image)| (path.clone(), image.lock())).collect();
         self.0.is_off.store(true, Ordering::SeqCst);
-        let mut survivor = image.synced.clone();
+        let survivors = images.iter().map(|(path, image)| {
+            let bytes = image.survivor(random);
+            let image = Image { current: bytes.clone(), synced: bytes, pending: Vec::new() };
+            (path.clone(), Arc::new(Mutex::new(image)))
+        });
+        let files = Mutex::new(survivors.collect());
+        PowerDisk(Arc::new(PowerState { files, ..PowerState::default() }))
+    }
+
+    fn powered(&self) -> io::Result<()> {
+        if self.0.is_off.load(Ordering::SeqCst) { Err(broken()) } else { Ok(()) }
+    }
+}
+
+impl Image {
+    fn survivor(&self, random: &mut impl Rng) -> Vec<u8> {
+        let mut survivor = self.synced.clone();
         // Some cuts lose everything, some nothing, most some.
         let share = [0.0, 0.5, 0.9, 1.0][random.random_range(0..4)];
-        for pending in &image.pending {
+        for pending in &self.pending {
             match pending {
                 Pending::Len(len) => {
                     if random.random_bool(share) {
@@ -210,12 +243,7 @@ impl PowerDisk {
                 }
             }
         }
-        let image = Image { current: survivor.clone(), synced: survivor, pending: Vec::new() };
-        PowerDisk(Arc::new(PowerState { image: Mutex::new(image), ..PowerState::default() }))
-    }
-
-    fn powered(&self) -> io::Result<()> {
-        if self.0.is_off.load(Ordering::SeqCst) { Err(broken()) } else { Ok(()) }
+        survivor
     }
 }
 
@@ -226,15 +254,15 @@ fn write_at(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     image[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 
-impl StorageBackend for PowerDisk {
+impl StorageBackend for PowerFile {
     fn len(&self) -> io::Result<u64> {
-        self.powered()?;
-        Ok(self.0.image.lock().current.len() as u64)
+        self.disk.powered()?;
+        Ok(self.image.lock().current.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.powered()?;
-        let image = self.0.image.lock();
+        self.disk.powered()?;
+        let image = self.image.lock();
         let offset = offset as usize;
         let bytes = image.current.get(offset..offset + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
@@ -242,17 +270,17 @@ impl StorageBackend for PowerDisk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut image = self.0.image.lock();
-        self.powered()?;
+        let mut image = self.image.lock();
+        self.disk.powered()?;
         image.current.resize(len as usize, 0);
         image.pending.push(Pending::Len(len as usize));
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut image = self.0.image.lock();
-        self.powered()?;
-        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        let mut image = self.image.lock();
+        self.disk.powered()?;
+        self.disk.0.syncs.fetch_add(1, Ordering::SeqCst);
         let image = &mut *image;
         for pending in image.pending.drain(..) {
             match pending {
@@ -264,8 +292,8 @@ impl StorageBackend for PowerDisk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut image = self.0.image.lock();
-        self.powered()?;
+        let mut image = self.image.lock();
+        self.disk.powered()?;
         write_at(&mut image.current, offset as usize, data);
         image.pending.push(Pending::Write(offset as usize, data.to_vec()));
         Ok(())

@@ -1,0 +1,254 @@
+//! Bringing the log from memory into the database, in the background.
+//!
+//! What is committed is in the write-ahead log and in the ring. This thread takes it from the ring, some megabytes at a
+//! time, and puts it into the database, where history is read from and which makes room in the write-ahead log. It also
+//! carries out compaction there. If the database cannot be written, commits go on until the write-ahead log is full.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+use storage::{Error, Result, Revision};
+
+use crate::disk::{Durable, Fold};
+use crate::options::{CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, FOLD_BYTES_MAX, RETRY_MAX, RETRY_MIN};
+use crate::queue::Job;
+use crate::shared::Shared;
+
+/// What the thread and those who wait for it tell each other.
+pub(crate) struct Checkpoint {
+    progress: Mutex<Progress>,
+    /// Something to do.
+    wanted: Condvar,
+    /// Something done, or failed.
+    done: Condvar,
+}
+
+struct Progress {
+    /// The database has everything up to here.
+    revision: Revision,
+    pending_bytes: usize,
+    pending_since: Option<Instant>,
+    /// Do not wait for more.
+    urgent: bool,
+    /// There may be something to fold.
+    compacted: bool,
+    closing: bool,
+    /// Why the last attempt failed, if it did.
+    failure: Option<String>,
+}
+
+impl Checkpoint {
+    pub fn new(revision: Revision) -> Self {
+        let progress = Progress {
+            revision,
+            pending_bytes: 0,
+            pending_since: None,
+            urgent: false,
+            compacted: true,
+            closing: false,
+            failure: None,
+        };
+        Checkpoint { progress: Mutex::new(progress), wanted: Condvar::new(), done: Condvar::new() }
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.progress.lock().revision
+    }
+
+    pub fn failure(&self) -> Option<String> {
+        self.progress.lock().failure.clone()
+    }
+
+    /// So much more is in the ring.
+    pub fn note(&self, bytes: usize) {
+        let mut progress = self.progress.lock();
+        progress.pending_bytes += bytes;
+        let is_first = progress.pending_since.is_none();
+        progress.pending_since.get_or_insert_with(Instant::now);
+        if is_first || progress.pending_bytes >= CHECKPOINT_BYTES {
+            self.wanted.notify_one();
+        }
+    }
+
+    pub fn note_compaction(&self) {
+        self.progress.lock().compacted = true;
+        self.wanted.notify_one();
+    }
+
+    pub fn close(&self) {
+        self.progress.lock().closing = true;
+        self.wanted.notify_one();
+    }
+
+    /// Waits until the database has more than it has at `before`.
+    pub fn wait_beyond(&self, before: Revision) -> Result<(), String> {
+        let mut progress = self.progress.lock();
+        progress.urgent = true;
+        self.wanted.notify_one();
+        while progress.revision <= before {
+            if let Some(failure) = &progress.failure {
+                return Err(failure.clone());
+            }
+            if progress.closing {
+                return Err("the store is closed".into());
+            }
+            self.done.wait(&mut progress);
+        }
+        Ok(())
+    }
+
+    /// Waits until the database has everything up to `revision`.
+    pub fn reach(&self, revision: Revision) -> Result<()> {
+        loop {
+            let now = self.revision();
+            if now >= revision {
+                return Ok(());
+            }
+            self.wait_beyond(now).map_err(Error::Unavailable)?;
+        }
+    }
+}
+
+/// The thread.
+pub(crate) struct Checkpointer {
+    pub shared: Arc<Shared>,
+    pub folded: Revision,
+    pub failures: u32,
+}
+
+enum Next {
+    Work,
+    Close,
+}
+
+impl Checkpointer {
+    pub fn run(mut self) {
+        loop {
+            let next = self.wait();
+            let outcome = self.step();
+            self.tell(&outcome);
+            if let Next::Close = next {
+                break;
+            }
+        }
+        self.close();
+    }
+
+    fn wait(&self) -> Next {
+        let checkpoint = &self.shared.checkpoint;
+        let mut progress = checkpoint.progress.lock();
+        let mut not_before = None;
+        if progress.failure.is_some() {
+            let wait = RETRY_MIN.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
+            not_before = Some(Instant::now() + wait);
+        }
+        loop {
+            if progress.closing {
+                return Next::Close;
+            }
+            let until = match not_before {
+                Some(retry) => Some(retry),
+                None if progress.urgent || progress.compacted || progress.pending_bytes >= CHECKPOINT_BYTES => {
+                    return Next::Work;
+                }
+                None => progress.pending_since.map(|since| since + CHECKPOINT_INTERVAL),
+            };
+            match until {
+                None => checkpoint.wanted.wait(&mut progress),
+                Some(until) => {
+                    if checkpoint.wanted.wait_until(&mut progress, until).timed_out() {
+                        return Next::Work;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts some of what is pending into the database.
+    fn step(&mut self) -> Result<(), String> {
+        let shared = self.shared.clone();
+        let before = shared.checkpoint.revision();
+        let (events, bytes, is_all) = shared.ring.read().first_after(before, CHECKPOINT_BYTES);
+        let last = events.last().map_or(before, |event| event.revision);
+        // The database must not know of a compaction beyond what it has.
+        let compacted = shared.state.load().compacted.min(last);
+        let fold = Fold { folded: self.folded, compacted, bytes: FOLD_BYTES_MAX.max(bytes * 2) };
+        {
+            let mut progress = shared.checkpoint.progress.lock();
+            progress.compacted = false;
+            if is_all {
+                progress.urgent = false;
+                progress.pending_since = None;
+            }
+            progress.pending_bytes = progress.pending_bytes.saturating_sub(bytes);
+        }
+        match shared.disk.append(&events, last, fold) {
+            Ok(folded) => {
+                self.failures = 0;
+                self.folded = folded.upto;
+                shared.file_bytes.fetch_add(folded.base_bytes - folded.log_bytes as i64, Ordering::Relaxed);
+                if !folded.is_done {
+                    shared.checkpoint.progress.lock().compacted = true;
+                }
+                if !folded.versions.is_empty() {
+                    // A store that is being closed does not need to forget.
+                    drop(shared.queue.put(Job::Forget(folded.versions)));
+                }
+                self.advance(last);
+                Ok(())
+            }
+            Err(failure) => self.recover(last, failure.message),
+        }
+    }
+
+    /// redb does not survive a failed commit. The file is opened again, and tells whether the commit is in it.
+    fn recover(&mut self, last: Revision, reason: String) -> Result<(), String> {
+        tracing::error!(%reason, "cannot write to the store's database");
+        self.failures += 1;
+        let Durable { revision, folded } = self.shared.disk.reopen().map_err(|error| format!("{reason}; {error}"))?;
+        self.folded = folded;
+        self.advance(revision.min(last));
+        // Also when it is there: only a later commit that succeeds proves that it is on the disk.
+        Err(reason)
+    }
+
+    fn advance(&self, revision: Revision) {
+        let mut progress = self.shared.checkpoint.progress.lock();
+        progress.revision = progress.revision.max(revision);
+        let revision = progress.revision;
+        drop(progress);
+        self.shared.ring.write().release(revision);
+    }
+
+    fn tell(&self, outcome: &Result<(), String>) {
+        let mut progress = self.shared.checkpoint.progress.lock();
+        if progress.failure.is_some() && outcome.is_ok() {
+            tracing::info!("the store's database can be written again");
+        }
+        progress.failure = outcome.as_ref().err().cloned();
+        if progress.failure.is_some() {
+            progress.compacted = true;
+        }
+        self.shared.checkpoint.done.notify_all();
+    }
+
+    /// Brings the rest over, so that the next start finds everything in the database.
+    fn close(&mut self) {
+        let target = self.shared.state.load().revision;
+        while self.shared.checkpoint.revision() < target {
+            if let Err(error) = self.step() {
+                tracing::warn!(%error, "the store is closed with a write-ahead log that is not empty");
+                break;
+            }
+        }
+        if self.shared.checkpoint.revision() >= target
+            && let Err(failure) = self.shared.disk.set_clean(true)
+        {
+            tracing::warn!(error = %failure.message, "cannot note that the store was closed in order");
+        }
+        self.shared.disk.close();
+        self.tell(&Ok(()));
+    }
+}
