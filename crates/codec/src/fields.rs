@@ -98,6 +98,15 @@ fn is_unset(field: &Field, value: &Value) -> bool {
     }
 }
 
+/// Compares names; their first letters mostly tell.
+#[inline]
+fn compare(a: &str, b: &str) -> Ordering {
+    match a.as_bytes().first().cmp(&b.as_bytes().first()) {
+        Ordering::Equal => a.cmp(b),
+        different => different,
+    }
+}
+
 /// Which fields of a struct have been met.
 #[derive(Default)]
 pub(crate) struct FieldSet {
@@ -151,6 +160,7 @@ impl<'a> Printed<'a> {
 }
 
 /// Whether `omitempty` or `omitzero` leaves out a field that is set to this.
+#[inline]
 fn is_left_out(field: &Field, value: &Value) -> bool {
     match (field.omit, &field.node.shape) {
         (Omit::Never, _) => false,
@@ -183,7 +193,7 @@ impl Places {
         let mut fields = of.fields.iter().enumerate().peekable();
         for (at, (key, _)) in map.entries().iter().enumerate() {
             while let Some((index, field)) = fields.peek() {
-                match field.name.as_str().cmp(key) {
+                match compare(&field.name, key) {
                     Ordering::Less => drop(fields.next()),
                     Ordering::Equal => {
                         slots[*index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);

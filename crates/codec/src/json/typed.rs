@@ -159,11 +159,12 @@ impl<'s> Typed<'_, '_, 's> {
             Value::Map(map) => map.into_iter().collect(),
             _ => Vec::new(),
         };
+        let earlier = entries.len();
         let mut seen = Seen::default();
         let mut first = true;
         while self.reader.next_key(&mut first)? {
             let key = self.reader.key()?;
-            if self.notes.wanted() && seen.is_repeated(&key) {
+            if self.notes.wanted() && seen.is_repeated(&key, &entries[earlier..]) {
                 self.notes.duplicate(place.then(&key));
             }
             let mut value = Value::Null;

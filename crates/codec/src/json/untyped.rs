@@ -60,7 +60,7 @@ impl<'a> Untyped<'_, 'a> {
         let mut first = true;
         while self.reader.next_key(&mut first)? {
             let key = self.reader.key()?;
-            if self.notes.wanted() && seen.is_repeated(&key) {
+            if self.notes.wanted() && seen.is_repeated(&key, &entries) {
                 self.notes.duplicate(place.then(&key));
             }
             let value = self.value(&place.key(&key), depth)?;
@@ -100,10 +100,23 @@ pub(super) fn str_of(text: Cow<'_, str>) -> Str {
 
 /// The keys of one map so far, for whoever wants to hear of repetitions.
 #[derive(Default)]
-pub(super) struct Seen(HashSet<Str>);
+pub(super) struct Seen {
+    keys: HashSet<Str>,
+    /// How many entries have been put into `keys`.
+    counted: usize,
+}
+
+/// Up to so many keys it is quicker to look at all of them.
+const FEW_KEYS: usize = 16;
 
 impl Seen {
-    pub fn is_repeated(&mut self, key: &str) -> bool {
-        !self.0.insert(Str::from(key))
+    /// Whether the key is among those that were read before it, which are `so_far`.
+    pub fn is_repeated(&mut self, key: &str, so_far: &[(Str, Value)]) -> bool {
+        if so_far.len() <= FEW_KEYS {
+            return so_far.iter().any(|(known, _)| known == key);
+        }
+        self.keys.extend(so_far[self.counted..].iter().map(|(key, _)| key.clone()));
+        self.counted = so_far.len();
+        self.keys.contains(key)
     }
 }
