@@ -1,0 +1,182 @@
+//! CustomResourceDefinitions as objects: their defaults, stored versions and cells. Whether names are accepted and when a
+//! definition is established is for a controller to say.
+
+use object::{Cursor, Errors, Meta, Value};
+use registry::{Context, Strategy};
+
+use super::validate;
+use crate::common::checks::Checks;
+use crate::common::conditions;
+
+pub struct Definition;
+
+impl Strategy for Definition {
+    fn default(&self, object: &mut Value) {
+        let kind = object.str_at(&["spec", "names", "kind"]).to_string();
+        if object.str_at(&["spec", "names", "singular"]).is_empty() && !kind.is_empty() {
+            object.set(&["spec", "names", "singular"], kind.to_lowercase());
+        }
+        if object.str_at(&["spec", "names", "listKind"]).is_empty() && !kind.is_empty() {
+            object.set(&["spec", "names", "listKind"], format!("{kind}List"));
+        }
+        if object.list_at(&["status", "storedVersions"]).is_empty() {
+            store_version(object);
+        }
+    }
+
+    fn prepare_create(&self, _cx: &Context, object: &mut Value) {
+        store_version(object);
+    }
+
+    fn prepare_update(&self, _cx: &Context, new: &mut Value, _old: &Value) {
+        store_version(new);
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        let spec = object.field("spec");
+        let required = format!("{}.{}", spec.at(&["names", "plural"]).str(), spec.field("group").str());
+        if object.value().name() != required {
+            let name = object.at(&["metadata", "name"]);
+            name.bad(errors, r#"must be spec.names.plural+"."+spec.group"#);
+        }
+        validate::spec(&spec, true, errors);
+        validate::status(object, errors);
+        validate::approval(object, None, errors);
+        preserve_unknown(&spec, None, errors);
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let (spec, old_spec) = (new.field("spec"), old.field("spec"));
+        validate::spec(&spec, validate::recognizes_reviews(&old_spec), errors);
+        validate::immutable_names(&spec, &old_spec, is_established(old.value()), errors);
+        validate::status(new, errors);
+        validate::approval(new, Some(old), errors);
+        preserve_unknown(&spec, Some(&old_spec), errors);
+    }
+
+    fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
+        validate::names(&new.at(&["status", "acceptedNames"]), errors);
+    }
+
+    fn counts_generations(&self) -> bool {
+        true
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
+        let spec = object.field("spec");
+        let version = |version: &Value| {
+            let is = |field: &str| version.field(field).as_bool() == Some(true);
+            let marks = [("storage", is("storage")), ("unserved", !is("served")), ("deprecated", is("deprecated"))];
+            let marks: Vec<&str> = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();
+            let name = version.str_at(&["name"]);
+            if marks.is_empty() { name.to_string() } else { format!("{name}({})", marks.join(",")) }
+        };
+        let versions: Vec<String> = spec.list_at(&["versions"]).iter().map(version).collect();
+        let short: Vec<&str> = spec.list_at(&["names", "shortNames"]).iter().filter_map(Value::as_str).collect();
+        vec![
+            object.name().into(),
+            spec.str_at(&["scope"]).into(),
+            versions.join(",").into(),
+            object.meta_str("creationTimestamp").into(),
+            spec.str_at(&["group"]).into(),
+            spec.str_at(&["names", "kind"]).into(),
+            short.join(",").into(),
+            is_established(object).into(),
+        ]
+    }
+}
+
+/// The version objects are stored in belongs to those that may be in the store.
+fn store_version(object: &mut Value) {
+    let storage = |version: &&Value| version.field("storage").as_bool() == Some(true);
+    let Some(version) = object.list_at(&["spec", "versions"]).iter().find(storage) else { return };
+    let name = version.field("name").clone();
+    if !object.list_at(&["status", "storedVersions"]).contains(&name) {
+        object.slot(&["status", "storedVersions"]).make_list().push(name);
+    }
+}
+
+fn is_established(object: &Value) -> bool {
+    let condition = conditions::find(object.list_at(&["status", "conditions"]), "Established");
+    condition.is_some_and(|condition| condition.str_at(&["status"]) == "True")
+}
+
+/// Old definitions may still keep unknown fields; nobody may start to.
+fn preserve_unknown(spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
+    let preserve = spec.field("preserveUnknownFields");
+    if preserve.bool() && !old.is_some_and(|old| old.field("preserveUnknownFields").bool()) {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                      spec.versions[*].schema instead";
+        preserve.invalid(errors, detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+
+    fn check() -> Check {
+        Check::new(
+            Definition,
+            "{metadata: {name: as.g.io}, spec: {group: g.io, scope: Namespaced, conversion: {strategy: None}, \
+             names: {plural: as, kind: A}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: \
+             {type: object}}}]}}",
+        )
+    }
+
+    #[test]
+    fn names_are_filled_in() {
+        let want = "{spec: {names: {singular: a, listKind: AList}}, status: {storedVersions: [v1]}}";
+        check().stored(&[("", want)]);
+    }
+
+    #[test]
+    fn definitions_are_checked() {
+        let versions = |schema: &str| {
+            format!(
+                "spec: {{versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}"
+            )
+        };
+        let at = "spec.validation.openAPIV3Schema";
+        check().create(&[
+            (&versions("{}"), &format!("{at}.type: Required value: must not be empty at the root")),
+            (
+                &versions("{type: object, properties: {a: {}, b: {type: array}, c: {type: array, items: {}}, d: {type: foo}}}"),
+                &format!(
+                    "{at}.properties[a].type: Required value: must not be empty for specified object fields
+                     {at}.properties[b].items: Required value: must be specified
+                     {at}.properties[c].items.type: Required value: must not be empty for specified array items
+                     {at}.properties[d].type: Unsupported value: \"foo\": supported values: \"array\", \"boolean\", \
+                     \"integer\", \"number\", \"object\", \"string\""
+                ),
+            ),
+            (
+                "spec: {versions: [{name: v1, served: true, storage: true}]}",
+                "spec.versions[0].schema.openAPIV3Schema: Required value",
+            ),
+            (
+                "{metadata: {name: x}, spec: null}",
+                "metadata.name: Invalid value: \"x\": must be spec.names.plural+\".\"+spec.group
+                 spec.group: Required value
+                 spec.scope: Required value
+                 spec.versions: Invalid value: null: must have exactly one version marked as storage version
+                 spec.names.plural: Required value
+                 spec.names.singular: Required value
+                 spec.names.kind: Required value
+                 spec.names.listKind: Required value
+                 status.storedVersions: Invalid value: null: must have at least one stored version",
+            ),
+            (
+                "spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {}}}}",
+                "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
+            ),
+        ]);
+        check().update(&[("", "spec: {group: h.io}", "spec.group: Invalid value: \"h.io\": field is immutable")]);
+        check().cells(&[("", "as.g.io Namespaced v1(storage)  g.io A  false")]);
+    }
+}
