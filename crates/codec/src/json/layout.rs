@@ -103,6 +103,20 @@ impl Layout {
         out.extend_from_slice(tail);
     }
 
+    /// Appends the whole object as one of another kind or version, for objects that are the same in both.
+    pub fn write_as(&self, json: &[u8], api_version: &str, kind: &str, revision: &str, out: &mut Vec<u8>) {
+        let (head, tail) = self.item_parts(json);
+        out.reserve(json.len() + revision.len() + api_version.len() + kind.len() + 56);
+        out.extend_from_slice(b"{\"kind\":");
+        write_string(kind, out);
+        out.extend_from_slice(b",\"apiVersion\":");
+        write_string(api_version, out);
+        out.push(b',');
+        out.extend_from_slice(head);
+        self.write_revision(revision, out);
+        out.extend_from_slice(tail);
+    }
+
     /// Appends the object as an item of a built-in list.
     pub fn write_item(&self, json: &[u8], revision: &str, out: &mut Vec<u8>) {
         let (head, tail) = self.item_parts(json);
@@ -209,6 +223,18 @@ mod tests {
             ),
         ] {
             check(Layout::of(json.as_bytes()), json, want, want_item);
+        }
+    }
+
+    #[test]
+    fn the_kind_can_be_another_one() {
+        let want = r#"{"kind":"B","apiVersion":"b/v2","metadata":{"name":"a","resourceVersion":"42"},"x":1}"#;
+        for json in
+            [r#"{"kind":"A","apiVersion":"a/v1","metadata":{"name":"a"},"x":1}"#, r#"{"metadata":{"name":"a"},"x":1}"#]
+        {
+            let mut out = Vec::new();
+            Layout::of(json.as_bytes()).unwrap().write_as(json.as_bytes(), "b/v2", "B", "42", &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), want);
         }
     }
 

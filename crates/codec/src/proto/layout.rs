@@ -1,6 +1,8 @@
 //! [`Layout`]: where the revision goes in a protobuf object that is encoded already. See [`crate::json::Layout`].
 
-use super::envelope::MAGIC;
+use std::convert::Infallible;
+
+use super::envelope::{Envelope, MAGIC};
 use super::list::LIST_ITEMS;
 use super::wire::{BYTES, Wire, varint_len, write_bytes, write_tag, write_varint};
 use crate::DecodeError;
@@ -110,6 +112,15 @@ impl Layout {
         write_varint(length as u64, out);
         self.write_message(object, revision, out);
         out.extend_from_slice(&object[end..]);
+    }
+
+    /// Appends the enveloped object as one of another kind or version, for objects that are the same in both.
+    pub fn write_as(&self, object: &[u8], api_version: &str, kind: &str, revision: &str, out: &mut Vec<u8>) {
+        out.reserve(object.len() + revision.len() + api_version.len() + kind.len() + 16);
+        let Ok(()) = Envelope::write::<Infallible>(api_version, kind, out, |out| {
+            self.write_message(object, revision, out);
+            Ok(())
+        });
     }
 
     fn metadata_len(&self, revision: &str) -> usize {

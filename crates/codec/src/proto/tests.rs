@@ -43,6 +43,9 @@ fn the_revision_is_put_where_it_belongs() {
         let mut out = Vec::new();
         Layout::of(&replaced).unwrap().write(&replaced, revision, &mut out);
         assert_eq!(out, encoded(&config_map(revision), "ConfigMap"));
+        let mut out = Vec::new();
+        Layout::of(&replaced).unwrap().write_as(&replaced, "v1", "ConfigMap", revision, &mut out);
+        assert_eq!(out, encoded(&config_map(revision), "ConfigMap"));
     }
 }
 
