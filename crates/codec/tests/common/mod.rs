@@ -21,15 +21,28 @@ impl Golden {
     }
 }
 
-/// All recorded objects. Where they are not checked out there are none, which the build server must not overlook.
+/// A path among the recordings. Where they are not checked out it does not exist, which the build server must not
+/// overlook.
 #[allow(clippy::disallowed_methods)]
+fn recorded(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
+    if !path.exists() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "the recordings are missing");
+        println!("the recordings are not here, nothing was compared");
+        return None;
+    }
+    Some(path)
+}
+
+/// A recorded file.
+pub fn shared(path: &str) -> Option<Vec<u8>> {
+    recorded(path).map(|path| std::fs::read(path).unwrap())
+}
+
+/// All recorded objects.
 pub fn goldens() -> Vec<Golden> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/kubernetes-1.37/codec");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "the recorded objects are missing");
-        println!("the recorded objects are not here, nothing was compared");
-        return Vec::new();
-    };
+    let Some(folder) = recorded("kubernetes-1.37/codec") else { return Vec::new() };
+    let entries = std::fs::read_dir(folder).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     files.sort();
