@@ -43,6 +43,10 @@ impl Strategy for Binding {
         true
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         false
     }

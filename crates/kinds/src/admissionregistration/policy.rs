@@ -76,6 +76,10 @@ impl Strategy for Policy {
         true
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         false
     }

@@ -44,6 +44,10 @@ impl Strategy for Webhooks {
         true
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         false
     }

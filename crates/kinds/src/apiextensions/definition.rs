@@ -62,6 +62,10 @@ impl Strategy for Definition {
         true
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         false
     }

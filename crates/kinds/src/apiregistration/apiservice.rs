@@ -62,6 +62,10 @@ impl Strategy for ApiService {
         }
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         false
     }

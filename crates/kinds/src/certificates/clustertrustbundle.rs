@@ -58,7 +58,9 @@ impl Strategy for ClusterTrustBundle {
 
 fn validate_names(object: &Cursor, errors: &mut Errors) {
     let (name, signer) = (object.at(&["metadata", "name"]), object.at(&["spec", "signerName"]));
-    name.invalid_each(errors, signers::trust_bundle_name(name.str(), signer.str(), false));
+    if !name.is_empty() {
+        name.invalid_each(errors, signers::trust_bundle_name(name.str(), signer.str(), false));
+    }
     if !signer.is_empty() {
         signers::signer_name(&signer, errors);
     }

@@ -63,12 +63,16 @@ fn algorithm(request: &X509CertificationRequest) -> Result<(&'static dyn Verific
     let is = |wanted: &oid::Oid| signature == wanted;
     let on = |wanted: &oid::Oid| curve.as_ref() == Some(wanted);
     let (p256, p384, p521) = (&oid::OID_EC_P256, &oid::OID_NIST_EC_P384, &oid::OID_NIST_EC_P521);
-    let found: (&'static dyn VerificationAlgorithm, &'static str) = if is(&oid::OID_PKCS1_SHA256WITHRSA) {
-        (&signature::RSA_PKCS1_2048_8192_SHA256, RSA)
+    // Old requests are small and hashed with SHA-1; upstream still takes them, because the signature only shows that the
+    // key is at hand.
+    let found: (&'static dyn VerificationAlgorithm, &'static str) = if is(&oid::OID_PKCS1_SHA1WITHRSA) {
+        (&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA)
+    } else if is(&oid::OID_PKCS1_SHA256WITHRSA) {
+        (&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, RSA)
     } else if is(&oid::OID_PKCS1_SHA384WITHRSA) {
         (&signature::RSA_PKCS1_2048_8192_SHA384, RSA)
     } else if is(&oid::OID_PKCS1_SHA512WITHRSA) {
-        (&signature::RSA_PKCS1_2048_8192_SHA512, RSA)
+        (&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, RSA)
     } else if is(&oid::OID_SIG_ED25519) {
         (&signature::ED25519, "x509: Ed25519 verification failure")
     } else if is(&oid::OID_SIG_ECDSA_WITH_SHA256) && on(p256) {

@@ -165,28 +165,25 @@ fn validate_mandatory(name: &str, spec: &Cursor, errors: &mut Errors) {
     }
 }
 
-/// Rules upstream declares on the types; it runs them after all others.
+/// Rules upstream declares on the types; it runs them after all others, those on unions before those on their fields.
 fn validate_declared(spec: &Cursor, errors: &mut Errors) {
     let (kind, limited, exempt) = (spec.field("type"), spec.field("limited"), spec.field("exempt"));
+    union(&limited, kind.str() == "Limited", true, errors);
+    union(&exempt, kind.str() == "Exempt", false, errors);
     kind.require(errors);
-    let is = |wanted: &str| kind.str() == wanted;
-    union(&limited, is("Limited"), true, !kind.is_empty(), errors);
-    union(&exempt, is("Exempt"), false, !kind.is_empty(), errors);
     if limited.is_set() {
         let response = limited.field("limitResponse");
-        let kind = response.field("type");
-        kind.require(errors);
-        union(&response.field("queuing"), kind.str() == "Queue", true, !kind.is_empty(), errors);
+        union(&response.field("queuing"), response.field("type").str() == "Queue", true, errors);
+        response.field("type").require(errors);
     }
 }
 
 /// A member that belongs to one value of a discriminator.
-fn union(member: &Cursor, chosen: bool, is_required: bool, has_kind: bool, errors: &mut Errors) {
-    if chosen && is_required && !member.is_set() {
-        member.required(errors, "");
-    }
-    if !chosen && has_kind && member.is_set() {
-        member.forbidden(errors, "");
+fn union(member: &Cursor, chosen: bool, is_required: bool, errors: &mut Errors) {
+    match (chosen, member.is_set()) {
+        (true, false) if is_required => member.required(errors, ""),
+        (false, true) => member.forbidden(errors, ""),
+        _ => {}
     }
 }
 

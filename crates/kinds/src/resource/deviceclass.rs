@@ -14,6 +14,10 @@ impl Strategy for DeviceClass {
         false
     }
 
+    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
+        names::long_name(name)
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let spec = object.field("spec");
         let (selectors, config, extended) =

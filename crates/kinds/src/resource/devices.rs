@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use object::timestamp::Time;
+use object::timestamp::{Clock, SystemClock, Time};
 use object::{BadValue, Cursor, Errors, Value, names};
-use registry::Context;
 use schema::{Node, Schema, Shape, builtin};
 
 use crate::common::checks::Checks;
@@ -127,6 +126,10 @@ pub fn taint_declared(taint: &Cursor, errors: &mut Errors) {
 }
 
 /// Fills in when a taint was added.
-pub fn stamp_taint(cx: &Context, taint: &mut Value) {
-    taint.set_default(&["timeAdded"], Time(cx.now.truncate_to_seconds()).to_string());
+///
+/// It is a default upstream, given before anything of the request is known but the object; hence the clock.
+pub fn stamp_taint(taint: &mut Value) {
+    if taint.field("timeAdded").is_null() {
+        taint.set(&["timeAdded"], Time(SystemClock.now().truncate_to_seconds()).to_string());
+    }
 }

@@ -21,12 +21,8 @@ impl Strategy for ResourceSlice {
         false
     }
 
-    fn prepare_create(&self, cx: &Context, object: &mut Value) {
-        stamp_taints(cx, object);
-    }
-
-    fn prepare_update(&self, cx: &Context, new: &mut Value, _old: &Value) {
-        stamp_taints(cx, new);
+    fn default(&self, object: &mut Value) {
+        stamp_taints(object);
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -70,11 +66,11 @@ impl Strategy for ResourceSlice {
     }
 }
 
-fn stamp_taints(cx: &Context, object: &mut Value) {
+fn stamp_taints(object: &mut Value) {
     let devices = object.at_mut(&["spec", "devices"]).and_then(Value::as_list_mut);
     for device in devices.into_iter().flatten() {
         for taint in device.get_mut("taints").and_then(Value::as_list_mut).into_iter().flatten() {
-            devices::stamp_taint(cx, taint);
+            devices::stamp_taint(taint);
         }
     }
 }
