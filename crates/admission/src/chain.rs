@@ -37,6 +37,11 @@ impl Chain {
         Chain { plugins }
     }
 
+    /// Adds a plugin that runs after all others.
+    pub fn push(&mut self, plugin: Arc<dyn Plugin>) {
+        self.plugins.push(plugin);
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.plugins.iter().map(|plugin| plugin.name())
     }

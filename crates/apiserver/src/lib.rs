@@ -1,7 +1,9 @@
 //! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
 
+mod actions;
 mod allocation;
 mod config;
+mod escalation;
 pub mod flags;
 pub mod kubeconfig;
 mod pki;

@@ -22,7 +22,9 @@ use server::{Check, Health, Listener, Metrics, Server, Shutdown, Version};
 use storage::Store;
 use storage_embedded::EmbeddedStore;
 
+use crate::actions;
 use crate::allocation::Allocations;
+use crate::escalation::EscalationCheck;
 use crate::{Config, Pki};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
@@ -77,11 +79,21 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         event_ttl: config.event_ttl,
         allocation: Arc::new(Allocation::new(&ranges, PortRange::DEFAULT)),
     };
-    let catalog = catalog(&config, store.clone(), &kinds).await?;
-    let authorizer = authorizer(&config, &catalog)?;
+    let mut catalog = catalog(&config, store.clone(), &kinds).await?;
+    let authenticator = Arc::new(authenticator(&config, &pki)?);
+    let (authorizer, rbac) = authorizer(&config, &catalog)?;
+    for ((group, resource, subresource), action) in
+        &actions::all(authorizer.clone(), rbac.clone(), authenticator.clone())
+    {
+        catalog.set_action(group, resource, subresource, action);
+    }
+    let mut admission = admission::plugins::chain(&config.enable_admission_plugins, &config.disable_admission_plugins);
+    if let Some(rbac) = rbac {
+        admission.push(Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() }));
+    }
     let api = Arc::new(Api {
         catalog: ArcSwap::from_pointee(catalog),
-        admission: admission::plugins::chain(&config.enable_admission_plugins, &config.disable_admission_plugins),
+        admission,
         authorizer: authorizer.clone(),
         clock: Arc::new(SystemClock),
         features: Arc::new(features),
@@ -98,7 +110,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     let tls = tls::config(certificates, false).map_err(StartError::Setting)?;
     let server = Arc::new(Server {
         api: api.clone(),
-        authenticator: Arc::new(authenticator(&config, &pki)?),
+        authenticator,
         authorizer,
         health,
         metrics: Arc::new(Metrics::default()),
@@ -181,7 +193,6 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
             .into_iter()
             .map(|(group, version, resource, c)| ((group, version, resource), c))
             .collect(),
-        actions: hashbrown::HashMap::new(),
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
     };
     setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))
@@ -199,19 +210,26 @@ fn is_enabled(runtime: &[(String, bool)], version: &GroupVersion, default: bool)
     find(&text).or_else(|| find(stage)).or_else(|| find("api/all")).unwrap_or(default)
 }
 
-fn authorizer(config: &Config, catalog: &Catalog) -> Result<Arc<dyn Authorizer>, StartError> {
+type Authorizers = (Arc<dyn Authorizer>, Option<Arc<Rbac>>);
+
+fn authorizer(config: &Config, catalog: &Catalog) -> Result<Authorizers, StartError> {
+    let mut rules = None;
     let mut modes: Vec<Arc<dyn Authorizer>> = vec![Arc::new(authz::Masters)];
     for mode in &config.authorization_mode {
         match mode.as_str() {
             "AlwaysAllow" => modes.push(Arc::new(AlwaysAllow)),
             "AlwaysDeny" => modes.push(Arc::new(AlwaysDeny)),
-            "RBAC" => modes.push(Arc::new(rbac(catalog)?)),
+            "RBAC" => {
+                let rbac = Arc::new(rbac(catalog)?);
+                rules = Some(rbac.clone());
+                modes.push(rbac);
+            }
             // Nodes are authorized by their own mode in kube-apiserver; here it has no opinion yet.
             "Node" => {}
             other => return Err(StartError::Setting(format!("unknown authorization mode {other}"))),
         }
     }
-    Ok(Arc::new(Union(modes)))
+    Ok((Arc::new(Union(modes)), rules))
 }
 
 fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {

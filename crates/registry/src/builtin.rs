@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{Budget, Cache, Options};
 use hashbrown::HashMap;
-use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Value};
 use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
+use crate::Strategy;
 use crate::catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
 use crate::storage::{Describer, Storage, StoredCodec};
 use crate::strategy::Generic;
-use crate::{Action, Strategy};
 
 /// What the built-in catalog is made of besides the table.
 pub struct Setup {
@@ -24,8 +24,6 @@ pub struct Setup {
     pub strategies: HashMap<(&'static str, &'static str), Arc<dyn Strategy>>,
     /// (group, version, resource) → how it differs from the stored version.
     pub conversions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Convert>>,
-    /// (group, resource, subresource or "") → what a POST does.
-    pub actions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Action>>,
     /// Whether a group-version is served: its name, and whether it is by default.
     pub enabled: Box<dyn Fn(&GroupVersion, bool) -> bool + Send + Sync>,
 }
@@ -119,7 +117,7 @@ impl Setup {
             name: subresource.name.clone(),
             kind: subresource.kind.clone(),
             verbs: subresource.verbs.clone(),
-            action: self.action(name, &subresource.name),
+            action: None,
             shape: shape_of(table, &subresource.kind),
         });
         let columns = resource.columns.iter().map(|column| Column {
@@ -143,20 +141,11 @@ impl Setup {
             subresources: subresources.collect(),
             columns: columns.collect(),
             storage,
-            action: self.action(name, ""),
+            action: None,
             deprecation: deprecation(&resource.kind).map(Into::into),
             conversion,
             custom: false,
         })
-    }
-}
-
-impl Setup {
-    fn action(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Arc<dyn Action>> {
-        let found = self.actions.iter().find(|((group, name, sub), _)| {
-            (*group, *name, *sub) == (resource.group.as_str(), resource.resource.as_str(), subresource)
-        });
-        found.map(|(_, action)| action.clone())
     }
 }
 

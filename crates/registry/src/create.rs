@@ -99,11 +99,12 @@ impl Storage {
         if strategy.has_status() && !strategy.keeps_status_on_create() {
             object.remove(&["status"]);
         }
+        let early = strategy.early_warnings(cx, object);
         let undo = strategy.begin_create(cx, object).await?;
         strategy.prepare_create(cx, object);
         let checked = self.check_new(cx, object, admit).await;
         match checked {
-            Ok(warnings) => Ok((warnings, undo)),
+            Ok(warnings) => Ok((early.into_iter().chain(warnings).collect(), undo)),
             Err(status) => {
                 if let Some(undo) = undo {
                     undo.undo().await;

@@ -13,7 +13,7 @@ use crate::create::{Admission, ensure_namespace};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::{Accept, Transform};
+use crate::{Accept, Transform, managed};
 
 /// Carries out a resource that is an action, or a subresource of one that is stored.
 pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
@@ -34,6 +34,9 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     ensure_namespace(scope, &mut object)?;
+    if subresource.is_none() {
+        object = managed::track_update(scope, &object::Value::map(), object, &options.field_manager);
+    }
     let (result, warnings) = {
         let shared: &Scope = scope;
         let cx = shared.context(options.dry_run);

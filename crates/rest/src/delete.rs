@@ -18,6 +18,8 @@ use crate::{get, wire};
 pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     let options = read_options(scope).await?;
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
+    let warnings = deletion_warnings(scope, &options);
+    scope.warnings.extend(warnings);
     let (deleted, warnings) = {
         let shared: &Scope = scope;
         let storage = shared.storage()?.clone();
@@ -80,6 +82,12 @@ pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
         map.remove("ignoreStoreReadErrorWithClusterBreakingPotential");
     }
     Ok(options)
+}
+
+/// What the kind has to say about such a deletion, whatever becomes of it.
+pub fn deletion_warnings(scope: &Scope, options: &Value) -> Vec<String> {
+    let storage = scope.resource.storage.as_ref();
+    storage.map(|storage| storage.strategy.deletion_warnings(&scope.context(false), options)).unwrap_or_default()
 }
 
 fn status_kind() -> GroupVersionKind {

@@ -57,6 +57,8 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
             match delete::read_options(&mut scope).await {
                 Err(status) => failure(&status, &scope.accept),
                 Ok(options) => {
+                    let warnings = delete::deletion_warnings(&scope, &options);
+                    scope.warnings.extend(warnings);
                     shared(scope, async |scope| delete::delete_collection(scope, &options, permit).await).await
                 }
             }

@@ -77,7 +77,10 @@ async fn write(scope: &mut Scope, options: &WriteOptions, wanted: Wanted) -> Res
 
 fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Reply {
     let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
-    Reply::value(status, &accept, &scale_kind(), scale)
+    // Who owns the replicas is told by the object itself.
+    let mut shown = scale.clone();
+    shown.metadata_mut().remove("managedFields");
+    Reply::value(status, &accept, &scale_kind(), &shown)
 }
 
 fn scale_kind() -> GroupVersionKind {

@@ -102,7 +102,7 @@ impl Server {
             Err(()) => return refuse(Status::unauthorized("Unauthorized")),
         };
         // May they act as somebody else?
-        let user = match impersonate::impersonate(&*self.authorizer, user, request.headers()).await {
+        let user = match impersonate::impersonate(&*self.authorizer, &info, user, request.headers()).await {
             Ok(user) => user,
             Err(status) => return refuse(status),
         };

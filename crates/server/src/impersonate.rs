@@ -3,7 +3,7 @@
 use authz::{Attributes, Authorizer, Decision};
 use http::HeaderMap;
 use object::Status;
-use request::User;
+use request::{RequestInfo, User};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -11,16 +11,50 @@ const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
 /// Who the request is to be carried out as: whoever the headers name, after every part of it was authorized.
-pub async fn impersonate(authorizer: &dyn Authorizer, user: User, headers: &HeaderMap) -> Result<User, Status> {
+///
+/// Two ways lead there: the verb `impersonate` on everything that is impersonated, or the narrower verbs
+/// `impersonate:<mode>` on who and `impersonate-on:<mode>:<verb>` on what is done as them.
+pub async fn impersonate(
+    authorizer: &dyn Authorizer,
+    info: &RequestInfo,
+    user: User,
+    headers: &HeaderMap,
+) -> Result<User, Status> {
     let Some(wanted) = wanted(headers)? else { return Ok(user) };
-    for part in parts(&wanted) {
-        let attributes = Attributes { user: user.clone(), verb: "impersonate".into(), is_resource: true, ..part };
-        match authorizer.decide(&attributes).await {
-            Decision::Allow(_) => {}
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => return Err(authz::refusal(&attributes, &reason)),
-        }
+    if all_allowed(authorizer, &user, &wanted, "impersonate").await.is_ok() {
+        return Ok(complete(wanted));
     }
+    let mode = mode_of(&wanted);
+    let mut on = Attributes::of(info, &user);
+    on.verb = format!("impersonate-on:{mode}:{}", info.verb);
+    ask(authorizer, &on).await?;
+    all_allowed(authorizer, &user, &wanted, &format!("impersonate:{mode}")).await?;
     Ok(complete(wanted))
+}
+
+async fn all_allowed(authorizer: &dyn Authorizer, user: &User, wanted: &User, verb: &str) -> Result<(), Status> {
+    for part in parts(wanted) {
+        ask(authorizer, &Attributes { user: user.clone(), verb: verb.into(), is_resource: true, ..part }).await?;
+    }
+    Ok(())
+}
+
+async fn ask(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
+    match authorizer.decide(attributes).await {
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(attributes, &reason)),
+    }
+}
+
+/// What kind of user is impersonated, as the narrower verbs name it.
+fn mode_of(wanted: &User) -> &'static str {
+    if service_account(&wanted.name).is_some() {
+        "serviceaccount"
+    } else if wanted.name.starts_with("system:node:") {
+        "arbitrary-node"
+    } else {
+        "user-info"
+    }
 }
 
 fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
@@ -43,6 +77,25 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
         return Err(Status::internal("requested impersonation of groups, uid or extra without impersonating a user"));
     }
     Ok(Some(User { name, uid, groups, extra }))
+}
+
+/// A user as upstream's message prints one.
+fn shown(user: &User) -> String {
+    let list = |items: &[String]| items.iter().map(|item| object::quote(item)).collect::<Vec<_>>().join(", ");
+    let groups = match user.groups.as_slice() {
+        [] => "[]string(nil)".to_string(),
+        groups => format!("[]string{{{}}}", list(groups)),
+    };
+    let extra = match user.extra.as_slice() {
+        [] => "map[string][]string(nil)".to_string(),
+        extra => {
+            let entry =
+                |(key, values): &(String, Vec<String>)| format!("{}:[]string{{{}}}", object::quote(key), list(values));
+            format!("map[string][]string{{{}}}", extra.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let (name, uid) = (object::quote(&user.name), object::quote(&user.uid));
+    format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
 }
 
 /// Header names cannot hold every key, so keys are percent-encoded in them.

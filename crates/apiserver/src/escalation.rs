@@ -1,0 +1,112 @@
+//! Nobody grants more than they have: roles and bindings are checked against what their author may do.
+
+use std::sync::Arc;
+
+use admission::{Attributes, Operation, Plugin};
+use async_trait::async_trait;
+use authz::rbac::{Rbac, Rule};
+use authz::{Authorizer, Decision};
+use kinds::rbac::escalation;
+use object::{GroupResource, Map, Status, Value};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Upstream checks this in the storage of roles and bindings; here it is the last of the plugins and always on.
+pub struct EscalationCheck {
+    pub rbac: Arc<Rbac>,
+    pub authorizer: Arc<dyn Authorizer>,
+}
+
+#[async_trait]
+impl Plugin for EscalationCheck {
+    fn name(&self) -> &'static str {
+        "RBACEscalationCheck"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        if attributes.resource.group != GROUP || !attributes.subresource.is_empty() {
+            return Ok(());
+        }
+        let resource = attributes.resource.resource.as_str();
+        let is_role = matches!(resource, "roles" | "clusterroles");
+        let unchanged = old.is_some_and(|old| {
+            let fields: &[&str] = if is_role { &["rules", "aggregationRule"] } else { &["roleRef", "subjects"] };
+            fields.iter().all(|field| old.field(field) == object.field(field))
+        });
+        let verb = if is_role { "escalate" } else { "bind" };
+        if unchanged || self.may(attributes, object, is_role, verb).await {
+            return Ok(());
+        }
+        let granted = if is_role { role_rules(object) } else { self.bound_rules(attributes, object)? };
+        let user = attributes.cx.user;
+        let held: Vec<Value> = self.rbac.rules_for(user, attributes.cx.namespace).iter().map(rule_value).collect();
+        match escalation::refusal(&user.name, &user.groups, &held, &granted) {
+            None => Ok(()),
+            Some(why) => {
+                let resource = GroupResource::new(GROUP, resource);
+                Err(Status::forbidden(&resource, attributes.name, why))
+            }
+        }
+    }
+}
+
+impl EscalationCheck {
+    /// Whether the author was given the right to go beyond their own.
+    async fn may(&self, attributes: &Attributes<'_>, object: &Value, is_role: bool, verb: &str) -> bool {
+        let reference = object.field("roleRef");
+        let (resource, name) = match (is_role, reference.str_at(&["kind"])) {
+            (true, _) => (attributes.resource.resource.to_string(), attributes.name.to_string()),
+            (false, "Role") => ("roles".to_string(), reference.str_at(&["name"]).to_string()),
+            (false, _) => ("clusterroles".to_string(), reference.str_at(&["name"]).to_string()),
+        };
+        let question = authz::Attributes {
+            user: attributes.cx.user.clone(),
+            verb: verb.into(),
+            is_resource: true,
+            group: GROUP.into(),
+            version: "v1".into(),
+            resource,
+            namespace: attributes.cx.namespace.into(),
+            name,
+            ..authz::Attributes::default()
+        };
+        matches!(self.authorizer.decide(&question).await, Decision::Allow(_))
+    }
+
+    fn bound_rules(&self, attributes: &Attributes<'_>, binding: &Value) -> Result<Vec<Value>, Status> {
+        let (kind, name) = (binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
+        let rules = self.rbac.rules_of(attributes.cx.namespace, kind, name).ok_or_else(|| {
+            let resource = if kind == "Role" { "roles" } else { "clusterroles" };
+            Status::not_found(&GroupResource::new(GROUP, resource), name)
+        })?;
+        Ok(rules.iter().map(rule_value).collect())
+    }
+}
+
+fn role_rules(role: &Value) -> Vec<Value> {
+    let mut rules = role.list_at(&["rules"]).to_vec();
+    if !role.field("aggregationRule").is_null() {
+        rules.extend(escalation::full_authority());
+    }
+    rules
+}
+
+fn rule_value(rule: &Rule) -> Value {
+    let mut map = Map::new();
+    for (key, list) in [
+        ("verbs", &rule.verbs),
+        ("apiGroups", &rule.groups),
+        ("resources", &rule.resources),
+        ("resourceNames", &rule.names),
+        ("nonResourceURLs", &rule.urls),
+    ] {
+        if !list.is_empty() {
+            map.insert(key, list.clone());
+        }
+    }
+    Value::Map(map)
+}
