@@ -230,6 +230,11 @@ fn addresses_stay() {
         ),
         (
             ADDRESSED,
+            "spec: {clusterIP: None, selector: null, ipFamilyPolicy: PreferDualStack}",
+            "spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set",
+        ),
+        (
+            ADDRESSED,
             "spec: {clusterIP: None}",
             "spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set",
         ),

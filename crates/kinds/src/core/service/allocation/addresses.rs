@@ -123,7 +123,8 @@ impl Allocation {
         if !needs_cluster_ip(old) && needs_cluster_ip(new) {
             return self.take_addresses(cx, new, taken).await;
         }
-        if cluster_ips(old).first() == Some(&NONE) {
+        let is_none = |service: &Value| cluster_ips(service).first() == Some(&NONE);
+        if is_none(old) || (is_none(new) && needs_cluster_ip(new)) {
             return Ok(());
         }
         let old_name = |index: usize| cluster_ips(old).get(index).and_then(|ip| object_name(ip));
