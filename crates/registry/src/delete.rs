@@ -133,6 +133,7 @@ impl Storage {
         // Upstream names the kind here, where other conflicts name the resource.
         let kind = GroupResource::new(self.kind.group.clone(), self.kind.kind.clone());
         let preconditions = options.field("preconditions");
+        self.strategy.check_preconditions(object, preconditions)?;
         if let Some(uid) = preconditions.field("uid").as_str()
             && uid != object.uid()
         {

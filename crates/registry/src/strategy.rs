@@ -174,6 +174,11 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Checks a deletion's preconditions in the kind's own words, before the generic path does in its.
+    fn check_preconditions(&self, _object: &Value, _preconditions: &Value) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Refuses a deletion (mirror of upstream's custom delete handlers).
     fn validate_deletion(&self, _cx: &Context, _object: &Value) -> Result<(), Status> {
         Ok(())

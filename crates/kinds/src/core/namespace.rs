@@ -1,6 +1,6 @@
 //! Namespaces: a phase, finalizers in the spec that outlive a deletion, and a label with the name.
 
-use object::{Cursor, Errors, Meta, Path, Value, names};
+use object::{Cursor, Errors, GroupResource, Meta, Path, Status, Value, names};
 use registry::{Context, Deletion, FieldRefusal, Strategy, columns};
 
 /// The finalizer that the namespace controller takes away once everything inside is gone.
@@ -38,17 +38,16 @@ impl Strategy for Namespace {
         label_with_name(object);
     }
 
-    /// Finalizers are written through the `finalize` subresource, everything else through the object itself.
-    fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
-        if cx.subresource != "finalize" {
-            new.keep(&["spec", "finalizers"], old);
-        }
+    fn prepare_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        new.keep(&["spec", "finalizers"], old);
     }
 
-    fn validate_update(&self, cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
-        if cx.subresource != "finalize" {
-            return self.validate(cx, new, errors);
-        }
+    /// Finalizers are written through `finalize`, the only subresource besides the status.
+    fn prepare_subresource(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        new.keep(&["status"], old);
+    }
+
+    fn validate_subresource(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
         for finalizer in new.at(&["spec", "finalizers"]).each() {
             finalizer_name(finalizer.str(), finalizer.path(), errors);
         }
@@ -76,6 +75,20 @@ impl Strategy for Namespace {
             "status" => vec![vec!["spec"]],
             _ => vec![vec!["status"]],
         }
+    }
+
+    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Status> {
+        for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let found = object.meta_str(field);
+            if let Some(wanted) = preconditions.field(field).as_str()
+                && wanted != found
+            {
+                let why =
+                    format!("Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {found}");
+                return Err(Status::conflict(&GroupResource::new("", "namespaces"), object.name(), why));
+            }
+        }
+        Ok(())
     }
 
     fn deletes_gracefully(&self) -> bool {
@@ -160,6 +173,22 @@ mod tests {
     fn updates_keep_finalizers() {
         let stored = check().try_update("spec: {finalizers: [kubernetes]}", "spec: {finalizers: [a.b/c]}").unwrap();
         assert_eq!(stored.list_at(&["spec", "finalizers"]), [Value::from("kubernetes")]);
+    }
+
+    #[test]
+    fn finalizers_are_written_through_their_subresource() {
+        let check = check();
+        let old = check.decoded("{spec: {finalizers: [kubernetes]}, status: {phase: Terminating}}");
+        let mut new = check.decoded("{spec: {finalizers: [mine]}, status: {phase: Active}}");
+        Namespace.prepare_subresource(&check.context("finalize"), &mut new, &old);
+        assert_eq!(new.str_at(&["status", "phase"]), "Terminating");
+        let mut errors = Errors::new();
+        let (new, old) = (Cursor::root(&new), Cursor::root(&old));
+        Namespace.validate_subresource(&check.context("finalize"), &new, &old, &mut errors);
+        assert_eq!(
+            errors.aggregate(),
+            "spec.finalizers[0]: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully qualified"
+        );
     }
 
     #[test]
