@@ -168,8 +168,8 @@ fn positions<'a>(new: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     positions
 }
 
-/// The longest run of equal lines inside both ranges; of several, the one that starts first in the old text, then in the
-/// new one. Runs are found from unpopular lines and then grown over any lines.
+/// The longest run of equal lines inside both ranges; of several, the one that starts first in the old text, then in
+/// the new one. Runs are found from unpopular lines and then grown over any lines.
 fn longest_match(
     old: &[&str],
     new: &[&str],

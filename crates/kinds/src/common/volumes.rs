@@ -56,8 +56,8 @@ pub fn iscsi_persistent(source: &Cursor, volume_name: &str, errors: &mut Errors)
     iscsi_initiator(source, "must be valid format", errors);
 }
 
-pub const ISCSI_NAME_TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
-                                       iscsi.initiatorName is specified.";
+pub const ISCSI_NAME_TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 \
+                                       characters if iscsi.initiatorName is specified.";
 
 pub fn is_iscsi_name_too_long(source: &Cursor, volume_name: &str) -> bool {
     source.field("initiatorName").is_set()

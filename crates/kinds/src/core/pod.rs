@@ -1,7 +1,7 @@
 //! Pods.
 //!
-//! The rules of a pod's spec are in [`crate::common::pod_spec`]; here is what only real pods have: a status, a life, and
-//! subresources. `prepare_update` and `validate_update` go by [`Context::subresource`]: "" is the pod itself,
+//! The rules of a pod's spec are in [`crate::common::pod_spec`]; here is what only real pods have: a status, a life,
+//! and subresources. `prepare_update` and `validate_update` go by [`Context::subresource`]: "" is the pod itself,
 //! `ephemeralcontainers` and `resize` are ways to change the one thing they are named after.
 
 mod binding;
@@ -78,8 +78,8 @@ impl Strategy for Pod {
         let problems = names::dns1123_label(pod.name());
         if !problems.is_empty() {
             all.push(format!(
-                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label \
-                 is recommended: [{}]",
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS \
+                 label is recommended: [{}]",
                 problems.join(" ")
             ));
         }

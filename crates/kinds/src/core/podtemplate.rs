@@ -56,6 +56,10 @@ impl Strategy for PodTemplate {
         !internal::same("PodTemplateSpec", new.field("template"), old.field("template"))
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     /// Name, Containers, Images, Pod Labels.
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         let (names, images) = columns::containers(object.at(&["template", "spec"]));

@@ -77,8 +77,8 @@ impl Strategy for ReplicationController {
         let problems = names::dns1123_label(object.name());
         if !problems.is_empty() {
             warnings.push(format!(
-                "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS \
-                 label is recommended: [{}]",
+                "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a \
+                 DNS label is recommended: [{}]",
                 problems.join(" ")
             ));
         }

@@ -61,8 +61,8 @@ pub fn match_label_keys(constraint: &Cursor, mode: MatchLabelKeys, errors: &mut 
     }
 }
 
-/// Checks keys that are merged into the selector beside them; `fields` are the keys to match and, for affinity, those not
-/// to match. The selector has the merged keys already.
+/// Checks keys that are merged into the selector beside them; `fields` are the keys to match and, for affinity, those
+/// not to match. The selector has the merged keys already.
 pub fn label_keys(owner: &Cursor, fields: &[&str], errors: &mut Errors) {
     let selector = owner.field("labelSelector");
     for keys in fields.iter().map(|field| owner.field(field)).filter(|keys| !keys.is_empty()) {

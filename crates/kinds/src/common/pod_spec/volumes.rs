@@ -16,8 +16,8 @@ const DOWNWARD_FIELDS: [&str; 5] =
 
 type Rule = fn(&Cursor, &Options, &mut Errors);
 
-/// Every kind of volume in upstream's order: its field, what upstream calls it when there is one too many, what it calls
-/// it in other errors, and its rule.
+/// Every kind of volume in upstream's order: its field, what upstream calls it when there is one too many, what it
+/// calls it in other errors, and its rule.
 const KINDS: [(&str, &str, &str, Rule); 30] = [
     ("emptyDir", "emptyDir", "emptyDir", empty_dir),
     ("hostPath", "hostPath", "hostPath", |c, _, e| volumes::host_path(c, e)),

@@ -287,7 +287,8 @@ fn port_names(spec: &Cursor, warnings: &mut Vec<String>) {
         match all.get(name) {
             _ if name.is_empty() => {}
             Some(first) => warnings.push(format!(
-                "{}: duplicate port name {} with {first}, services and probes that select ports by name will use {first}",
+                "{}: duplicate port name {} with {first}, services and probes that select ports by name will use \
+                 {first}",
                 port.path(),
                 quote(name)
             )),

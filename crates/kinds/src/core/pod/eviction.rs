@@ -23,8 +23,8 @@ pub enum Eviction {
         /// this is None the eviction starts over.
         on_conflict: Option<Status>,
     },
-    /// The pod goes after this budget has been stored. If the budget has changed in the meantime, ask again with the new
-    /// one. A dry run stores nothing.
+    /// The pod goes after this budget has been stored. If the budget has changed in the meantime, ask again with the
+    /// new one. A dry run stores nothing.
     DeleteAfter { budget: Value },
 }
 
@@ -161,4 +161,109 @@ fn because(mut status: Status, message: String) -> Status {
     let cause = Cause { reason: CAUSE.to_string(), message, field: String::new() };
     status.details.get_or_insert_default().causes.push(cause);
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::yaml;
+
+    const NOW: Timestamp = Timestamp { secs: 1_700_000_000, nanos: 0 };
+    const READY: &str =
+        "metadata: {name: p, labels: {app: a}}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}";
+
+    /// A budget for pods with the label `app: a`.
+    fn budget(status: &str) -> Value {
+        let spec = "{selector: {matchLabels: {app: a}}}";
+        yaml(&format!("{{metadata: {{name: b, generation: 1}}, spec: {spec}, status: {{{status}}}}}"))
+    }
+
+    fn decide(pod: &str, budgets: &[Value]) -> Result<Eviction, Status> {
+        evict(&yaml(&format!("{{{pod}}}")), budgets, NOW)
+    }
+
+    #[test]
+    fn unguarded_pods_go() {
+        let check = |pod: &str, same_version: bool| {
+            let want = Eviction::Delete { same_version, on_conflict: None };
+            assert_eq!(decide(pod, &[budget("")]), Ok(want), "{pod}");
+        };
+        check("metadata: {labels: {app: other}}, status: {phase: Running}", false);
+        check("metadata: {labels: {app: a}}, status: {phase: Pending}", true);
+        check("metadata: {labels: {app: a}}, status: {phase: Failed}", false);
+        check("metadata: {labels: {app: a}, deletionTimestamp: x}, status: {phase: Running}", false);
+        assert_eq!(decide(READY, &[]), Ok(Eviction::Delete { same_version: false, on_conflict: None }));
+        assert_eq!(decide(READY, &[budget(""), budget("")]).map_err(|status| status.code), Err(500));
+    }
+
+    #[test]
+    fn budgets_refuse() {
+        let refusal = |status: &str| decide(READY, &[budget(status)]).expect_err("nothing is allowed");
+        assert_eq!(
+            refusal("observedGeneration: 0").to_value(),
+            value!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+                "reason": "TooManyRequests",
+                "details": {
+                    "causes": [{
+                        "reason": "DisruptionBudget",
+                        "message": "The disruption budget b is still being processed by the server."
+                    }],
+                    "retryAfterSeconds": 10
+                },
+                "code": 429
+            })
+        );
+        for (status, want) in [
+            ("desiredHealthy: 3, currentHealthy: 2", "needs 3 healthy pods and has 2 currently"),
+            ("desiredHealthy: 1, currentHealthy: 2", "does not allow evicting pods currently"),
+            (
+                "conditions: [{type: DisruptionAllowed, status: 'False', reason: SyncFailed, message: m}]",
+                "does not allow evicting pods currently because it failed sync: m",
+            ),
+            (
+                "currentHealthy: 1, conditions: [{type: DisruptionAllowed, status: 'False', reason: R, message: m}]",
+                "does not allow evicting pods currently (R): m",
+            ),
+            ("disruptionsAllowed: -1", "does not allow evicting pods currently: pdb disruptions allowed is negative"),
+        ] {
+            let causes = refusal(&format!("observedGeneration: 1, {status}")).details.unwrap_or_default().causes;
+            let messages: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
+            assert_eq!(messages, [format!("The disruption budget b {want}")]);
+        }
+        assert_eq!(
+            refusal("observedGeneration: 1, disruptionsAllowed: -1").message,
+            r#"poddisruptionbudget.policy "b" is forbidden: pdb disruptions allowed is negative"#
+        );
+    }
+
+    #[test]
+    fn budgets_give_what_they_have() {
+        let Ok(Eviction::DeleteAfter { budget: taken }) =
+            decide(READY, &[budget("observedGeneration: 1, disruptionsAllowed: 1")])
+        else {
+            panic!("a budget that allows a disruption gives it");
+        };
+        let now = Time(NOW).to_string();
+        assert_eq!(
+            *taken.field("status"),
+            value!({
+                "observedGeneration": 1, "disruptionsAllowed": 0, "disruptedPods": {"p": (now.as_str())},
+                "conditions": [{
+                    "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                    "observedGeneration": 1, "lastTransitionTime": (now.as_str())
+                }]
+            })
+        );
+        let unready = "metadata: {name: p, labels: {app: a}}, status: {phase: Running}";
+        assert_eq!(
+            decide(unready, &[budget("desiredHealthy: 1, currentHealthy: 1")]),
+            Ok(Eviction::Delete { same_version: true, on_conflict: Some(still_processed("b")) })
+        );
+        let mut pod = yaml("{metadata: {name: p}}");
+        mark_evicted(NOW, &mut pod);
+        let condition = conditions::find(pod.list_at(&["status", "conditions"]), "DisruptionTarget");
+        assert_eq!(condition.map(|condition| condition.str_at(&["reason"])), Some("EvictionByEvictionAPI"));
+    }
 }

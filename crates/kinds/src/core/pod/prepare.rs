@@ -1,13 +1,12 @@
 //! What the server fills in and takes away before a pod is checked.
 
-use object::timestamp::Time;
 use object::{Timestamp, Value, value};
 use registry::Context;
 
 use super::levels;
-use crate::common::internal;
 use crate::common::pod_spec::visit::{change_containers, change_each, container_values};
 use crate::common::pod_spec::{affinity, annotations, drop_disabled, security, usage, warnings};
+use crate::common::{conditions, internal};
 
 const APPARMOR: [&str; 2] = ["securityContext", "appArmorProfile"];
 
@@ -47,27 +46,12 @@ fn gated_condition(now: Timestamp, pod: &mut Value) {
     }
 }
 
-/// Adds a condition to a pod's status or replaces the one of its type. The time of transition moves only with the status.
-pub fn set_condition(now: Timestamp, pod: &mut Value, mut condition: Value) {
-    let conditions = pod.slot(&["status", "conditions"]).make_list();
-    let same_type = |other: &&mut Value| other.field("type") == condition.field("type");
-    match conditions.iter_mut().find(same_type) {
-        None => {
-            condition.set(&["lastTransitionTime"], Time(now).to_string());
-            conditions.push(condition);
-        }
-        Some(old) => {
-            if old.field("status") == condition.field("status") {
-                condition.keep(&["lastTransitionTime"], old);
-            } else {
-                condition.set(&["lastTransitionTime"], Time(now).to_string());
-            }
-            *old = condition;
-        }
-    }
+/// Sets a condition of a pod.
+pub fn set_condition(now: Timestamp, pod: &mut Value, condition: Value) {
+    conditions::set(now, pod.slot(&["status", "conditions"]), condition);
 }
 
-/// Label keys become requirements that the pod's own labels meet (or do not), so that the scheduler sees only selectors.
+/// Label keys become requirements that the pod's own labels meet or do not, so that schedulers need only the selectors.
 fn merge_label_keys(cx: &Context, pod: &mut Value) {
     let labels = pod.at(&["metadata", "labels"]).clone();
     let Some(spec) = pod.get_mut("spec") else { return };

@@ -222,7 +222,8 @@ fn volumes(munged: &mut Value, spec: &Cursor, old_spec: &Cursor, options: &Optio
     let (new, old) = (spec.field("volumes"), old_spec.field("volumes"));
     if !options.resize_memory_volumes {
         if !internal::same("[]Volume", new.value(), old.value()) {
-            let why = "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate is disabled";
+            let why = "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate \
+                       is disabled";
             new.forbidden(errors, why);
         }
         return;

@@ -1,16 +1,14 @@
 //! Cases for the rules of pods.
 
-use object::timestamp::Time;
-use object::{GroupVersionKind, Timestamp, Value, value};
+use object::{GroupVersionKind, Value, value};
 use registry::{Deletion, Features, Strategy};
 use request::User;
 
-use super::{Eviction, Pod, bind, container_for, evict, mark_evicted, validate_binding};
+use super::{Pod, bind, container_for, validate_binding};
 use crate::check::{Check, yaml};
 use crate::common::recorded::{Kind, cases, context};
 
 const CASES: &str = include_str!("../../../data/cases/pod.txt");
-const NOW: Timestamp = Timestamp { secs: 1_700_000_000, nanos: 0 };
 
 /// The pod that the recorded cases change, with what admission gives every pod.
 const BASE: &str = "
@@ -289,91 +287,6 @@ fn bindings_assign_a_pod_once() {
     ] {
         assert_eq!(bind(&cx, &pod, &binding).unwrap_err().message, want);
     }
-}
-
-#[test]
-fn budgets_guard_pods() {
-    let budget = |status: &str| {
-        yaml(&format!(
-            "{{metadata: {{name: b, generation: 1}}, spec: {{selector: {{matchLabels: {{app: a}}}}}}, status: {{{status}}}}}"
-        ))
-    };
-    let ready =
-        "metadata: {name: p, labels: {app: a}}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}";
-    let unready = "metadata: {name: p, labels: {app: a}}, status: {phase: Running}";
-    let decide = |pod: &str, budgets: &[Value]| evict(&yaml(&format!("{{{pod}}}")), budgets, NOW);
-    let unguarded = |same_version| Ok(Eviction::Delete { same_version, on_conflict: None });
-
-    assert_eq!(decide(ready, &[]), unguarded(false));
-    assert_eq!(decide("status: {phase: Pending}", &[budget("")]), unguarded(true));
-    assert_eq!(decide("status: {phase: Failed}", &[budget("")]), unguarded(false));
-    assert_eq!(decide("metadata: {labels: {app: other}}, status: {phase: Running}", &[budget("")]), unguarded(false));
-
-    let refusal = |status: &str| decide(ready, &[budget(status)]).unwrap_err();
-    let stale = refusal("observedGeneration: 0");
-    assert_eq!(
-        stale.to_value(),
-        value!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": "Cannot evict pod as it would violate the pod's disruption budget.",
-            "reason": "TooManyRequests",
-            "details": {
-                "causes": [{
-                    "reason": "DisruptionBudget",
-                    "message": "The disruption budget b is still being processed by the server."
-                }],
-                "retryAfterSeconds": 10
-            },
-            "code": 429
-        })
-    );
-    let cause = |status: &str| refusal(status).details.unwrap_or_default().causes.remove(0).message;
-    assert_eq!(
-        cause("observedGeneration: 1, desiredHealthy: 3, currentHealthy: 2"),
-        "The disruption budget b needs 3 healthy pods and has 2 currently"
-    );
-    assert_eq!(
-        cause("observedGeneration: 1, desiredHealthy: 1, currentHealthy: 2"),
-        "The disruption budget b does not allow evicting pods currently"
-    );
-    assert_eq!(
-        cause(
-            "observedGeneration: 1, conditions: [{type: DisruptionAllowed, status: 'False', reason: SyncFailed, message: m}]"
-        ),
-        "The disruption budget b does not allow evicting pods currently because it failed sync: m"
-    );
-    assert_eq!(
-        refusal("observedGeneration: 1, disruptionsAllowed: -1").message,
-        r#"poddisruptionbudget.policy "b" is forbidden: pdb disruptions allowed is negative"#
-    );
-    assert_eq!(decide(ready, &[budget(""), budget("")]).unwrap_err().code, 500);
-
-    let Ok(Eviction::Delete { same_version: true, on_conflict: Some(conflict) }) =
-        decide(unready, &[budget("desiredHealthy: 1, currentHealthy: 1")])
-    else {
-        panic!("an unhealthy pod of a healthy application goes");
-    };
-    assert_eq!(conflict, stale);
-
-    let Ok(Eviction::DeleteAfter { budget }) = decide(ready, &[budget("observedGeneration: 1, disruptionsAllowed: 1")])
-    else {
-        panic!("a budget that allows a disruption gives it");
-    };
-    let now = Time(NOW).to_string();
-    assert_eq!(
-        *budget.field("status"),
-        value!({
-            "observedGeneration": 1, "disruptionsAllowed": 0, "disruptedPods": {"p": (now.as_str())},
-            "conditions": [{
-                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
-                "observedGeneration": 1, "lastTransitionTime": (now.as_str())
-            }]
-        })
-    );
-
-    let mut pod = yaml("{metadata: {name: p}}");
-    mark_evicted(NOW, &mut pod);
-    assert_eq!(pod.list_at(&["status", "conditions"])[0].str_at(&["type"]), "DisruptionTarget");
 }
 
 #[test]
