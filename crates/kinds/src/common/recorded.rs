@@ -80,14 +80,21 @@ impl<S: Strategy> Kind<S> {
 
     fn update(&self, cx: &Context, new: &mut Value, old: &Value, errors: &mut Errors) {
         let strategy = &self.strategy;
-        if cx.subresource == "status" {
-            new.keep(&["spec"], old);
-            strategy.prepare_status_update(cx, new, old);
-            strategy.validate_status_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
-        } else {
-            new.keep(&["status"], old);
-            strategy.prepare_update(cx, new, old);
-            strategy.validate_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
+        match cx.subresource {
+            "" => {
+                new.keep(&["status"], old);
+                strategy.prepare_update(cx, new, old);
+                strategy.validate_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
+            }
+            "status" => {
+                new.keep(&["spec"], old);
+                strategy.prepare_status_update(cx, new, old);
+                strategy.validate_status_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
+            }
+            _ => {
+                strategy.prepare_subresource(cx, new, old);
+                strategy.validate_subresource(cx, &Cursor::root(new), &Cursor::root(old), errors);
+            }
         }
     }
 

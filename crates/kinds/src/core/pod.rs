@@ -1,8 +1,7 @@
 //! Pods.
 //!
 //! The rules of a pod's spec are in [`crate::common::pod_spec`]; here is what only real pods have: a status, a life,
-//! and subresources. `prepare_update` and `validate_update` go by [`Context::subresource`]: "" is the pod itself,
-//! `ephemeralcontainers` and `resize` are ways to change the one thing they are named after.
+//! and subresources, of which `ephemeralcontainers` and `resize` change the one thing they are named after.
 
 mod binding;
 mod columns;
@@ -20,7 +19,7 @@ mod update;
 mod tests;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Deletion, FieldRefusal, Strategy};
+use registry::{Context, Deletion, FieldRefusal, MetadataChecks, Strategy};
 
 use crate::common::internal;
 use crate::common::pod_spec::{self, Options, annotations, containers, defaults, warnings};
@@ -68,9 +67,6 @@ impl Strategy for Pod {
 
     /// Nobody reads warnings about updates of pods: controllers make them.
     fn warnings(&self, cx: &Context, pod: &Value, old: Option<&Value>) -> Vec<String> {
-        if cx.subresource == "status" {
-            return status::warnings(pod);
-        }
         if old.is_some() {
             return Vec::new();
         }
@@ -88,19 +84,27 @@ impl Strategy for Pod {
     }
 
     fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
-        match cx.subresource {
-            "ephemeralcontainers" => ephemeral::prepare(cx, new, old),
-            "resize" => resize::prepare(cx, new, old),
-            _ => prepare::update(cx, new, old),
-        }
+        prepare::update(cx, new, old);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        let options = Options { is_pod: true, ..Options::new(cx, new.value(), Some(old.value())) };
+        update::validate(new, old, &update_options(cx, new, old), errors);
+    }
+
+    fn prepare_subresource(&self, cx: &Context, new: &mut Value, old: &Value) {
+        match cx.subresource {
+            "ephemeralcontainers" => ephemeral::prepare(cx, new, old),
+            "resize" => resize::prepare(cx, new, old),
+            _ => {}
+        }
+    }
+
+    fn validate_subresource(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let options = update_options(cx, new, old);
         match cx.subresource {
             "ephemeralcontainers" => ephemeral::validate(new, old, &options, errors),
             "resize" => resize::validate(cx, new, old, &options, errors),
-            _ => update::validate(new, old, &options, errors),
+            _ => {}
         }
     }
 
@@ -109,8 +113,15 @@ impl Strategy for Pod {
     }
 
     fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        let options = Options { is_pod: true, ..Options::new(cx, new.value(), Some(old.value())) };
-        status::validate(cx, new, old, &options, errors);
+        status::validate(cx, new, old, &update_options(cx, new, old), errors);
+    }
+
+    fn status_warnings(&self, _cx: &Context, new: &Value, _old: &Value) -> Vec<String> {
+        status::warnings(new)
+    }
+
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeAndChange
     }
 
     fn counts_generations(&self) -> bool {
@@ -189,6 +200,10 @@ impl Strategy for Pod {
     fn row_conditions(&self, pod: &Value) -> Vec<Value> {
         columns::conditions(pod)
     }
+}
+
+fn update_options(cx: &Context, new: &Cursor, old: &Cursor) -> Options {
+    Options { is_pod: true, ..Options::new(cx, new.value(), Some(old.value())) }
 }
 
 /// What holds for a pod whenever its spec is checked, beyond what holds for templates.

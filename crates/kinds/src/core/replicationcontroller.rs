@@ -63,9 +63,6 @@ impl Strategy for ReplicationController {
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         let path = Path::of("spec.template");
-        if cx.subresource == "status" {
-            return Vec::new();
-        }
         if let Some(old) = old {
             // Upstream warns about the template that is being replaced.
             return match old.generation() == object.generation() {
