@@ -51,6 +51,13 @@ impl Strategy for LimitRange {
         }
     }
 
+    fn canonicalize(&self, object: &mut Value) {
+        // An empty list is none once it is stored, and is shown as null.
+        if object.list_at(&["spec", "limits"]).is_empty() {
+            object.remove(&["spec", "limits"]);
+        }
+    }
+
     fn allows_create_on_update(&self) -> bool {
         true
     }
