@@ -1,0 +1,193 @@
+//! Cases for levels, versions and messages.
+
+use object::{Value, value};
+
+use super::PodSecurity;
+use crate::plugins::testing::{World, create, update};
+
+const RESTRICTED_BARE: &str = "allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
+
+fn world(labels: &[(&str, &str)]) -> World {
+    World::default().with("", "namespaces", namespace(labels))
+}
+
+fn namespace(labels: &[(&str, &str)]) -> Value {
+    let mut namespace = value!({ "metadata": { "name": "ns" } });
+    for (mode, level) in labels {
+        let label = format!("pod-security.kubernetes.io/{mode}");
+        namespace.set(&["metadata", "labels", &label], *level);
+    }
+    namespace
+}
+
+fn pod(spec: Value) -> Value {
+    value!({ "metadata": { "name": "p", "namespace": "ns" }, "spec": spec })
+}
+
+fn bare() -> Value {
+    value!({ "containers": [{ "name": "c", "image": "i" }] })
+}
+
+/// A container of this security context, in a pod of that one.
+fn contexts(container: Value, pod: Value) -> Value {
+    value!({ "containers": [{ "name": "c", "securityContext": container }], "securityContext": pod })
+}
+
+#[test]
+fn enforced_levels_refuse_pods() {
+    let hardened = contexts(
+        value!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"], "add": ["NET_BIND_SERVICE"] } }),
+        value!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } }),
+    );
+    let bad_context = contexts(
+        value!({
+            "privileged": true,
+            "procMount": "Unmasked",
+            "capabilities": { "add": ["SYS_TIME", "NET_ADMIN", "CHOWN"] },
+            "seLinuxOptions": { "type": "bad_t", "user": "u" },
+            "seccompProfile": { "type": "Unconfined" },
+        }),
+        value!({
+            "sysctls": [{ "name": "kernel.msgmax" }, { "name": "net.ipv4.tcp_rmem" }],
+            "windowsOptions": { "hostProcess": true },
+            "appArmorProfile": { "type": "Unconfined" },
+        }),
+    );
+    let bad_host = value!({
+        "hostNetwork": true,
+        "hostIPC": true,
+        "volumes": [{ "name": "h", "hostPath": {} }, { "name": "n", "nfs": {} }],
+        "containers": [
+            { "name": "a", "ports": [{ "hostPort": 90 }, { "hostPort": 100 }] },
+            { "name": "b", "ports": [{ "hostPort": 90 }], "livenessProbe": { "httpGet": { "host": "h" } } },
+        ],
+    });
+    let root = contexts(
+        value!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] }, "runAsUser": 0 }),
+        value!({ "runAsNonRoot": false, "runAsUser": 0, "seccompProfile": { "type": "Localhost" } }),
+    );
+    let mut windows = contexts(value!({ "runAsNonRoot": true }), Value::map());
+    windows.set(&["os", "name"], "windows");
+    let mut user_namespace = root.clone();
+    user_namespace.set(&["hostUsers"], false);
+    let cases: Vec<(&str, &str, Value, &str)> = vec![
+        ("privileged", "latest", bad_host.clone(), ""),
+        ("baseline", "latest", bare(), ""),
+        ("restricted", "latest", hardened, ""),
+        ("restricted", "latest", bare(), RESTRICTED_BARE),
+        (
+            "restricted",
+            "v1.7",
+            bare(),
+            "runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)",
+        ),
+        (
+            "baseline",
+            "v1.31",
+            bad_context,
+            "forbidden AppArmor profile (pod must not set AppArmor profile type to \"Unconfined\"), \
+             non-default capabilities (container \"c\" must not include \"NET_ADMIN\", \"SYS_TIME\" in securityContext.capabilities.add), \
+             privileged (container \"c\" must not set securityContext.privileged=true), \
+             procMount (container \"c\" must not set securityContext.procMount to \"Unmasked\"), \
+             seLinuxOptions (container \"c\" set forbidden securityContext.seLinuxOptions: type \"bad_t\"; user may not be set), \
+             seccompProfile (container \"c\" must not set securityContext.seccompProfile.type to \"Unconfined\"), \
+             forbidden sysctls (kernel.msgmax, net.ipv4.tcp_rmem), \
+             hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)",
+        ),
+        (
+            "baseline",
+            "v1.99",
+            bad_host.clone(),
+            "host namespaces (hostNetwork=true, hostIPC=true), hostPath volumes (volume \"h\"), \
+             hostPort (containers \"a\", \"b\" use hostPorts 100, 90), \
+             probe or lifecycle host (container \"b\" uses probe or lifecycle host \"h\")",
+        ),
+        (
+            "restricted",
+            "v1.0",
+            bad_host,
+            "host namespaces (hostNetwork=true, hostIPC=true), hostPort (containers \"a\", \"b\" use hostPorts 100, 90), \
+             restricted volume types (volumes \"h\", \"n\" use restricted volume types \"hostPath\", \"nfs\"), \
+             runAsNonRoot != true (pod or containers \"a\", \"b\" must set securityContext.runAsNonRoot=true)",
+        ),
+        (
+            "restricted",
+            "latest",
+            root,
+            "runAsNonRoot != true (pod must not set securityContext.runAsNonRoot=false), \
+             runAsUser=0 (pod and container \"c\" must not set runAsUser=0)",
+        ),
+        ("restricted", "v1.35", user_namespace, ""),
+        ("restricted", "v1.25", windows, ""),
+    ];
+    for (level, version, spec, violations) in cases {
+        let world = world(&[("enforce", level), ("enforce-version", version)]);
+        let got = create(&PodSecurity, &world, "pods", pod(spec));
+        let why = format!("pods \"p\" is forbidden: violates PodSecurity \"{level}:{version}\": {violations}");
+        assert_eq!(got.err().unwrap_or_default(), if violations.is_empty() { String::new() } else { why });
+    }
+}
+
+#[test]
+fn templates_and_pods_are_warned_about() {
+    let warning = |level: &str| vec![format!("would violate PodSecurity \"{level}\": {RESTRICTED_BARE}")];
+    let deployment = value!({ "metadata": { "name": "d" }, "spec": { "template": { "spec": (bare()) } } });
+    let job = value!({ "spec": { "jobTemplate": { "spec": { "template": { "spec": (bare()) } } } } });
+    let cases: Vec<(&[(&str, &str)], &str, Value, Vec<String>)> = vec![
+        (&[("warn", "restricted")], "pods", pod(bare()), warning("restricted:latest")),
+        (&[("warn", "restricted")], "pods/status", pod(bare()), vec![]),
+        (&[("warn", "restricted"), ("warn-version", "v1.30")], "cronjobs.batch", job, warning("restricted:v1.30")),
+        // What is enforced is warned about where it is not enforced, unless the namespace says otherwise.
+        (&[("enforce", "restricted")], "deployments.apps", deployment.clone(), warning("restricted:latest")),
+        (&[("enforce", "restricted"), ("warn", "privileged")], "deployments.apps", deployment.clone(), vec![]),
+        (&[("warn", "nonsense")], "deployments.apps", deployment, vec![]),
+    ];
+    for (labels, resource, object, warnings) in cases {
+        let got = create(&PodSecurity, &world(labels), resource, object).map(|made| made.warnings);
+        assert_eq!(got, Ok(warnings), "{labels:?} {resource}");
+    }
+}
+
+#[test]
+fn only_new_images_are_looked_at_in_updates() {
+    let world = world(&[("enforce", "restricted")]);
+    let mut labelled = pod(bare());
+    labelled.set(&["metadata", "labels", "a"], "b");
+    assert!(update(&PodSecurity, &world, "pods", labelled, pod(bare())).is_ok());
+    let other = value!({ "containers": [{ "name": "c", "image": "j" }] });
+    assert!(update(&PodSecurity, &world, "pods", pod(other), pod(bare())).is_err());
+    let mut debugged = pod(bare());
+    debugged.set(&["spec", "ephemeralContainers"], vec![value!({ "name": "e" })]);
+    assert!(update(&PodSecurity, &world, "pods/ephemeralcontainers", debugged, pod(bare())).is_err());
+}
+
+#[test]
+fn labels_of_namespaces_are_checked() {
+    let bad = namespace(&[("enforce", "strict"), ("warn-version", "v1.01")]);
+    let why = "Namespace \"ns\" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: \"v1.01\": must be \"latest\" or \"v1.x\"]";
+    let made = create(&PodSecurity, &World::default(), "namespaces", bad.clone());
+    assert_eq!(made.err(), Some(why.to_string()));
+    assert!(update(&PodSecurity, &World::default(), "namespaces", bad.clone(), bad).is_ok());
+}
+
+#[test]
+fn stricter_namespaces_list_their_violations() {
+    let named = |name: &str, spec: Value| value!({ "metadata": { "name": name, "namespace": "ns" }, "spec": spec });
+    let mut world = World::default();
+    for name in ["b", "a", "c"] {
+        world = world.with("", "pods", named(name, value!({ "hostPID": true })));
+    }
+    world =
+        world.with("", "pods", named("d", value!({ "hostPID": true, "volumes": [{ "name": "v", "hostPath": {} }] })));
+    let warnings = vec![
+        "existing pods in namespace \"ns\" violate the new PodSecurity enforce level \"baseline:latest\"".to_string(),
+        "a (and 2 other pods): host namespaces".to_string(),
+        "d: host namespaces, hostPath volumes".to_string(),
+    ];
+    let cases =
+        [("privileged", "baseline", warnings), ("restricted", "baseline", vec![]), ("baseline", "privileged", vec![])];
+    for (before, after, warnings) in cases {
+        let (new, old) = (namespace(&[("enforce", after)]), namespace(&[("enforce", before)]));
+        assert_eq!(update(&PodSecurity, &world, "namespaces", new, old).map(|made| made.warnings), Ok(warnings));
+    }
+}
