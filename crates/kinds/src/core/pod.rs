@@ -9,6 +9,7 @@ mod container;
 mod ephemeral;
 mod eviction;
 mod levels;
+mod location;
 mod prepare;
 mod resize;
 mod status;
@@ -27,6 +28,7 @@ use crate::common::pod_spec::{self, Options, annotations, containers, defaults, 
 pub use binding::{bind, validate_binding};
 pub use container::{container_for, log_options};
 pub use eviction::{Eviction, evict, mark_evicted};
+pub use location::{Location, locate, locate_proxy, split_proxy_name};
 pub use prepare::set_condition;
 
 pub struct Pod;
