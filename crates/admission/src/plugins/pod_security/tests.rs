@@ -133,7 +133,8 @@ fn templates_and_pods_are_warned_about() {
     let warning = |level: &str| vec![format!("would violate PodSecurity \"{level}\": {RESTRICTED_BARE}")];
     let deployment = value!({ "metadata": { "name": "d" }, "spec": { "template": { "spec": (bare()) } } });
     let job = value!({ "spec": { "jobTemplate": { "spec": { "template": { "spec": (bare()) } } } } });
-    let cases: Vec<(&[(&str, &str)], &str, Value, Vec<String>)> = vec![
+    type Case = (&'static [(&'static str, &'static str)], &'static str, Value, Vec<String>);
+    let cases: Vec<Case> = vec![
         (&[("warn", "restricted")], "pods", pod(bare()), warning("restricted:latest")),
         (&[("warn", "restricted")], "pods/status", pod(bare()), vec![]),
         (&[("warn", "restricted"), ("warn-version", "v1.30")], "cronjobs.batch", job, warning("restricted:v1.30")),

@@ -78,7 +78,7 @@ impl Evaluator {
             Evaluator::Claims => {
                 let by_class =
                     |resource: &&str| name.strip_suffix(*resource).is_some_and(|start| start.ends_with(STORAGE_CLASS));
-                name == "count/persistentvolumeclaims" || CLAIMS.contains(&name) || CLAIMS.iter().any(|r| by_class(&r))
+                name == "count/persistentvolumeclaims" || CLAIMS.contains(&name) || CLAIMS.iter().any(by_class)
             }
             Evaluator::DeviceClaims => name == DEVICE_CLAIMS || name.ends_with(DEVICE_CLASS),
             Evaluator::Count(names) => names.iter().any(|counted| counted == name),
