@@ -259,7 +259,7 @@ impl Loaded {
         }
         if let Some(before) = before {
             let (key, revision) = (before.key.clone(), before.mod_revision);
-            self.state.versions.insert(Version { key, revision, until: record.revision });
+            self.state.versions.insert(Version::new(key, revision, record.revision));
         }
         match entry {
             Some(entry) => drop(self.state.current.insert(entry)),

@@ -18,23 +18,41 @@ pub(crate) struct State {
     pub versions: OrderedSet<Version>,
 }
 
-/// The key had the value of log record `revision` before `until`.
+/// The key had the value of log record `revision` before `until`. Shared, because sets copy their elements.
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
-    pub key: Key,
-    pub revision: Revision,
-    pub until: Revision,
+pub(crate) struct Version(Arc<(Key, Revision, Revision)>);
+
+impl Version {
+    pub fn new(key: Key, revision: Revision, until: Revision) -> Self {
+        Version(Arc::new((key, revision, until)))
+    }
+
+    fn key(&self) -> &Key {
+        &self.0.0
+    }
+
+    fn revision(&self) -> Revision {
+        self.0.1
+    }
+
+    fn until(&self) -> Revision {
+        self.0.2
+    }
+
+    fn located(&self) -> Located {
+        Located::Logged { key: self.key().clone(), revision: self.revision() }
+    }
 }
 
 impl Element for Version {
     type Probe<'a> = (&'a [u8], Revision);
 
     fn probe(&self) -> Self::Probe<'_> {
-        (&self.key, self.revision)
+        (self.key(), self.revision())
     }
 
     fn compare(&self, probe: Self::Probe<'_>) -> Ordering {
-        (self.key.as_bytes(), self.revision).cmp(&probe)
+        (self.key().as_bytes(), self.revision()).cmp(&probe)
     }
 }
 
@@ -49,7 +67,7 @@ impl State {
     pub fn apply(&mut self, event: &Event) {
         if let Some(previous) = &event.previous {
             let (key, revision) = (event.key.clone(), previous.mod_revision);
-            self.versions.insert(Version { key, revision, until: event.revision });
+            self.versions.insert(Version::new(key, revision, event.revision));
         }
         match &event.entry {
             Some(entry) => self.current.insert(entry.clone()),
@@ -74,7 +92,7 @@ impl State {
             return Some(Located::Here(entry.clone()));
         }
         let version = self.versions.last_before((key, at.saturating_add(1)))?;
-        (version.key.as_bytes() == key && version.until > at).then(|| version.located())
+        (version.key().as_bytes() == key && version.until() > at).then(|| version.located())
     }
 
     /// The range as it was after revision `at`: up to `limit` entries, and how many there are in all.
@@ -85,14 +103,14 @@ impl State {
         let mut versions = self
             .versions
             .range((&range.start, Revision::MIN), end)
-            .filter(|version| version.revision <= at && at < version.until)
+            .filter(|version| version.revision() <= at && at < version.until())
             .peekable();
         let mut found = Vec::new();
         let mut count = 0;
         // A key is in only one of the two at any revision, so this is a plain merge.
         loop {
             let from_current = match (entries.peek(), versions.peek()) {
-                (Some(entry), Some(version)) => entry.key < version.key,
+                (Some(entry), Some(version)) => entry.key < *version.key(),
                 (Some(_), None) => true,
                 (None, Some(_)) => false,
                 (None, None) => return (found, count),
@@ -100,16 +118,10 @@ impl State {
             let located = if from_current {
                 entries.next().filter(|_| count < limit).map(|entry| Located::Here(entry.clone()))
             } else {
-                versions.next().filter(|_| count < limit).map(Version::located)
+                versions.next().filter(|_| count < limit).map(|version| version.located())
             };
             found.extend(located);
             count += 1;
         }
-    }
-}
-
-impl Version {
-    fn located(&self) -> Located {
-        Located::Logged { key: self.key.clone(), revision: self.revision }
     }
 }
