@@ -22,3 +22,38 @@ pub fn strategies() -> Strategies {
         ("apps", "controllerrevisions", Arc::new(controllerrevision::ControllerRevision)),
     ]
 }
+
+#[cfg(test)]
+mod recorded {
+    use super::*;
+    use crate::common::recorded::check;
+
+    #[test]
+    fn deployments() {
+        check(deployment::Deployment, "apps/v1 Deployment", include_str!("../../data/cases/deployment.txt"));
+    }
+
+    #[test]
+    fn replica_sets() {
+        check(replicaset::ReplicaSet, "apps/v1 ReplicaSet", include_str!("../../data/cases/replicaset.txt"));
+    }
+
+    #[test]
+    fn stateful_sets() {
+        check(statefulset::StatefulSet, "apps/v1 StatefulSet", include_str!("../../data/cases/statefulset.txt"));
+    }
+
+    #[test]
+    fn daemon_sets() {
+        check(daemonset::DaemonSet, "apps/v1 DaemonSet", include_str!("../../data/cases/daemonset.txt"));
+    }
+
+    #[test]
+    fn controller_revisions() {
+        check(
+            controllerrevision::ControllerRevision,
+            "apps/v1 ControllerRevision",
+            include_str!("../../data/cases/controllerrevision.txt"),
+        );
+    }
+}

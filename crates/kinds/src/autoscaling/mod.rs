@@ -7,9 +7,7 @@ mod v1;
 
 use std::sync::Arc;
 
-use registry::Convert;
-
-use crate::Strategies;
+use crate::{Conversions, Strategies};
 
 const RESOURCE: &str = "horizontalpodautoscalers";
 
@@ -40,6 +38,21 @@ pub fn strategies() -> Strategies {
 }
 
 /// Group, version and resource of each version that is not stored as it is, and how it becomes what is.
-pub fn conversions() -> Vec<(&'static str, &'static str, &'static str, Arc<dyn Convert>)> {
+pub fn conversions() -> Conversions {
     vec![("autoscaling", "v1", RESOURCE, Arc::new(v1::Autoscaling))]
+}
+
+#[cfg(test)]
+mod recorded {
+    use super::*;
+    use crate::common::recorded::check;
+
+    #[test]
+    fn autoscalers() {
+        check(
+            horizontalpodautoscaler::HorizontalPodAutoscaler,
+            "autoscaling/v2 HorizontalPodAutoscaler",
+            include_str!("../../data/cases/horizontalpodautoscaler.txt"),
+        );
+    }
 }

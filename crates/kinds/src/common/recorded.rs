@@ -1,7 +1,7 @@
 //! Cases recorded from a real server, for tests: a change in YAML a line, then the errors it causes.
 
 use codec::Notes;
-use object::{Cursor, Errors, GroupVersionKind, Timestamp, Value};
+use object::{Cursor, Errors, GroupVersion, GroupVersionKind, Timestamp, Value};
 use registry::{Context, Features, NoLookup, Strategy};
 use request::User;
 
@@ -36,6 +36,21 @@ pub fn cases(text: &str) -> Vec<Case<'_>> {
         }
     }
     cases
+}
+
+/// Plays all cases of a file that begins with the object they change, on a line of its own: `= {metadata: …}`.
+#[track_caller]
+pub fn check(strategy: impl Strategy, kind: &str, text: &'static str) {
+    let (version, kind) = kind.split_once(' ').expect("a version and a kind");
+    let version = GroupVersion::parse(version).expect("a version");
+    let start = text.find("\n= ").expect("an object to change");
+    let (base, text) = text[start + 3..].split_once('\n').expect("cases after the object");
+    let kind = Kind { strategy, kind: version.with_kind(kind), base };
+    let all = cases(text);
+    assert!(all.len() >= 5, "the file has lost its cases");
+    let played = all.iter().map(|case| (case, kind.play(case))).filter(|(case, got)| *got != case.errors);
+    let wrong: Vec<String> = played.map(|(case, got)| format!("{case:#?}\ngot {got:#?}")).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// A strategy and the kind it is for, with objects going the way requests go.

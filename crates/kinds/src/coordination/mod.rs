@@ -29,3 +29,14 @@ fn validate_election(strategy: &Cursor, errors: &mut Errors) {
         strategy.one_of(errors, &[OLDEST_EMULATION_VERSION]);
     }
 }
+
+#[cfg(test)]
+mod recorded {
+    use super::*;
+    use crate::common::recorded::check;
+
+    #[test]
+    fn leases() {
+        check(lease::Lease, "coordination.k8s.io/v1 Lease", include_str!("../../data/cases/lease.txt"));
+    }
+}

@@ -30,6 +30,7 @@ impl Strategy for RuntimeClass {
         let handler = new.field("handler");
         if handler.str() != old.field("handler").str() {
             handler.invalid_as(errors, Value::Null, "field is immutable");
+            handler.require(errors);
         }
     }
 

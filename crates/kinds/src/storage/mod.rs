@@ -66,3 +66,55 @@ fn require_flag(spec: &Cursor, field: &str, shown: &str, errors: &mut Errors) {
         errors.required(&spec.path().field(shown), "");
     }
 }
+
+#[cfg(test)]
+mod recorded {
+    use super::*;
+    use crate::common::recorded::check;
+
+    #[test]
+    fn storage_classes() {
+        check(
+            storageclass::StorageClass,
+            "storage.k8s.io/v1 StorageClass",
+            include_str!("../../data/cases/storageclass.txt"),
+        );
+    }
+
+    #[test]
+    fn volume_attributes_classes() {
+        check(
+            volumeattributesclass::VolumeAttributesClass,
+            "storage.k8s.io/v1 VolumeAttributesClass",
+            include_str!("../../data/cases/volumeattributesclass.txt"),
+        );
+    }
+
+    #[test]
+    fn drivers() {
+        check(csidriver::CsiDriver, "storage.k8s.io/v1 CSIDriver", include_str!("../../data/cases/csidriver.txt"));
+    }
+
+    #[test]
+    fn nodes() {
+        check(csinode::CsiNode, "storage.k8s.io/v1 CSINode", include_str!("../../data/cases/csinode.txt"));
+    }
+
+    #[test]
+    fn capacities() {
+        check(
+            csistoragecapacity::CsiStorageCapacity,
+            "storage.k8s.io/v1 CSIStorageCapacity",
+            include_str!("../../data/cases/csistoragecapacity.txt"),
+        );
+    }
+
+    #[test]
+    fn attachments() {
+        check(
+            volumeattachment::VolumeAttachment,
+            "storage.k8s.io/v1 VolumeAttachment",
+            include_str!("../../data/cases/volumeattachment.txt"),
+        );
+    }
+}
