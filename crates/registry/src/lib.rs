@@ -22,5 +22,5 @@ pub use create::{Admit, AdmitAll, Outcome};
 pub use delete::{Deleted, validate_options};
 pub use features::Features;
 pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Storage, StoredCodec};
-pub use strategy::{Deletion, FieldRefusal, GarbageCollection, Generic, MetadataChecks, Strategy, Undo};
+pub use strategy::{Deletion, FieldRefusal, GarbageCollection, Generic, Strategy, Undo};
 pub use update::{Change, UpdateOptions, UpdateScope};

@@ -97,11 +97,6 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Which checks of metadata upstream's own rules for the kind repeat on an update.
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Change
-    }
-
     /// Whether metadata.generation counts spec changes.
     fn counts_generations(&self) -> bool {
         false
@@ -231,6 +226,12 @@ pub trait Strategy: Send + Sync + 'static {
         objects.iter().map(|object| self.cells(cx, object)).collect()
     }
 
+    /// Annotations that only the whole object shows: upstream keeps them in fields of its own, so that they are missing
+    /// where it shows nothing but metadata.
+    fn hidden_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// How long a stored object lives; None is for ever.
     fn time_to_live(&self, _object: &Value) -> Option<std::time::Duration> {
         None
@@ -292,18 +293,6 @@ pub enum GarbageCollection {
     Orphan,
     /// The kind opts out: no finalizers are added for dependents.
     Unsupported,
-}
-
-/// How a kind's own rules repeat, on an update, the checks of metadata that every object gets. Clients see an error for
-/// each time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetadataChecks {
-    /// What may not change.
-    Change,
-    /// The metadata as it is.
-    Whole,
-    WholeAndChange,
-    Nothing,
 }
 
 /// Upstream's three ways of saying that a field cannot be selected by.

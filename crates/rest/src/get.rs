@@ -45,11 +45,11 @@ pub async fn get(scope: &Scope, _permit: Permit) -> Result<Reply, Status> {
 pub fn respond(scope: &Scope, status: StatusCode, stored: Value) -> Result<Reply, Status> {
     match &scope.accept.transform {
         Transform::Table(version) => {
-            let table = table::of_objects(scope, version, std::slice::from_ref(&stored), &stored)?;
+            let table = table::of_object(scope, version, &stored)?;
             Ok(Reply::value(status, &scope.accept, &GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &table))
         }
         Transform::Partial(version) => {
-            let partial = table::partial(&scope.from_storage(stored)?, version);
+            let partial = table::partial(scope, &stored, version);
             let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
             Ok(Reply::value(status, &scope.accept, &kind, &partial))
         }

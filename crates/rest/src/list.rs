@@ -53,12 +53,12 @@ pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
         }
         Transform::Table(version) => {
             let objects = decode(scope, &page)?;
-            let table = table::of_objects(scope, version, &objects, &metadata(&page))?;
+            let table = table::of_list(scope, version, &objects, &metadata(&page))?;
             Ok(Reply::value(StatusCode::OK, accept, &GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &table))
         }
         Transform::PartialList(version) => {
             let objects = decode(scope, &page)?;
-            let items: Vec<Value> = objects.iter().map(|object| table::partial(object, version)).collect();
+            let items: Vec<Value> = objects.iter().map(|object| table::partial(scope, object, version)).collect();
             let mut list = metadata(&page);
             list.set(&["kind"], "PartialObjectMetadataList");
             list.set(&["apiVersion"], format!("meta.k8s.io/{version}"));

@@ -14,9 +14,27 @@ enum Include {
 }
 
 /// A Table of objects in the storage version; `list` has the metadata that the table shows.
-pub fn of_objects(scope: &Scope, version: &str, objects: &[Value], list: &Value) -> Result<Value, Status> {
+pub fn of_list(scope: &Scope, version: &str, objects: &[Value], list: &Value) -> Result<Value, Status> {
+    let strategy = &scope.storage()?.strategy;
+    let cells = strategy.rows(&scope.context(false), &objects.iter().collect::<Vec<_>>());
+    of_rows(scope, version, objects.iter().zip(cells), list)
+}
+
+/// A Table of one object in the storage version.
+pub fn of_object(scope: &Scope, version: &str, object: &Value) -> Result<Value, Status> {
+    let cells = scope.storage()?.strategy.cells(&scope.context(false), object);
+    of_rows(scope, version, [(object, cells)], object)
+}
+
+fn of_rows<'a>(
+    scope: &Scope,
+    version: &str,
+    rows: impl IntoIterator<Item = (&'a Value, Vec<Value>)>,
+    list: &Value,
+) -> Result<Value, Status> {
     let include = include(scope)?;
-    let rows = objects.iter().map(|object| row(scope, version, object, include)).collect::<Result<Vec<_>, _>>()?;
+    let rows = rows.into_iter().map(|(object, cells)| row(scope, version, object, cells, include));
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let mut table = Map::new();
     table.insert("kind", "Table");
     table.insert("apiVersion", format!("meta.k8s.io/{version}"));
@@ -34,7 +52,7 @@ pub fn of_objects(scope: &Scope, version: &str, objects: &[Value], list: &Value)
 
 /// The Table for a watch event: column definitions only in the first one.
 pub fn of_event(scope: &Scope, version: &str, object: &Value, first: bool) -> Result<Value, Status> {
-    let mut table = of_objects(scope, version, std::slice::from_ref(object), object)?;
+    let mut table = of_object(scope, version, object)?;
     if !first {
         table.set(&["columnDefinitions"], Value::Null);
     }
@@ -53,14 +71,16 @@ fn include(scope: &Scope) -> Result<Include, Status> {
     }
 }
 
-fn row(scope: &Scope, version: &str, object: &Value, include: Include) -> Result<Value, Status> {
-    let storage = scope.storage()?;
-    let cells = storage.strategy.cells(&scope.context(false), object);
+fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include: Include) -> Result<Value, Status> {
     let mut row = Map::new();
     row.insert("cells", cells);
+    let conditions = scope.storage()?.strategy.row_conditions(object);
+    if !conditions.is_empty() {
+        row.insert("conditions", conditions);
+    }
     match include {
         Include::None => row.insert("object", Value::Null),
-        Include::Metadata => row.insert("object", partial(object, version)),
+        Include::Metadata => row.insert("object", partial(scope, object, version)),
         Include::Object => row.insert("object", scope.from_storage(object.clone())?),
     };
     Ok(Value::Map(row))
@@ -84,12 +104,20 @@ fn definitions(scope: &Scope) -> Value {
     Value::List(scope.resource.columns.iter().map(define).collect())
 }
 
-/// Only the metadata of an object.
-pub fn partial(object: &Value, version: &str) -> Value {
+/// Only the metadata of an object in the storage version.
+pub fn partial(scope: &Scope, object: &Value, version: &str) -> Value {
+    let mut metadata = object.metadata().clone();
+    let hidden = scope.storage().map_or(&[][..], |storage| storage.strategy.hidden_annotations());
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) {
+        annotations.retain(|key, _| !hidden.contains(&key));
+        if annotations.is_empty() {
+            metadata.remove(&["annotations"]);
+        }
+    }
     let mut partial = Map::new();
     partial.insert("kind", "PartialObjectMetadata");
     partial.insert("apiVersion", format!("meta.k8s.io/{version}"));
-    partial.insert("metadata", object.metadata().clone());
+    partial.insert("metadata", metadata);
     Value::Map(partial)
 }
 

@@ -230,7 +230,7 @@ impl Feed {
             Transform::Partial(version) | Transform::PartialList(version) => {
                 self.transformed(object, revision, |stored| {
                     let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
-                    Ok((kind, table::partial(stored, version)))
+                    Ok((kind, table::partial(&self.scope, stored, version)))
                 })
             }
         };
@@ -288,13 +288,13 @@ impl Feed {
                 table.insert("columnDefinitions", Value::Null);
                 let mut row = Map::new();
                 row.insert("cells", Value::Null);
-                row.insert("object", table::partial(&mark, version));
+                row.insert("object", table::partial(&self.scope, &mark, version));
                 table.insert("rows", vec![Value::Map(row)]);
                 self.encode(&GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
             }
             Transform::Partial(version) | Transform::PartialList(version) => {
                 let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
-                self.encode(&kind, &table::partial(&mark, version))
+                self.encode(&kind, &table::partial(&self.scope, &mark, version))
             }
             Transform::None => {
                 let body = render::encode_body(resource, mark, media);

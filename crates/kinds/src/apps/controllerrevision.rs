@@ -1,7 +1,7 @@
 //! Controller revisions: states of a controller's template, kept to go back to.
 
 use object::{Cursor, Errors, GroupVersion, Meta, Value};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use crate::common::checks::IMMUTABLE;
 
@@ -28,10 +28,6 @@ impl Strategy for ControllerRevision {
         if data.value() != old.field("data").value() {
             data.invalid(errors, IMMUTABLE);
         }
-    }
-
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeAndChange
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

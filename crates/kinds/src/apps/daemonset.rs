@@ -101,6 +101,10 @@ impl Strategy for DaemonSet {
         ]
     }
 
+    fn hidden_annotations(&self) -> &'static [&'static str] {
+        &[TEMPLATE_GENERATION]
+    }
+
     async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
         template_generation(object).map_err(|why| shared::undecodable("DaemonSet", &why))?;
         Ok(None)

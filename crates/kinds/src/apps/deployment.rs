@@ -120,6 +120,10 @@ impl Strategy for Deployment {
         ]
     }
 
+    fn hidden_annotations(&self) -> &'static [&'static str] {
+        &[ROLLBACK_TO]
+    }
+
     async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
         rollback_to(object)?;
         Ok(None)

@@ -36,6 +36,10 @@ impl Strategy for Lease {
         }
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_create_on_update(&self) -> bool {
         true
     }

@@ -44,6 +44,10 @@ impl Strategy for LeaseCandidate {
         names::config_map_key(name)
     }
 
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
     fn allows_create_on_update(&self) -> bool {
         true
     }

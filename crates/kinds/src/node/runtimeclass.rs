@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::pod_spec::warnings::deprecated_node_label;
@@ -34,14 +34,14 @@ impl Strategy for RuntimeClass {
         }
     }
 
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeAndChange
-    }
-
     fn warnings(&self, _cx: &Context, object: &Value, _old: Option<&Value>) -> Vec<String> {
         let labels = object.at(&["scheduling", "nodeSelector"]).as_map();
         let deprecated = labels.into_iter().flat_map(|map| map.keys()).filter_map(deprecated_node_label);
         deprecated.map(|why| format!("scheduling.nodeSelector: {why}")).collect()
+    }
+
+    fn checks_finalizer_names(&self) -> bool {
+        false
     }
 
     fn allows_create_on_update(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Pod disruption budgets: how many pods of an application may be taken away at a time.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::{conditions, internal, percent, selector, versioned};
@@ -51,8 +51,8 @@ impl Strategy for PodDisruptionBudget {
         true
     }
 
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Nothing
+    fn checks_finalizer_names(&self) -> bool {
+        false
     }
 
     fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::volumes::csi_driver_name;
@@ -51,10 +51,6 @@ impl Strategy for CsiNode {
             csi_driver_name(&name, errors);
             validate_health(&health.field("healthConditions"), errors);
         }
-    }
-
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Whole
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {

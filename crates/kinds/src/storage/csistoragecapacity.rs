@@ -1,7 +1,7 @@
 //! CSI storage capacities: how much of a storage class is left where.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, MetadataChecks, Strategy};
+use registry::{Context, Strategy};
 
 use crate::common::checks::{Checks, IMMUTABLE, immutable_text};
 use crate::common::pod_spec::warnings::deprecated_node_label;
@@ -31,10 +31,6 @@ impl Strategy for CsiStorageCapacity {
         immutable_text(&new.field("storageClassName"), &old.field("storageClassName"), errors);
     }
 
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeAndChange
-    }
-
     fn warnings(&self, _cx: &Context, object: &Value, _old: Option<&Value>) -> Vec<String> {
         let topology = Cursor::root(object).field("nodeTopology");
         let expressions = topology.field("matchExpressions").each().filter_map(|expression| {
@@ -52,9 +48,9 @@ impl Strategy for CsiStorageCapacity {
         false
     }
 
+    /// Name and Created At: upstream never gave it columns of its own.
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
-        let capacity = object.field("capacity").as_str().unwrap_or("<unset>");
-        vec![object.name().into(), object.str_at(&["storageClassName"]).into(), capacity.into()]
+        vec![object.name().into(), object.meta_str("creationTimestamp").into()]
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Timestamp, Value, names};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use super::{immutable, validate_driver, validate_parameters};
 use crate::common::checks::Checks;
@@ -33,10 +33,6 @@ impl Strategy for StorageClass {
         for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
             immutable(&new.field(field), &old.field(field), errors);
         }
-    }
-
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeAndChange
     }
 
     fn warnings(&self, _cx: &Context, object: &Value, _old: Option<&Value>) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Volume attachments: a volume, the node it is to be attached to, and whether it is.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::volumes::csi_driver_name;
@@ -53,10 +53,6 @@ impl Strategy for VolumeAttachment {
 
     fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate_update(cx, new, old, errors);
-    }
-
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Whole
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {

@@ -1,7 +1,7 @@
 //! Volume attributes classes: what a driver may change about a volume while it is in use.
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, MetadataChecks, Strategy, columns};
+use registry::{Context, Strategy, columns};
 
 use super::{validate_driver, validate_parameters};
 use crate::common::checks::{Checks, same};
@@ -30,10 +30,6 @@ impl Strategy for VolumeAttributesClass {
             }
         }
         self.validate(cx, new, errors);
-    }
-
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeAndChange
     }
 
     fn returns_deleted_object(&self) -> bool {
