@@ -52,6 +52,7 @@ impl Setup {
                             }
                         }),
                     };
+                    let storage = storage.map(|storage| storage.served_as(&resource.name.group_resource()));
                     if let Some(resource) = self.resource(table, resource, storage) {
                         catalog.insert(resource);
                     }

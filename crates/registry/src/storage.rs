@@ -10,6 +10,7 @@ use storage::{Entry, Key, KeyRange, Revision, Store};
 use crate::Strategy;
 
 /// The stored side of a resource: one for all its served versions.
+#[derive(Clone)]
 pub struct Storage {
     pub resource: GroupResource,
     /// The kind in the version that is stored.
@@ -31,6 +32,14 @@ pub trait StoredCodec: Send + Sync + 'static {
 }
 
 impl Storage {
+    /// The same storage as another group serves it: its messages name the resource as that group does.
+    pub fn served_as(self: Arc<Storage>, resource: &GroupResource) -> Arc<Storage> {
+        if self.resource == *resource {
+            return self;
+        }
+        Arc::new(Storage { resource: resource.clone(), ..(*self).clone() })
+    }
+
     pub fn key(&self, namespace: &str, name: &str) -> Key {
         let key = match (self.namespaced, namespace) {
             (true, namespace) => format!("{}{namespace}/{name}", self.prefix),
