@@ -114,6 +114,8 @@ impl Checkpoint {
 /// The thread.
 pub(crate) struct Checkpointer {
     pub shared: Arc<Shared>,
+    /// What is in the database. After a failed commit this may be more than what is proven to be on the disk.
+    pub written: Revision,
     pub folded: Revision,
     pub failures: u32,
 }
@@ -169,7 +171,7 @@ impl Checkpointer {
     /// Puts some of what is pending into the database.
     fn step(&mut self) -> Result<(), String> {
         let shared = self.shared.clone();
-        let before = shared.checkpoint.revision();
+        let before = self.written;
         let (events, bytes, is_all) = shared.ring.read().first_after(before, CHECKPOINT_BYTES);
         let last = events.last().map_or(before, |event| event.revision);
         // The database must not know of a compaction beyond what it has.
@@ -188,6 +190,7 @@ impl Checkpointer {
             Ok(folded) => {
                 self.failures = 0;
                 self.folded = folded.upto;
+                self.written = last;
                 shared.file_bytes.fetch_add(folded.base_bytes - folded.log_bytes as i64, Ordering::Relaxed);
                 if !folded.is_done {
                     shared.checkpoint.progress.lock().compacted = true;
@@ -199,18 +202,17 @@ impl Checkpointer {
                 self.advance(last);
                 Ok(())
             }
-            Err(failure) => self.recover(last, failure.message),
+            Err(failure) => self.recover(failure.message),
         }
     }
 
-    /// redb does not survive a failed commit. The file is opened again, and tells whether the commit is in it.
-    fn recover(&mut self, last: Revision, reason: String) -> Result<(), String> {
+    /// redb does not survive a failed commit. The file is opened again, and tells whether the commit is in it. Even then
+    /// the write-ahead log is needed until a later commit succeeds and proves that it is on the disk.
+    fn recover(&mut self, reason: String) -> Result<(), String> {
         tracing::error!(%reason, "cannot write to the store's database");
         self.failures += 1;
         let Durable { revision, folded } = self.shared.disk.reopen().map_err(|error| format!("{reason}; {error}"))?;
-        self.folded = folded;
-        self.advance(revision.min(last));
-        // Also when it is there: only a later commit that succeeds proves that it is on the disk.
+        (self.written, self.folded) = (revision, folded);
         Err(reason)
     }
 

@@ -82,7 +82,7 @@ impl EmbeddedStore {
             file_bytes: (std::mem::take(&mut loaded.bytes) as i64).into(),
             options,
         });
-        let checkpointer = Checkpointer { shared: shared.clone(), folded, failures: 0 };
+        let checkpointer = Checkpointer { shared: shared.clone(), written: checkpointed, folded, failures: 0 };
         let writer = Writer::new(shared.clone(), loaded, wal);
         let threads = vec![
             spawn("store-writer", &shared, move |shared| {

@@ -127,7 +127,10 @@ impl Wal {
         if self.offset > 0 && has_room {
             match self.write(events, last) {
                 Ok(()) => return Ok(()),
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot write to one file of the write-ahead log, trying the other");
+                    failure = Some(error);
+                }
             }
         }
         // A file is full, or it failed; another one may still do.
