@@ -63,7 +63,8 @@ impl Strategy for Service {
     }
 
     fn canonicalize(&self, object: &mut Value) {
-        // Upstream stores the policy of a name and hides it whenever the object is read.
+        // Upstream stores these as they come and sets them right whenever the object is read.
+        transitions::normalize_cluster_ips(object, None);
         if !facts::needs_cluster_ip(object) {
             object.remove(&["spec", "internalTrafficPolicy"]);
         }
