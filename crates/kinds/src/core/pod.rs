@@ -20,7 +20,7 @@ mod update;
 mod tests;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Deletion, FieldRefusal, MetadataChecks, Strategy};
+use registry::{Context, Deletion, FieldRefusal, Strategy};
 
 use crate::common::internal;
 use crate::common::pod_spec::{self, Options, annotations, containers, defaults, warnings};
@@ -120,10 +120,6 @@ impl Strategy for Pod {
 
     fn status_warnings(&self, _cx: &Context, new: &Value, _old: &Value) -> Vec<String> {
         status::warnings(new)
-    }
-
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeAndChange
     }
 
     fn counts_generations(&self) -> bool {
