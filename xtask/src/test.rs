@@ -20,10 +20,8 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     for (purpose, arguments) in STEPS {
         let step = Instant::now();
         eprintln!("==> {purpose}: cargo {}", arguments.join(" "));
-        let status = Command::new(cargo())
-            .args(*arguments)
-            .status()
-            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        let status =
+            Command::new(cargo()).args(*arguments).status().map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
             return Err(format!("{purpose}: cargo {} failed", arguments.join(" ")));
         }

@@ -142,7 +142,10 @@ fn every_file_belongs_somewhere() {
             continue;
         }
         let (name, folder) = match stem {
-            "mod" => (path.parent().unwrap().file_name().unwrap().to_str().unwrap(), path.parent().unwrap().parent().unwrap()),
+            "mod" => (
+                path.parent().unwrap().file_name().unwrap().to_str().unwrap(),
+                path.parent().unwrap().parent().unwrap(),
+            ),
             stem => (stem, path.parent().unwrap()),
         };
         let parents = ["lib.rs", "main.rs", "mod.rs"].map(|parent| folder.join(parent));

@@ -6,8 +6,20 @@ use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 const TIME_KEYS: &[&str] = &[
-    "creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime", "lastUpdateTime", "startTime", "renewTime",
-    "acquireTime", "lastTimestamp", "firstTimestamp", "eventTime", "beginRefreshAt", "notAfter", "notBefore",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "time",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "startTime",
+    "renewTime",
+    "acquireTime",
+    "lastTimestamp",
+    "firstTimestamp",
+    "eventTime",
+    "beginRefreshAt",
+    "notAfter",
+    "notBefore",
 ];
 
 struct Patterns {
@@ -53,9 +65,8 @@ pub fn value(value: &Value, key: Option<&str>) -> Value {
 
 fn object(map: &Map<String, Value>) -> Value {
     let mut out: Map<String, Value> = map.iter().map(|(key, child)| (key.clone(), value(child, Some(key)))).collect();
-    let generated = |map: &Map<String, Value>| {
-        map.get("generateName").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
-    };
+    let generated =
+        |map: &Map<String, Value>| map.get("generateName").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     if map.get("metadata").and_then(Value::as_object).is_some_and(generated)
         && let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut)
     {

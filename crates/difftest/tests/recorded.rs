@@ -14,11 +14,8 @@ const SHOWN: usize = 20;
 async fn answers_are_those_of_a_real_server() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = folder.path().join("tokens.csv");
-    std::fs::write(
-        &tokens,
-        "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,\"devs\"\n",
-    )
-    .unwrap();
+    std::fs::write(&tokens, "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,\"devs\"\n")
+        .unwrap();
     let config = Config {
         data_dir: folder.path().join("data"),
         port: 0,
@@ -44,7 +41,10 @@ async fn answers_are_those_of_a_real_server() {
     let (passed, all) = score.values().fold((0, 0), |sum, score| (sum.0 + score.0, sum.1 + score.1));
     println!("difftest: {passed} of {all} answers are those of a real server");
     for difference in differences.iter().filter(|d| fallen.iter().any(|g| d.case.starts_with(g.as_str()))).take(SHOWN) {
-        println!("--- {} step {}: {}\nwant {}\ngot  {}", difference.case, difference.step, difference.request, difference.want, difference.got);
+        println!(
+            "--- {} step {}: {}\nwant {}\ngot  {}",
+            difference.case, difference.step, difference.request, difference.want, difference.got
+        );
     }
     server.stop(std::time::Duration::ZERO).await;
     assert!(fallen.is_empty(), "scores fell in {fallen:?}");

@@ -3,25 +3,25 @@
 //!
 //! Start with [`Value`] (an object as a tree), [`Cursor`] (a value and where it is, for rules) and [`Status`] (a failure).
 
-mod value;
 mod map;
+mod value;
 #[macro_use]
 mod macros;
-mod go;
-mod path;
-mod errors;
 mod cursor;
+mod errors;
+mod go;
 mod gvk;
 mod meta;
+mod path;
 mod status;
 
-pub mod quantity;
-pub mod labels;
-pub mod fields;
-pub mod timestamp;
 pub mod duration;
+pub mod fields;
 pub mod int_or_string;
+pub mod labels;
 pub mod names;
+pub mod quantity;
+pub mod timestamp;
 
 pub use cursor::Cursor;
 pub use errors::{BadValue, ErrorType, Errors, FieldError};

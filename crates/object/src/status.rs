@@ -240,15 +240,12 @@ fn generic_wording(code: u16, verb: &str, server_message: &str) -> (Reason, Stri
             Reason::Timeout,
             "the server was unable to return a response in the time allotted, but may still be processing the request",
         ),
-        429 => (
-            Reason::TooManyRequests,
-            "the server has received too many requests and has asked us to try again later",
-        ),
+        429 => {
+            (Reason::TooManyRequests, "the server has received too many requests and has asked us to try again later")
+        }
         500.. => {
-            let message = format!(
-                "an error on the server ({}) has prevented the request from succeeding",
-                quote(server_message)
-            );
+            let message =
+                format!("an error on the server ({}) has prevented the request from succeeding", quote(server_message));
             return (Reason::InternalError, message);
         }
         _ => {
@@ -362,10 +359,7 @@ mod tests {
             (Status::not_found(&deployments, "web"), r#"deployments.apps "web" not found"#),
             (Status::forbidden(&deployments, "", "no"), "deployments.apps is forbidden: no"),
             (Status::forbidden(&none, "", "no"), "forbidden: no"),
-            (
-                Status::generic(404, "get", &none, "", "unknown"),
-                "the server could not find the requested resource",
-            ),
+            (Status::generic(404, "get", &none, "", "unknown"), "the server could not find the requested resource"),
             (
                 Status::method_not_supported(&deployments, "patch"),
                 r#"patch is not supported on resources of kind "deployments.apps""#,

@@ -158,7 +158,7 @@ impl Storage {
         Ok(())
     }
 
-    pub(crate) async fn store_new(&self, cx: &Context<'_>, mut object: Value) -> Result<Value, Status> {
+    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: Value) -> Result<Value, Status> {
         if !matches!(object.resource_version(), "" | "0") && !cx.dry_run {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
@@ -168,14 +168,17 @@ impl Storage {
         if cx.dry_run {
             return match self.cache.get(&key) {
                 Some(existing) => Err(self.already_exists(&name, existing.entry())),
-                None => Ok(object),
+                None => {
+                    let mut stored = self.decode(&bytes, 0)?;
+                    stored.set_meta_str("resourceVersion", object.resource_version());
+                    Ok(stored)
+                }
             };
         }
+        // Clients get what was stored, which is not always what was sent: an empty list, for one, has no stored form.
+        let stored = self.decode(&bytes, 0)?;
         match self.store.create(key, bytes, self.strategy.time_to_live(&object)).await {
-            Ok(written) => {
-                object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(object)
-            }
+            Ok(written) => Ok(at_revision(stored, written.revision)),
             Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry)),
             Err(error) => Err(self.store_failed(error, "create", &name)),
         }
@@ -188,6 +191,12 @@ impl Storage {
         }
         status
     }
+}
+
+/// The object under the revision that clients know it by.
+pub(crate) fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
+    object.set_meta_str("resourceVersion", &revision.to_string());
+    object
 }
 
 fn as_generated(status: Status, storage: &Storage) -> Status {

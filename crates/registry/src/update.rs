@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use object::{Cursor, Errors, GroupKind, Meta, Path, Status, Value};
 use storage::Entry;
 
+use crate::create::at_revision;
 use crate::storage::MODIFIED;
 use crate::{Admit, Context, Outcome, Storage, metadata};
 
@@ -143,15 +144,13 @@ impl Storage {
         }
         let bytes = self.encode(&new)?;
         let ttl = self.strategy.time_to_live(&new);
+        let stored = self.decode(&bytes, entry.mod_revision)?;
+        let done = |object| Ok(Attempt::Done(Outcome { object, created: false, warnings }));
         if cx.dry_run || (bytes == entry.value && !entry.stale) {
-            new.set_meta_str("resourceVersion", &entry.mod_revision.to_string());
-            return Ok(Attempt::Done(Outcome { object: new, created: false, warnings }));
+            return done(stored);
         }
         match self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await {
-            Ok(written) => {
-                new.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Attempt::Done(Outcome { object: new, created: false, warnings }))
-            }
+            Ok(written) => done(at_revision(stored, written.revision)),
             Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
             Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
             Err(error) => Err(self.store_failed(error, "update", name)),
