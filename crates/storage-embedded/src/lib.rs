@@ -8,6 +8,7 @@ mod checkpoint;
 mod disk;
 mod error;
 mod expiry;
+mod herald;
 mod log;
 mod maintenance;
 mod options;
@@ -39,10 +40,11 @@ use storage::{
 
 use crate::checkpoint::{Checkpoint, Checkpointer};
 use crate::disk::Disk;
+use crate::herald::Herald;
 use crate::log::Loaded;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
-use crate::shared::{Herald, Shared};
+use crate::shared::Shared;
 use crate::wal::Wal;
 use crate::writer::Writer;
 

@@ -62,6 +62,8 @@ pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Callers that were just answered tend to come back; the next commit waits for them a fraction of the time that the
 /// last commit took, but not longer than this.
 pub(crate) const GROUP_WAIT_MAX: Duration = Duration::from_micros(250);
+/// A few callers are answered by the writer thread itself; handing them over would take longer.
+pub(crate) const ANSWERS_INLINE_MAX: usize = 8;
 /// Waking watchers costs about this much each; the herald spends at most about half of its time on it.
 pub(crate) const WAKE_PACE: Duration = Duration::from_micros(2);
 pub(crate) const WAKE_PACE_MAX: Duration = Duration::from_millis(4);

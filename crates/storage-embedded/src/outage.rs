@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use storage::Error;
 
+use crate::herald::answer;
 use crate::options::{RETRY_MAX, RETRY_MIN};
 use crate::wal::WalError;
-use crate::writer::{Group, Writer, answer};
+use crate::writer::{Group, Writer};
 
 pub(crate) struct Outage {
     pub reason: String,

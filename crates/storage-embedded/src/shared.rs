@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status};
-use tokio::sync::watch as signal;
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
+use crate::herald::Herald;
 use crate::log;
-use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX, WAKE_PACE, WAKE_PACE_MAX};
+use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX};
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::state::{Located, State};
@@ -152,62 +151,3 @@ impl Drop for Unsubscribe {
         }
     }
 }
-
-/// Wakes watchers from a thread of its own: waking a thousand tasks takes time that the next commit should not wait for,
-/// and while it lasts, further commits make one announcement.
-pub(crate) struct Herald {
-    news: Mutex<News>,
-    changed: Condvar,
-    pub signal: signal::Sender<Revision>,
-}
-
-struct News {
-    revision: Revision,
-    closed: bool,
-}
-
-impl Herald {
-    pub fn new(revision: Revision) -> Self {
-        Herald {
-            news: Mutex::new(News { revision, closed: false }),
-            changed: Condvar::new(),
-            signal: signal::Sender::new(revision),
-        }
-    }
-
-    pub fn announce(&self, revision: Revision) {
-        self.news.lock().revision = revision;
-        self.changed.notify_one();
-    }
-
-    pub fn close(&self) {
-        self.news.lock().closed = true;
-        self.changed.notify_one();
-    }
-
-    /// What the thread does.
-    pub fn run(&self) {
-        let mut told = *self.signal.borrow();
-        loop {
-            let mut news = self.news.lock();
-            while news.revision == told && !news.closed {
-                self.changed.wait(&mut news);
-            }
-            let closed = news.closed;
-            told = news.revision;
-            drop(news);
-            // A revision below zero tells watchers that this is the end.
-            self.signal.send_replace(if closed { CLOSED } else { told });
-            if closed {
-                return;
-            }
-            // Many watchers are woken less often, for more events at a time.
-            let watchers = u32::try_from(self.signal.receiver_count()).unwrap_or(u32::MAX);
-            let pause = Instant::now() + WAKE_PACE.saturating_mul(watchers).min(WAKE_PACE_MAX);
-            let mut news = self.news.lock();
-            while !news.closed && !self.changed.wait_until(&mut news, pause).timed_out() {}
-        }
-    }
-}
-
-pub(crate) const CLOSED: Revision = -1;

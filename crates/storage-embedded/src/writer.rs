@@ -17,8 +17,9 @@ use storage::{
 };
 
 use crate::expiry::{Deadlines, History, lease_until, millis};
+use crate::herald::{Answers, answer};
 use crate::log::Loaded;
-use crate::options::{CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX};
+use crate::options::{ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX};
 use crate::outage::{self, Outage};
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
@@ -55,7 +56,7 @@ struct Subscribed {
 pub(crate) struct Group {
     pub events: Vec<Arc<Event>>,
     /// What each caller will hear, if the commit succeeds.
-    pub answers: Vec<(Reply<Written>, Result<Written>)>,
+    pub answers: Answers,
     pub bytes: usize,
 }
 
@@ -215,16 +216,20 @@ impl Writer {
         for event in &group.events {
             self.deadlines.follow(event);
         }
-        {
+        let replaced = {
             // Whoever sees the new state finds its events in the ring, and nobody finds them there before.
             let mut ring = self.shared.ring.write();
-            self.shared.state.store(Arc::new(self.state.clone()));
+            let replaced = self.shared.state.swap(Arc::new(self.state.clone()));
             ring.push(&group.events);
-        }
+            replaced
+        };
         self.shared.checkpoint.note(group.bytes);
         self.deliver(&group.events);
-        answer(group.answers);
-        self.shared.herald.announce(self.state.revision);
+        let mut answers = group.answers;
+        if answers.len() <= ANSWERS_INLINE_MAX {
+            answer(std::mem::take(&mut answers));
+        }
+        self.shared.herald.announce(self.state.revision, answers, replaced);
     }
 
     fn deliver(&mut self, events: &[Arc<Event>]) {
@@ -304,12 +309,5 @@ impl Writer {
             self.state.versions.remove((key, *revision));
         }
         self.shared.state.store(Arc::new(self.state.clone()));
-    }
-}
-
-pub(crate) fn answer(answers: Vec<(Reply<Written>, Result<Written>)>) {
-    for (reply, answer) in answers {
-        // A caller that has gone away does not want to know.
-        drop(reply.send(answer));
     }
 }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Elements of a leaf, and children of a branch, at most. Small enough to copy, large enough to keep the tree flat.
-const NODE_MAX: usize = 32;
+const NODE_MAX: usize = 16;
 /// A node that has fewer joins a neighbour if both fit into one with room to spare.
 const NODE_MIN: usize = NODE_MAX / 4;
 const JOINED_MAX: usize = NODE_MAX * 3 / 4;
@@ -400,7 +400,11 @@ mod tests {
         for key in 0..20_000u16 {
             set.insert(Pair(key, 0));
         }
-        assert_eq!(depth(&set.root, true), 3, "keys in order must fill their nodes: 32 * 32 * 32 > 20000");
+        assert_eq!(
+            depth(&set.root, true),
+            4,
+            "keys in order must fill their nodes: 16 to the fourth is more than 20,000"
+        );
         assert_eq!(set.rank(12_345), 12_345);
         for key in (0..20_000u16).rev() {
             assert!(set.remove(key).is_some());
