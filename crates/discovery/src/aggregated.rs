@@ -1,0 +1,88 @@
+//! Aggregated discovery: everything below `/api` or `/apis` in one document.
+
+use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
+use registry::{Catalog, Resource, Subresource};
+
+use crate::plain::is_foreign;
+use crate::{groups, hash};
+
+/// The kind of the document, and what clients ask for.
+pub const GROUP: &str = "apidiscovery.k8s.io";
+pub const VERSION: &str = "v2";
+pub const KIND: &str = "APIGroupDiscoveryList";
+
+/// A document and its hash, which is that of its JSON without a type, whatever it is sent as.
+pub struct Document {
+    pub value: Value,
+    pub etag: String,
+}
+
+pub fn kind() -> GroupVersionKind {
+    GroupVersionKind::new(GROUP, VERSION, KIND)
+}
+
+/// `/api`.
+pub fn core(catalog: &Catalog) -> Document {
+    let version = GroupVersion::new("", "v1");
+    let group = value!({"metadata": {}, "versions": [(describe_version(catalog, &version))]});
+    document(vec![group])
+}
+
+/// `/apis`.
+pub fn all(catalog: &Catalog) -> Document {
+    let describe = |group: groups::Group| {
+        let versions: Vec<Value> = group.versions.iter().map(|version| describe_version(catalog, version)).collect();
+        value!({"metadata": {"name": (group.name)}, "versions": versions})
+    };
+    document(groups::by_name(catalog).into_iter().map(describe).collect())
+}
+
+fn document(items: Vec<Value>) -> Document {
+    let mut value = value!({"metadata": {}, "items": items});
+    let mut json = Vec::new();
+    codec::json::encode(&value, schema::builtin().schema(&kind()), &mut json);
+    value.set_type(&kind());
+    Document { value, etag: hash::sha512(&json) }
+}
+
+fn describe_version(catalog: &Catalog, version: &GroupVersion) -> Value {
+    let resources: Vec<Value> = catalog.of(version).map(|resource| describe_resource(resource)).collect();
+    value!({"version": (version.version.clone()), "resources": resources, "freshness": "Current"})
+}
+
+fn describe_resource(resource: &Resource) -> Value {
+    let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
+    let mut described = value!({
+        "resource": (resource.resource.resource.clone()),
+        "responseKind": (response_kind(&resource.kind, resource.custom)),
+        "scope": scope,
+        "singularResource": (resource.singular.clone()),
+        "verbs": (resource.verbs.clone()),
+    });
+    let mut list = |name: &str, values: &[Str]| {
+        if !values.is_empty() {
+            described.set(&[name], values.to_vec());
+        }
+    };
+    list("shortNames", &resource.short_names);
+    list("categories", &resource.categories);
+    if !resource.subresources.is_empty() {
+        let parts: Vec<Value> = resource.subresources.iter().map(|part| describe_subresource(resource, part)).collect();
+        described.set(&["subresources"], parts);
+    }
+    described
+}
+
+fn describe_subresource(resource: &Resource, part: &Subresource) -> Value {
+    value!({
+        "subresource": (part.name.clone()),
+        "responseKind": (response_kind(&part.kind, resource.custom || is_foreign(resource, part))),
+        "verbs": (part.verbs.clone()),
+    })
+}
+
+/// Built-in kinds leave group and version to be those of the place they stand in.
+fn response_kind(kind: &GroupVersionKind, whole: bool) -> Value {
+    let text = |text: &Str| if whole { text.clone() } else { Str::default() };
+    value!({"group": (text(&kind.group)), "version": (text(&kind.version)), "kind": (kind.kind.clone())})
+}

@@ -1,0 +1,252 @@
+//! [`Discovery`]: from a path to a document.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Value};
+use registry::Catalog;
+use rest::{Accept, Api, Call, Media, Reply, ReplyBody, Transform};
+
+use crate::accept::{self, Chosen, Convert};
+use crate::openapi::Documents;
+use crate::{aggregated, conditional, groups, plain};
+
+mod openapi;
+
+/// Answers for the paths that tell what there is.
+#[derive(Clone)]
+pub struct Discovery {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    api: Arc<Api>,
+    /// Where clients reach this server: host and port.
+    address: String,
+    latest: ArcSwapOption<Snapshot>,
+}
+
+/// What was made of one catalog. It does not keep the catalog: resources that are gone shall be gone.
+struct Snapshot {
+    catalog: Weak<Catalog>,
+    core: OnceLock<aggregated::Document>,
+    groups: OnceLock<aggregated::Document>,
+    documents: Documents,
+}
+
+impl Discovery {
+    /// `address` is what clients are told to reach this server at.
+    pub fn new(api: Arc<Api>, address: impl Into<String>) -> Discovery {
+        let shared = Shared { api, address: address.into(), latest: ArcSwapOption::empty() };
+        Discovery { shared: Arc::new(shared) }
+    }
+
+    /// The answer, if the path is one of ours.
+    pub async fn answer(&self, call: &Call) -> Option<Reply> {
+        let reply = match call.info.path.as_str() {
+            path if path == "/openapi/v2" || path == "/openapi/v3" || path.starts_with("/openapi/v3/") => {
+                Some(openapi::answer(self, call).await)
+            }
+            path => self.shared.answer(call, path),
+        };
+        reply.map(|reply| without_body_for_head(call, reply))
+    }
+
+    /// The paths to list under `/`.
+    pub fn listed(&self) -> Vec<String> {
+        let catalog = self.shared.api.catalog.load();
+        let mut paths: Vec<String> =
+            ["/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/"].map(str::to_string).to_vec();
+        for version in catalog.versions() {
+            match version.group.as_str() {
+                "" => paths.push(format!("/api/{}", version.version)),
+                group => paths.extend([format!("/apis/{group}"), format!("/apis/{version}")]),
+            }
+        }
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}
+
+impl Shared {
+    /// The catalog of this moment and what was made of it.
+    fn snapshot(&self) -> (Arc<Catalog>, Arc<Snapshot>) {
+        let catalog = self.api.catalog.load_full();
+        let latest = self.latest.load_full();
+        if let Some(latest) = &latest
+            && latest.catalog.ptr_eq(&Arc::downgrade(&catalog))
+        {
+            return (catalog, latest.clone());
+        }
+        // Two requests that come at once may both get here: what they make is the same, and one of them is kept.
+        let documents = Documents::new(&catalog, latest.as_ref().map(|latest| &latest.documents));
+        let snapshot = Arc::new(Snapshot {
+            catalog: Arc::downgrade(&catalog),
+            core: OnceLock::new(),
+            groups: OnceLock::new(),
+            documents,
+        });
+        self.latest.store(Some(snapshot.clone()));
+        (catalog, snapshot)
+    }
+
+    fn answer(&self, call: &Call, path: &str) -> Option<Reply> {
+        let segments: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
+        match segments.as_slice() {
+            ["api"] => Some(self.routed(call, |call| self.api_versions(call))),
+            ["api", version] => Some(self.version(call, &GroupVersion::new("", *version))),
+            ["api", ..] => Some(self.refuse(call, &not_found())),
+            ["apis"] => Some(self.group_list(call)),
+            ["apis", group] => self.group(call, group),
+            ["apis", group, version] => Some(self.version(call, &GroupVersion::new(*group, *version))),
+            _ => None,
+        }
+    }
+
+    fn api_versions(&self, call: &Call) -> Reply {
+        if let Some(chosen) = self.aggregated(call) {
+            let (catalog, snapshot) = self.snapshot();
+            return self.document(call, chosen, snapshot.core.get_or_init(|| aggregated::core(&catalog)));
+        }
+        self.plain(call, &plain::api_versions(&self.address))
+    }
+
+    fn group_list(&self, call: &Call) -> Reply {
+        let (catalog, snapshot) = self.snapshot();
+        if let Some(chosen) = self.aggregated(call) {
+            return self.document(call, chosen, snapshot.groups.get_or_init(|| aggregated::all(&catalog)));
+        }
+        self.plain(call, &plain::group_list(&catalog))
+    }
+
+    fn group(&self, call: &Call, group: &str) -> Option<Reply> {
+        let group = groups::find(&self.api.catalog.load(), group)?;
+        Some(self.plain(call, &plain::group(&group)))
+    }
+
+    /// The resources of a version. Built-in ones are behind upstream's router, which has its own words for what it does
+    /// not like; custom ones are not.
+    fn version(&self, call: &Call, version: &GroupVersion) -> Reply {
+        let catalog = self.api.catalog.load();
+        let is_builtin = catalog.of(version).any(|resource| !resource.custom);
+        if !is_builtin {
+            let is_served = catalog.versions().contains(version);
+            return match groups::find(&catalog, &version.group) {
+                _ if is_served => self.plain(call, &plain::resource_list(&catalog, version)),
+                None if !version.group.is_empty() => page_not_found(),
+                Some(group) if group.versions.iter().all(|v| catalog.of(v).all(|r| r.custom)) => page_not_found(),
+                _ => self.refuse(call, &not_found()),
+            };
+        }
+        self.routed(call, |call| self.plain(call, &plain::resource_list(&catalog, version)))
+    }
+
+    /// What upstream's router checks before it lets a request through.
+    fn routed(&self, call: &Call, answer: impl FnOnce(&Call) -> Reply) -> Reply {
+        let offered = self.offered();
+        let accept = accept::header(&call.headers);
+        let router = |code: u16, message: &str| Status::generic(code, "", &GroupResource::default(), "", message);
+        if call.method != Method::GET {
+            return self.refuse(call, &router(405, ""));
+        }
+        if !accept::consumes(call.header("content-type"), &offered) {
+            return self.refuse(call, &router(415, "415: Unsupported Media Type"));
+        }
+        if !accept.is_empty() && !accept::passes_router(accept, &offered) {
+            let message = format!("406: Not Acceptable\n\nAvailable representations: {}", list(&offered));
+            return self.refuse(call, &router(406, &message));
+        }
+        answer(call)
+    }
+
+    fn offered(&self) -> Vec<Media> {
+        let mut offered = vec![Media::Json, Media::Yaml, Media::Proto];
+        if self.api.features.enabled("CBORServingAndStorage") {
+            offered.push(Media::Cbor);
+        }
+        offered
+    }
+
+    /// Whether the client asks for everything at once.
+    fn aggregated<'a>(&self, call: &'a Call) -> Option<Chosen<'a>> {
+        let wanted = Convert { group: aggregated::GROUP, version: aggregated::VERSION, kind: aggregated::KIND };
+        // A header that is not there is satisfied with anything, and so is the plain document.
+        let chosen = accept::choose(call, &self.offered(), |convert| convert == Some(wanted));
+        chosen.filter(|chosen| chosen.convert.is_some())
+    }
+
+    fn document(&self, call: &Call, chosen: Chosen<'_>, document: &aggregated::Document) -> Reply {
+        let etag = format!("\"{}\"", document.etag);
+        let mut headers = HeaderMap::new();
+        headers.insert(ETAG, conditional::header(&etag));
+        headers.insert(VARY, HeaderValue::from_static("Accept"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        if call.header("if-none-match") == etag {
+            return Reply { status: StatusCode::NOT_MODIFIED, headers, body: ReplyBody::Ready(Bytes::new()) };
+        }
+        let media = chosen.media.content_type();
+        let kind = format!("{media};g={};v={};as={}", aggregated::GROUP, aggregated::VERSION, aggregated::KIND);
+        headers.insert(CONTENT_TYPE, conditional::header(&kind));
+        let bytes = rest::encode_value(&writing(chosen), &aggregated::kind(), &document.value);
+        Reply { status: StatusCode::OK, headers, body: ReplyBody::Ready(bytes) }
+    }
+
+    /// One of the old documents, as the client wants to read it.
+    fn plain(&self, call: &Call, document: &Value) -> Reply {
+        let offered = self.offered();
+        let Some(chosen) = accept::choose(call, &offered, |convert| convert.is_none()) else {
+            let message = format!("only the following media types are accepted: {}", list(&offered));
+            return raw(&Status::not_acceptable(message));
+        };
+        let kind = GroupVersionKind::new("", "v1", document.str_at(&["kind"]));
+        Reply::value(StatusCode::OK, &writing(chosen), &kind, document)
+    }
+
+    /// A failure, as the client wants to read it.
+    fn refuse(&self, call: &Call, status: &Status) -> Reply {
+        match accept::choose(call, &self.offered(), |convert| convert.is_none()) {
+            Some(chosen) => rest::failure(status, &writing(chosen)),
+            None => raw(status),
+        }
+    }
+}
+
+fn writing(chosen: Chosen<'_>) -> Accept {
+    Accept { media: chosen.media, transform: Transform::None, pretty: chosen.pretty }
+}
+
+fn list(offered: &[Media]) -> String {
+    offered.iter().map(|media| media.content_type()).collect::<Vec<_>>().join(", ")
+}
+
+fn not_found() -> Status {
+    Status::generic(404, "", &GroupResource::default(), "", "")
+}
+
+/// A Status for a client that did not say anything we can write: indented JSON.
+fn raw(status: &Status) -> Reply {
+    let mut bytes = Vec::new();
+    let schema = schema::builtin().schema(&GroupVersionKind::new("", "v1", "Status"));
+    codec::json::encode_pretty(&status.to_value(), schema, &mut bytes);
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Reply::new(code, Media::Json.content_type(), ReplyBody::Ready(bytes.into()))
+}
+
+/// What the end of the chain says where no server of the chain knows the group.
+fn page_not_found() -> Reply {
+    let body = ReplyBody::Ready(Bytes::from_static(b"404 page not found\n"));
+    let mut reply = Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
+    reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    reply
+}
+
+fn without_body_for_head(call: &Call, mut reply: Reply) -> Reply {
+    if call.method == Method::HEAD {
+        reply.body = ReplyBody::Ready(Bytes::new());
+    }
+    reply
+}

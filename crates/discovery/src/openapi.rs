@@ -1,0 +1,213 @@
+//! OpenAPI: the operations and types of the catalog, described for clients and for people.
+//!
+//! There is one document of the second version, and one for each group-version of the third. They are written when first
+//! asked for. A document is kept for as long as its resources are the very same ones, whatever else changes in the
+//! catalog; what is kept does not keep resources alive.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use codec::Notes;
+use object::{GroupVersion, Timestamp};
+use registry::{Catalog, Resource};
+
+use crate::{groups, hash};
+use definitions::Audience;
+use routes::Route;
+
+mod definitions;
+mod json;
+mod names;
+mod parameters;
+mod paths;
+mod proto;
+mod routes;
+mod schemas;
+mod v2;
+mod v3;
+
+#[cfg(test)]
+mod tests;
+
+/// What the documents of built-in resources are called, and the version of Kubernetes they are of.
+const TITLE_AND_VERSION: (&str, &str) = ("Kubernetes", "1.37");
+
+/// All documents of one catalog.
+pub struct Documents {
+    v2: Arc<Document>,
+    /// By name in the index: `apis/apps/v1`.
+    v3: BTreeMap<String, Arc<Document>>,
+}
+
+/// A document, in the forms that were asked for so far.
+pub struct Document {
+    of: Of,
+    /// What it was made for, to see whether it still holds.
+    resources: Vec<Weak<Resource>>,
+    etag: OnceLock<String>,
+    json: OnceLock<Bytes>,
+    proto: OnceLock<Bytes>,
+    modified: OnceLock<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Of {
+    Everything,
+    /// A path that every server has.
+    Fixed(&'static str),
+    Group(String),
+    Version(GroupVersion),
+}
+
+/// How a document is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Json,
+    Proto,
+}
+
+impl Documents {
+    /// The documents of a catalog; those that are the same as before are taken over.
+    pub fn new(catalog: &Catalog, before: Option<&Documents>) -> Documents {
+        let mut all: Vec<(String, Document)> = Vec::new();
+        for (name, _) in routes::fixed() {
+            all.push((name.into(), Document::new(Of::Fixed(name), &[])));
+        }
+        for version in catalog.versions() {
+            let resources: Vec<Arc<Resource>> = catalog.of(version).cloned().collect();
+            let name = routes::root(version)[1..].to_string();
+            all.push((name, Document::new(Of::Version(version.clone()), &resources)));
+        }
+        // Groups of custom resources alone have no document: nobody would generate code for them from it.
+        for group in groups::by_name(catalog) {
+            let is_builtin = |version: &GroupVersion| catalog.of(version).any(|resource| !resource.custom);
+            if group.versions.iter().any(is_builtin) {
+                all.push((format!("apis/{}", group.name), Document::new(Of::Group(group.name.to_string()), &[])));
+            }
+        }
+        let keep = |name: &str, new: Document| {
+            let old = before.and_then(|before| before.v3.get(name));
+            old.filter(|old| old.is_of_the_same(&new)).cloned().unwrap_or_else(|| Arc::new(new))
+        };
+        let v3 = all.into_iter().map(|(name, new)| (name.clone(), keep(&name, new))).collect();
+        Documents { v2: Arc::new(Document::new(Of::Everything, &[])), v3 }
+    }
+
+    pub fn v2(&self) -> &Arc<Document> {
+        &self.v2
+    }
+
+    pub fn v3(&self, name: &str) -> Option<&Arc<Document>> {
+        self.v3.get(name)
+    }
+
+    /// The index of the third version: where each document is, its hash included so that it can be kept forever.
+    pub fn index(&self, catalog: &Catalog, now: Timestamp) -> Vec<u8> {
+        let mut json = json::Json::new(true);
+        json.object(|json| {
+            json.key("paths").object(|json| {
+                for (name, document) in &self.v3 {
+                    let url = url(name, document.etag(catalog, now));
+                    json.key(name).object(|json| json.key("serverRelativeURL").string(&url));
+                }
+            });
+        });
+        json.finish()
+    }
+}
+
+/// Where a document of the third version is.
+pub fn url(name: &str, etag: &str) -> String {
+    format!("/openapi/v3/{name}?hash={etag}")
+}
+
+impl Document {
+    fn new(of: Of, resources: &[Arc<Resource>]) -> Document {
+        Document {
+            of,
+            resources: resources.iter().map(Arc::downgrade).collect(),
+            etag: OnceLock::new(),
+            json: OnceLock::new(),
+            proto: OnceLock::new(),
+            modified: OnceLock::new(),
+        }
+    }
+
+    fn is_of_the_same(&self, other: &Document) -> bool {
+        self.of == other.of
+            && self.resources.len() == other.resources.len()
+            && self.resources.iter().zip(&other.resources).all(|(a, b)| a.ptr_eq(b))
+    }
+
+    /// The hash of the JSON form, which stands for all of them.
+    pub fn etag(&self, catalog: &Catalog, now: Timestamp) -> &str {
+        self.etag.get_or_init(|| {
+            self.modified.get_or_init(|| now);
+            match self.json.get() {
+                Some(json) => hash::sha512(json),
+                None => hash::sha512(&self.write(catalog)),
+            }
+        })
+    }
+
+    /// When it was first written.
+    pub fn modified(&self, now: Timestamp) -> Timestamp {
+        *self.modified.get_or_init(|| now)
+    }
+
+    pub fn bytes(&self, catalog: &Catalog, form: Form) -> Bytes {
+        let json = || self.json.get_or_init(|| self.write(catalog).into());
+        match form {
+            Form::Json => json().clone(),
+            Form::Proto => self.proto.get_or_init(|| self.as_proto(catalog)).clone(),
+        }
+    }
+
+    fn as_proto(&self, catalog: &Catalog) -> Bytes {
+        let json = self.json.get().cloned().unwrap_or_else(|| self.write(catalog).into());
+        let root = if self.of == Of::Everything { &proto::V2 } else { &proto::V3 };
+        let document = codec::json::decode(&json, None, &mut Notes::ignore());
+        document.map(|document| proto::convert(&document, root)).unwrap_or_default().into()
+    }
+
+    fn write(&self, catalog: &Catalog) -> Vec<u8> {
+        match &self.of {
+            Of::Everything => everything(catalog),
+            Of::Fixed(name) => {
+                let routes: Vec<Route> =
+                    routes::fixed().into_iter().filter(|(known, _)| known == name).map(|(_, route)| route).collect();
+                v3::write(&routes, &[], &Audience::Everybody)
+            }
+            Of::Group(group) => v3::write(&[routes::for_group(group)], &[], &Audience::Everybody),
+            Of::Version(version) => group_version(catalog, version),
+        }
+    }
+}
+
+fn group_version(catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
+    let resources: Vec<Arc<Resource>> = catalog.of(version).cloned().collect();
+    let mut all = routes::of(catalog, version);
+    if resources.iter().all(|resource| resource.custom) {
+        return v3::write(&all, &resources, &Audience::Custom);
+    }
+    all.push(routes::for_version(version));
+    v3::write(&all, &resources, &Audience::Version(version.clone()))
+}
+
+fn everything(catalog: &Catalog) -> Vec<u8> {
+    let resources: Vec<Arc<Resource>> = catalog.resources().cloned().collect();
+    let mut all: Vec<Route> = routes::fixed().into_iter().map(|(_, route)| route).collect();
+    for version in catalog.versions() {
+        all.extend(routes::of(catalog, version));
+        if catalog.of(version).any(|resource| !resource.custom) {
+            all.push(routes::for_version(version));
+        }
+    }
+    for group in groups::by_name(catalog) {
+        if group.versions.iter().any(|version| catalog.of(version).any(|resource| !resource.custom)) {
+            all.push(routes::for_group(&group.name));
+        }
+    }
+    v2::write(&all, &resources)
+}

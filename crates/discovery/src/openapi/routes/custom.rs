@@ -1,0 +1,142 @@
+//! The operations on custom resources. They say less than those on built-in ones, and a little of it differs.
+
+use registry::{Resource, Subresource};
+
+use super::{Method, Route, Type, meta, root};
+use crate::openapi::names;
+use crate::openapi::parameters;
+
+const MEDIA: [&str; 2] = ["application/json", "application/yaml"];
+const PATCHES: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
+pub fn routes(resource: &Resource) -> Vec<Route> {
+    let of = Type::Definition(super::super::definitions::name_of(resource, &resource.kind));
+    let list = Type::Definition(super::super::definitions::list_name_of(resource));
+    let group = root(&resource.resource.group_version());
+    let plural = &resource.resource.resource;
+    let collection = match resource.namespaced {
+        true => format!("{group}/namespaces/{{namespace}}/{plural}"),
+        false => format!("{group}/{plural}"),
+    };
+    let mut routes = Vec::new();
+    if resource.namespaced {
+        routes.push(list_all(resource, &format!("{group}/{plural}"), list.clone()));
+    }
+    let mut add = |path: &str, part: Option<&Subresource>, verb: Verb, of: &Type| {
+        routes.push(route(resource, path, part, verb, of.clone()));
+    };
+    add(&collection, None, Verb::List, &list);
+    add(&collection, None, Verb::Create, &of);
+    add(&collection, None, Verb::DeleteCollection, &meta("Status"));
+    let item = format!("{collection}/{{name}}");
+    add(&item, None, Verb::Get, &of);
+    add(&item, None, Verb::Update, &of);
+    add(&item, None, Verb::Delete, &meta("Status"));
+    add(&item, None, Verb::Patch, &of);
+    for part in &resource.subresources {
+        let path = format!("{item}/{}", part.name);
+        let of = Type::Definition(super::super::definitions::name_of(resource, &part.kind));
+        for verb in [Verb::Get, Verb::Update, Verb::Patch] {
+            add(&path, Some(part), verb, &of);
+        }
+    }
+    routes
+}
+
+#[derive(Clone, Copy)]
+enum Verb {
+    List,
+    Create,
+    DeleteCollection,
+    Get,
+    Update,
+    Delete,
+    Patch,
+}
+
+fn route(resource: &Resource, path: &str, part: Option<&Subresource>, verb: Verb, of: Type) -> Route {
+    let kind = &resource.kind.kind;
+    let (method, action, name) = match verb {
+        Verb::List => (Method::Get, "list", "list"),
+        Verb::Create => (Method::Post, "post", "create"),
+        Verb::DeleteCollection => (Method::Delete, "deletecollection", "deletecollection"),
+        Verb::Get => (Method::Get, "get", "read"),
+        Verb::Update => (Method::Put, "put", "replace"),
+        Verb::Delete => (Method::Delete, "delete", "delete"),
+        Verb::Patch => (Method::Patch, "patch", "patch"),
+    };
+    let part_of = part.map(|part| format!("{} of ", part.name)).unwrap_or_default();
+    let says = match verb {
+        Verb::List => format!("list {part_of}objects of kind {kind}"),
+        Verb::Create => format!("create {part_of}{}", names::with_article(kind)),
+        Verb::Delete => format!("delete {part_of}{}", names::with_article(kind)),
+        Verb::DeleteCollection => format!("delete collection of {part_of}{kind}"),
+        Verb::Patch => format!("partially update {part_of}the specified {kind}"),
+        Verb::Get | Verb::Update => format!("{name} {part_of}the specified {kind}"),
+    };
+    let options = match verb {
+        Verb::List | Verb::DeleteCollection => "ListOptions",
+        Verb::Create => "CreateOptions",
+        Verb::Get => "GetOptions",
+        Verb::Update => "UpdateOptions",
+        Verb::Delete => "DeleteOptions",
+        Verb::Patch => "PatchOptions",
+    };
+    let codes: &[u16] = match verb {
+        Verb::Create => &[200, 201, 202],
+        Verb::Update => &[200, 201],
+        Verb::Delete => &[200, 202],
+        _ => &[200],
+    };
+    let scope = if resource.namespaced { "Namespaced" } else { "" };
+    let title = part.map(|part| names::title(&part.name)).unwrap_or_default();
+    let route = blank(resource, path, method, action, &format!("{name}{scope}{kind}{title}"))
+        .says(says)
+        .takes(parameters::options(options, &[]));
+    let route = match verb {
+        Verb::Create | Verb::Update => route.reads(of.clone(), true),
+        Verb::Delete => route.reads(meta("DeleteOptions"), false),
+        Verb::Patch => route.reads(meta("Patch"), true),
+        _ => route,
+    };
+    let mut route = route.answers(codes, of);
+    if matches!(verb, Verb::Patch) {
+        route.consumes = PATCHES.to_vec();
+    }
+    route
+}
+
+fn list_all(resource: &Resource, path: &str, list: Type) -> Route {
+    let kind = &resource.kind.kind;
+    blank(resource, path, Method::Get, "list", &format!("list{kind}ForAllNamespaces"))
+        .says(format!("list objects of kind {kind}"))
+        .takes(parameters::options("ListOptions", &[]))
+        .answers(&[200], list)
+}
+
+/// What all of them have.
+fn blank(resource: &Resource, path: &str, method: Method, action: &'static str, name: &str) -> Route {
+    let (id, tag) = names::operation(name, path);
+    let mut parameters = vec![parameters::pretty()];
+    if path.contains("{namespace}") {
+        parameters.push(parameters::namespace());
+    }
+    if path.contains("{name}") {
+        parameters.push(parameters::name(&resource.kind.kind));
+    }
+    Route {
+        path: path.into(),
+        method,
+        id,
+        tag,
+        description: String::new(),
+        action: Some(action),
+        kind: Some(resource.kind.clone()),
+        parameters,
+        body: None,
+        consumes: MEDIA.to_vec(),
+        produces: MEDIA.to_vec(),
+        responses: Vec::new(),
+    }
+}

@@ -1,0 +1,204 @@
+//! A server of every built-in resource for tests: the table as a catalog, without a store.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use object::{GroupVersionKind, ManualClock, Timestamp};
+use registry::{Catalog, Features, Resource, Shape, Subresource};
+use request::{RequestInfo, User};
+use rest::{Api, Body, Call, Limits, Reply, ReplyBody};
+use schema::{Builtin, builtin};
+
+use crate::Discovery;
+
+/// All group-versions that are on by default, or all there are.
+pub fn catalog(all: bool) -> Catalog {
+    let mut catalog = Catalog::new();
+    for resource in builtin().resources().filter(|resource| all || resource.enabled) {
+        catalog.insert(of_table(builtin(), resource));
+    }
+    catalog
+}
+
+fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
+    let kind = table.kind(&resource.kind.group, &resource.kind.version, &resource.kind.kind).unwrap();
+    let part = |part: &schema::Subresource| Subresource {
+        name: part.name.clone(),
+        kind: part.kind.clone(),
+        verbs: part.verbs.clone(),
+        shape: None,
+        action: None,
+    };
+    Resource {
+        resource: resource.name.clone(),
+        kind: resource.kind.clone(),
+        list_kind: kind.list.clone().unwrap_or_default(),
+        singular: resource.singular.clone(),
+        namespaced: resource.namespaced,
+        verbs: resource.verbs.clone(),
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
+        storage_version_hash: resource.storage_version_hash.clone(),
+        shape: Shape { types: table.types().clone(), node: Arc::new(kind.node.clone()) },
+        subresources: resource.subresources.iter().map(part).collect(),
+        columns: Vec::new(),
+        storage: None,
+        conversion: None,
+        action: None,
+        deprecation: None,
+        custom: false,
+    }
+}
+
+pub const ADDRESS: &str = "192.0.2.2:6443";
+
+pub struct Server {
+    pub api: Arc<Api>,
+    pub discovery: Discovery,
+}
+
+impl Server {
+    pub fn new(catalog: Catalog) -> Server {
+        let api = Arc::new(Api {
+            catalog: ArcSwap::from_pointee(catalog),
+            admission: admission::Chain::default(),
+            authorizer: Arc::new(authz::AlwaysAllow),
+            clock: Arc::new(ManualClock::new(Timestamp::new(1_794_734_740, 0))),
+            features: Arc::new(Features::default()),
+            limits: Limits::default(),
+        });
+        Server { discovery: Discovery::new(api.clone(), ADDRESS), api }
+    }
+
+    /// Swaps the catalog as the server does when a custom resource comes or goes.
+    pub fn change(&self, change: impl FnOnce(&mut Catalog)) {
+        let mut catalog = Catalog::clone(&self.api.catalog.load());
+        change(&mut catalog);
+        self.api.catalog.store(Arc::new(catalog));
+    }
+
+    pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask("GET", path, headers).await
+    }
+
+    pub async fn ask(&self, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let query: Vec<(String, String)> = pairs.map(|(key, value)| (key.into(), value.into())).collect();
+        let header = |(name, value): &(&str, &str)| {
+            (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
+        };
+        let call = Call {
+            info: RequestInfo::parse(method, path, &query),
+            user: User::default(),
+            method: Method::from_bytes(method.as_bytes()).unwrap(),
+            headers: headers.iter().map(header).collect::<HeaderMap>(),
+            query,
+            body: Body::Empty,
+            timeout: std::time::Duration::from_secs(60),
+        };
+        Answer::of(self.discovery.answer(&call).await)
+    }
+}
+
+/// What came back; code 0 where discovery leaves the answer to others.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    fn of(reply: Option<Reply>) -> Answer {
+        let Some(reply) = reply else { return Answer { code: 0, headers: HeaderMap::new(), body: Vec::new() } };
+        let ReplyBody::Ready(body) = reply.body else { panic!("discovery does not stream") };
+        Answer { code: reply.status.as_u16(), headers: reply.headers, body: body.to_vec() }
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+/// A custom resource made by hand: `crontabs.stable.example.com`, in a version.
+pub fn crontabs(version: &str) -> Resource {
+    let mut types = schema::Types::new();
+    let spec = types.declare("".into());
+    let field = |name: &str, shape: schema::Shape| schema::Field {
+        name: name.into(),
+        node: schema::Node { shape, ..schema::Node::default() },
+        pointer: true,
+        ..schema::Field::default()
+    };
+    let rules = schema::Rules { minimum: Some(1.0), maximum: Some(10.0), ..schema::Rules::default() };
+    let mut replicas = field("replicas", schema::Shape::Int64);
+    replicas.node.rules = Some(Box::new(rules));
+    replicas.node.default = Some(1.into());
+    let mut schedule = field("cronSpec", schema::Shape::String);
+    schedule.required = true;
+    let fields = vec![replicas, schedule, field("port", schema::Shape::IntOrString)];
+    types.define(spec, schema::Struct { fields, ..schema::Struct::default() });
+    let root = types.declare("".into());
+    let fields = vec![field("spec", schema::Shape::Struct(spec))];
+    types.define(root, schema::Struct { fields, ..schema::Struct::default() });
+    let kind = GroupVersionKind::new("stable.example.com", version, "CronTab");
+    let own = |name: &str, kind: GroupVersionKind| Subresource {
+        name: name.into(),
+        kind,
+        verbs: ["get", "patch", "update"].map(Into::into).to_vec(),
+        shape: None,
+        action: None,
+    };
+    Resource {
+        resource: kind.group_version().with_resource("crontabs"),
+        list_kind: "CronTabList".into(),
+        singular: "crontab".into(),
+        namespaced: true,
+        verbs: ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+            .map(Into::into)
+            .to_vec(),
+        short_names: vec!["ct".into()],
+        categories: Vec::new(),
+        storage_version_hash: "ipMBPJcPrcY=".into(),
+        shape: Shape {
+            types: Arc::new(types),
+            node: Arc::new(schema::Node { shape: schema::Shape::Struct(root), ..schema::Node::default() }),
+        },
+        subresources: vec![
+            own("status", kind.clone()),
+            own("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
+        ],
+        columns: Vec::new(),
+        storage: None,
+        conversion: None,
+        action: None,
+        deprecation: None,
+        custom: true,
+        kind,
+    }
+}
+
+/// A file of recorded facts. They are not part of the repository: without them there is nothing to compare with, which
+/// is fine on a machine of one's own and not where the result counts.
+pub fn recorded(name: &str) -> Option<serde_json::Value> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/kubernetes-1.37").join(name);
+    match std::fs::read(&path) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
+        Err(error) => {
+            let required = std::env::vars().any(|(key, value)| key == "CI" && value == "true");
+            assert!(!required, "the recorded facts are not at {}: {error}", path.display());
+            println!("skipped: no recorded facts at {}", path.display());
+            None
+        }
+    }
+}
