@@ -11,14 +11,15 @@ use authz::rbac::{self, Rbac};
 use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
 use bootstrap::Advertised;
 use cache::Budget;
+use discovery::Discovery;
 use kinds::core::service::{Allocation, allocation::PortRange};
 use object::{GroupVersion, SystemClock};
 use registry::{Catalog, Features, Setup};
-use rest::{Api, Limits};
+use rest::{Api, Call, Limits, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls::{self, Certificates};
-use server::{Check, Health, Listener, Metrics, Server, Shutdown, Version};
+use server::{Check, Health, Listener, Metrics, Paths, Server, Shutdown, Version};
 use storage::Store;
 use storage_embedded::EmbeddedStore;
 
@@ -108,6 +109,12 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     health.add(draining.clone(), false, true);
     let certificates = certificates(&config, &pki)?;
     let tls = tls::config(certificates, false).map_err(StartError::Setting)?;
+    let address = config.address();
+    let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
+    let listener = Listener::bind(address, tls).await.map_err(failed)?;
+    let address = listener.address().map_err(failed)?;
+    let advertised = advertised(&config, address)?;
+    let discovery = Discovery::new(api.clone(), SocketAddr::new(advertised.address, advertised.port).to_string());
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -115,15 +122,11 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         health,
         metrics: Arc::new(Metrics::default()),
         version: Version::default(),
-        paths: Vec::new(),
+        paths: vec![Arc::new(DiscoveryPaths(discovery))],
         request_timeout: config.request_timeout,
         hsts: String::new(),
     });
-    let address = config.address();
-    let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
-    let listener = Listener::bind(address, tls).await.map_err(failed)?;
-    let address = listener.address().map_err(failed)?;
-    let failed = bootstrap::run(&api, &advertised(&config, address)?).await;
+    let failed = bootstrap::run(&api, &advertised).await;
     if failed > 0 {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
@@ -275,6 +278,20 @@ fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, Sta
 
 fn read(path: &PathBuf) -> Result<Vec<u8>, StartError> {
     std::fs::read(path).map_err(|error| StartError::Setting(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Discovery does not know the server, and the server knows it only as one of those who answer for paths.
+struct DiscoveryPaths(Discovery);
+
+#[async_trait::async_trait]
+impl Paths for DiscoveryPaths {
+    async fn answer(&self, call: &Call) -> Option<Reply> {
+        self.0.answer(call).await
+    }
+
+    fn listed(&self) -> Vec<String> {
+        self.0.listed()
+    }
 }
 
 struct Ping(&'static str);

@@ -67,6 +67,7 @@ impl Server {
             clock: Arc::new(ManualClock::new(Timestamp::new(1_794_734_740, 0))),
             features: Arc::new(Features::default()),
             limits: Limits::default(),
+            describe_column: |_, _| "",
         });
         Server { discovery: Discovery::new(api.clone(), ADDRESS), api }
     }

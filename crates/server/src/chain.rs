@@ -195,12 +195,16 @@ impl Server {
     /// `/`: what there is.
     fn root(&self) -> Reply {
         let mut paths: Vec<String> = self.paths.iter().flat_map(|paths| paths.listed()).collect();
-        paths.extend(["/healthz", "/livez", "/metrics", "/readyz", "/version"].map(str::to_string));
+        paths.extend(self.health.paths());
+        paths.extend(["/metrics", "/version"].map(str::to_string));
         paths.sort();
         paths.dedup();
-        let listing = object::value!({"paths": (object::Value::from(paths))});
+        let listing = object::value!({"paths": paths});
         let accept = Accept { pretty: true, ..Accept::json() };
-        Reply::value(StatusCode::OK, &accept, &GroupVersionKind::new("", "", "Paths"), &listing)
+        let listing = rest::encode_value(&accept, &GroupVersionKind::new("", "", "Paths"), &listing);
+        // Objects end with a newline, and this is none.
+        let listing = listing.slice(..listing.len().saturating_sub(1));
+        Reply::new(StatusCode::OK, "application/json", ReplyBody::Ready(listing))
     }
 
     /// Headers that every answer carries.
@@ -211,10 +215,12 @@ impl Server {
             }
         };
         set("audit-id", audit_id);
-        set("cache-control", "no-cache, private");
         if !self.hsts.is_empty() {
             set("strict-transport-security", &self.hsts);
         }
+        // Nothing is kept by caches unless the answer itself says that it may be.
+        let private = HeaderValue::from_static("no-cache, private");
+        reply.headers.entry(http::header::CACHE_CONTROL).or_insert(private);
         reply.into_response()
     }
 }

@@ -38,7 +38,10 @@ pub fn compress(mut reply: Reply, accepted: bool) -> Reply {
     };
     reply.body = body;
     reply.headers.insert(http::header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    reply.headers.insert(http::header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    let encoding = HeaderValue::from_static("Accept-Encoding");
+    if !reply.headers.get_all(http::header::VARY).iter().any(|value| value == encoding) {
+        reply.headers.append(http::header::VARY, encoding);
+    }
     reply
 }
 

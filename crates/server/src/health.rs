@@ -24,6 +24,15 @@ struct Registered {
     ready: bool,
 }
 
+impl Registered {
+    fn is_asked(&self, endpoint: Endpoint) -> bool {
+        match endpoint {
+            Endpoint::Healthz | Endpoint::Livez => self.live,
+            Endpoint::Readyz => self.ready,
+        }
+    }
+}
+
 /// Which endpoint is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -48,17 +57,22 @@ impl Health {
         self.checks.write().push(Registered { check, live, ready });
     }
 
+    /// The paths of all endpoints and of each of their checks.
+    pub fn paths(&self) -> Vec<String> {
+        let checks = self.checks.read();
+        let of = |endpoint: Endpoint| {
+            let asked = checks.iter().filter(move |registered| registered.is_asked(endpoint));
+            let names = asked.map(move |registered| format!("/{}/{}", endpoint.name(), registered.check.name()));
+            names.chain([format!("/{}", endpoint.name())])
+        };
+        [Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz].into_iter().flat_map(of).collect()
+    }
+
     /// Answers `/livez`, `/livez?verbose`, `/livez/<check>` and so on.
     pub fn answer(&self, endpoint: Endpoint, name: &str, query: &[(String, String)]) -> (StatusCode, String) {
         let checks = self.checks.read();
-        let asked: Vec<&Arc<dyn Check>> = checks
-            .iter()
-            .filter(|registered| match endpoint {
-                Endpoint::Healthz | Endpoint::Livez => registered.live,
-                Endpoint::Readyz => registered.ready,
-            })
-            .map(|registered| &registered.check)
-            .collect();
+        let asked = checks.iter().filter(|registered| registered.is_asked(endpoint));
+        let asked: Vec<&Arc<dyn Check>> = asked.map(|registered| &registered.check).collect();
         if !name.is_empty() {
             return one(&asked, name);
         }
