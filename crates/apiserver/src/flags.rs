@@ -90,6 +90,12 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
             without_effect.push(format!("--{}", flag.name));
         }
     }
+    // Used alone there is nobody who makes service accounts, and pods that wait for one would never be created.
+    let has_accounts = without_effect.iter().any(|flag| flag.starts_with("--service-account-"));
+    let asked_for = config.enable_admission_plugins.iter().any(|plugin| plugin == "ServiceAccount");
+    if !has_accounts && !asked_for {
+        config.disable_admission_plugins.push("ServiceAccount".into());
+    }
     let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
     Ok(Serve { config, json_logs, without_effect })
 }
