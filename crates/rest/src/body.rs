@@ -129,7 +129,7 @@ fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<
 /// Upstream names the file its scheme was made in.
 fn scheme_of(kind: &GroupVersionKind) -> &'static str {
     match kind.group.as_str() {
-        "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:53",
+        "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:56",
         "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:33",
         _ => "pkg/api/legacyscheme/scheme.go:30",
     }

@@ -19,6 +19,7 @@ mod options;
 mod patch;
 mod render;
 mod reply;
+mod restore;
 mod route;
 mod scale;
 mod scope;

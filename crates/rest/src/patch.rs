@@ -10,6 +10,7 @@ use registry::UpdateOptions;
 use crate::create::ensure_namespace;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::Reply;
+use crate::restore::restore;
 use crate::scope::Scope;
 use crate::update::{Wanted, check_name, update_scope, write};
 use crate::{Media, managed, wire};
@@ -171,8 +172,8 @@ impl Patch {
         let mut body = codec::json::decode(&self.bytes, None, &mut notes)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let schema = scope.resource.shape.schema();
-        let patched = patch::strategic_patch(&printed(scope, live), &mut body, schema)?;
-        let settled = decode_patched(scope, &patched, options);
+        let mut patched = patch::strategic_patch(&printed(scope, live), &mut body, schema)?;
+        let settled = restore(&mut patched, schema).and_then(|()| decode_patched(scope, &patched, options));
         finish(options, settled, notes.messages(), || patch::go::plain(&body), warnings)
     }
 
