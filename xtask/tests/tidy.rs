@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["registry"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],
-    &["discovery", "bootstrap", "server"],
+    &["discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest"],
     &["xtask"],

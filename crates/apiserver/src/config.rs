@@ -29,6 +29,8 @@ pub struct Config {
     pub request_timeout: Duration,
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
+    /// Whether the server looks after namespaces, owned objects and service accounts itself.
+    pub standalone: bool,
 }
 
 impl Default for Config {
@@ -51,6 +53,7 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,
+            standalone: false,
         }
     }
 }

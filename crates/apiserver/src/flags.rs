@@ -13,6 +13,11 @@ use object::duration;
 use crate::Config;
 
 const TABLE: &str = include_str!("../data/flags.txt");
+const SECTIONS: &str = include_str!("../data/sections.txt");
+
+/// Upstream flags that a server used alone may be given too. Any other says that somebody sets up a control plane.
+const ALSO_ALONE: &[&str] =
+    &["bind-address", "event-ttl", "feature-gates", "logging-format", "runtime-config", "secure-port"];
 
 /// Upstream flags with an effect here.
 const HONOURED: &[&str] = &[
@@ -39,6 +44,8 @@ const HONOURED: &[&str] = &[
 pub struct Serve {
     pub config: Config,
     pub json_logs: bool,
+    /// klog's `-v`.
+    pub verbosity: u32,
     /// Flags that were given and do nothing yet.
     pub without_effect: Vec<String>,
 }
@@ -54,13 +61,29 @@ pub fn command() -> Command {
         )
         .disable_version_flag(true)
         .arg(Arg::new("version").long("version").action(ArgAction::SetTrue).help("Print the version and exit"))
+        .arg(data_dir())
         .arg(
-            Arg::new("data-dir")
-                .long("data-dir")
-                .value_parser(clap::value_parser!(PathBuf))
-                .default_value(".ferrokube")
-                .help("Where data, keys and certificates are kept")
+            Arg::new("standalone")
+                .long("standalone")
+                .value_name("true|false")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .help(
+                    "Delete namespaces, collect owned objects and make default service accounts, as a controller manager \
+                     would [default: true, unless flags show that this is part of a control plane]",
+                )
                 .help_heading("ferrokube"),
+        )
+        .arg(
+            Arg::new("v")
+                .short('v')
+                .long("v")
+                .value_name("LEVEL")
+                .value_parser(clap::value_parser!(u32))
+                .default_value("0")
+                .help("How much to log: 4 for debugging, 8 for everything")
+                .help_heading("Logs"),
         );
     for flag in upstream() {
         if flag.name != "version" {
@@ -70,6 +93,16 @@ pub fn command() -> Command {
     command
 }
 
+/// Which data directory a command is about.
+pub fn data_dir() -> Arg {
+    Arg::new("data-dir")
+        .long("data-dir")
+        .value_parser(clap::value_parser!(PathBuf))
+        .default_value(".ferrokube")
+        .help("Where data, keys and certificates are kept")
+        .help_heading("ferrokube")
+}
+
 /// Reads a command line.
 pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
     let mut config = Config { ..Config::default() };
@@ -77,6 +110,7 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         config.data_dir = path.clone();
     }
     let mut without_effect = Vec::new();
+    let mut alone = true;
     for flag in upstream() {
         let given = matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);
         if !given || flag.name == "version" {
@@ -84,20 +118,32 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         }
         let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
         flag.check(&values)?;
+        alone &= ALSO_ALONE.contains(&flag.name);
         if HONOURED.contains(&flag.name) {
             apply(&mut config, flag.name, &values).map_err(|why| format!("--{}: {why}", flag.name))?;
         } else {
             without_effect.push(format!("--{}", flag.name));
         }
     }
-    // Used alone there is nobody who makes service accounts, and pods that wait for one would never be created.
+    config.standalone = match matches.get_one::<String>("standalone") {
+        Some(given) => boolean(given).map_err(|why| format!("--standalone: {why}"))?,
+        None => alone,
+    };
+    if !config.standalone {
+        leave_out_service_accounts(&mut config, &without_effect);
+    }
+    let verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
+    let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
+    Ok(Serve { config, json_logs, verbosity, without_effect })
+}
+
+/// Where nobody makes service accounts, pods that wait for one would never be created.
+fn leave_out_service_accounts(config: &mut Config, without_effect: &[String]) {
     let has_accounts = without_effect.iter().any(|flag| flag.starts_with("--service-account-"));
     let asked_for = config.enable_admission_plugins.iter().any(|plugin| plugin == "ServiceAccount");
     if !has_accounts && !asked_for {
         config.disable_admission_plugins.push("ServiceAccount".into());
     }
-    let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
-    Ok(Serve { config, json_logs, without_effect })
 }
 
 fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), String> {
@@ -185,9 +231,16 @@ impl Flag {
             .action(ArgAction::Append)
             .hide_possible_values(true)
             .help(format!("({})", notes.join("; ")))
-            .help_heading(if honoured { "kube-apiserver" } else { "kube-apiserver, accepted without effect" });
+            .help_heading(self.section());
         // A boolean flag may stand alone, as in Go.
         if self.kind == "bool" { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg }
+    }
+
+    /// The section of the help that upstream has it in.
+    fn section(&self) -> &'static str {
+        let lines = SECTIONS.lines().filter_map(|line| line.split_once(": "));
+        let mut found = lines.filter(|(_, flags)| flags.split(' ').any(|flag| flag == self.name));
+        found.next().map_or("Misc", |(section, _)| section)
     }
 
     /// Whether the values are of the flag's type.

@@ -11,29 +11,60 @@ use crate::Pki;
 
 /// The administrator's kubeconfig, everything inlined so that the file can be moved.
 pub fn admin(pki: &Pki, address: SocketAddr) -> std::io::Result<String> {
-    let read = |path: &Path| fs::read(path).map(|bytes| STANDARD.encode(bytes));
-    let (ca, cert, key) = (read(&pki.ca)?, read(&pki.admin_cert)?, read(&pki.admin_key)?);
+    let (certificate, key) = (fs::read_to_string(&pki.admin_cert)?, fs::read_to_string(&pki.admin_key)?);
+    with_certificate(pki, &format!("https://{}", reachable(address)), "kubernetes-admin", &certificate, &key)
+}
+
+/// A kubeconfig for somebody who has a client certificate, both in PEM.
+pub fn with_certificate(pki: &Pki, server: &str, user: &str, certificate: &str, key: &str) -> std::io::Result<String> {
+    let (certificate, key) = (STANDARD.encode(certificate), STANDARD.encode(key));
+    compose(pki, server, user, &format!("client-certificate-data: {certificate}\n    client-key-data: {key}"))
+}
+
+/// A kubeconfig for somebody who has a bearer token.
+pub fn with_token(pki: &Pki, server: &str, user: &str, token: &str) -> std::io::Result<String> {
+    compose(pki, server, user, &format!("token: {token}"))
+}
+
+fn compose(pki: &Pki, server: &str, user: &str, credentials: &str) -> std::io::Result<String> {
+    let authority = STANDARD.encode(fs::read(&pki.ca)?);
+    let user = object::quote(user);
     Ok(format!(
         "apiVersion: v1
 kind: Config
 clusters:
 - name: ferrokube
   cluster:
-    server: https://{address}
-    certificate-authority-data: {ca}
+    server: {server}
+    certificate-authority-data: {authority}
 users:
-- name: kubernetes-admin
+- name: {user}
   user:
-    client-certificate-data: {cert}
-    client-key-data: {key}
+    {credentials}
 contexts:
 - name: ferrokube
   context:
     cluster: ferrokube
-    user: kubernetes-admin
+    user: {user}
 current-context: ferrokube
 "
     ))
+}
+
+/// The server that a kubeconfig of ours leads to.
+pub fn server_of(path: &Path) -> std::io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("server: "));
+    line.map(str::to_string).ok_or_else(|| std::io::Error::other("it names no server"))
+}
+
+/// A server that listens everywhere is reached on this machine by loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::new([127, 0, 0, 1].into(), v4.port()),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => SocketAddr::new([127, 0, 0, 1].into(), v6.port()),
+        other => other,
+    }
 }
 
 /// Writes a file that only its owner can read.

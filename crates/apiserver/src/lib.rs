@@ -1,7 +1,9 @@
 //! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
 
 mod actions;
+pub mod admin;
 mod allocation;
+pub mod client;
 mod config;
 mod escalation;
 pub mod flags;
@@ -12,3 +14,8 @@ mod start;
 pub use config::Config;
 pub use pki::Pki;
 pub use start::{Running, StartError, start};
+
+/// Where a data directory keeps its store.
+pub fn store_path(data_dir: &std::path::Path) -> std::path::PathBuf {
+    data_dir.join("store.redb")
+}

@@ -14,6 +14,7 @@ use rcgen::{
 #[derive(Clone, Debug)]
 pub struct Pki {
     pub ca: PathBuf,
+    pub ca_key: PathBuf,
     pub serving_cert: PathBuf,
     pub serving_key: PathBuf,
     pub admin_cert: PathBuf,
@@ -31,22 +32,28 @@ pub enum PkiError {
 }
 
 impl Pki {
-    /// Uses what is there and makes what is missing.
-    pub fn open(folder: &Path, names: &[String], addresses: &[IpAddr]) -> Result<Pki, PkiError> {
+    /// Where everything is, or belongs, in a folder.
+    pub fn at(folder: &Path) -> Pki {
         let file = |name: &str| folder.join(name);
-        let pki = Pki {
+        Pki {
             ca: file("ca.crt"),
+            ca_key: file("ca.key"),
             serving_cert: file("apiserver.crt"),
             serving_key: file("apiserver.key"),
             admin_cert: file("admin.crt"),
             admin_key: file("admin.key"),
-        };
+        }
+    }
+
+    /// Uses what is there and makes what is missing.
+    pub fn open(folder: &Path, names: &[String], addresses: &[IpAddr]) -> Result<Pki, PkiError> {
+        let pki = Pki::at(folder);
         let made = [&pki.ca, &pki.serving_cert, &pki.serving_key, &pki.admin_cert, &pki.admin_key];
         if made.iter().all(|path| path.exists()) {
             return Ok(pki);
         }
         fs::create_dir_all(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
-        let (issuer, ca_pem) = authority(&file("ca.crt"), &file("ca.key"))?;
+        let (issuer, ca_pem) = authority(&pki.ca, &pki.ca_key)?;
         write(&pki.ca, &ca_pem)?;
         let (cert, key) = serving(&issuer, names, addresses)?;
         write(&pki.serving_cert, &cert)?;
@@ -55,6 +62,12 @@ impl Pki {
         write(&pki.admin_cert, &cert)?;
         write_secret(&pki.admin_key, &key)?;
         Ok(pki)
+    }
+
+    /// A certificate and its key, both in PEM, for a client that is to be known by this name and these groups.
+    pub fn client(&self, user: &str, groups: &[&str]) -> Result<(String, String), PkiError> {
+        let (issuer, _) = authority(&self.ca, &self.ca_key)?;
+        client(&issuer, user, groups)
     }
 }
 

@@ -24,9 +24,10 @@ use storage::Store;
 use storage_embedded::EmbeddedStore;
 
 use crate::actions;
+use crate::admin::Admin;
 use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
-use crate::{Config, Pki};
+use crate::{Config, Pki, store_path};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -54,13 +55,21 @@ pub struct Running {
     shutdown: Shutdown,
     health: Arc<Draining>,
     serving: tokio::task::JoinHandle<()>,
+    loops: Option<standalone::Loops>,
+    _admin: Option<Admin>,
 }
 
 impl Running {
+    /// Whether it does what a controller manager would.
+    pub fn is_standalone(&self) -> bool {
+        self.loops.is_some()
+    }
+
     /// Stops accepting, lets requests finish, and returns when everything is over.
     pub async fn stop(self, delay: Duration) {
         self.health.begin();
         tokio::time::sleep(delay).await;
+        drop(self.loops);
         self.shutdown.begin();
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the listener did not end well");
@@ -73,7 +82,9 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     std::fs::create_dir_all(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
     let pki = open_pki(&config)?;
-    let store = open_store(&config).await?;
+    let embedded = open_store(&config).await?;
+    let admin = Admin::open(&config.data_dir, embedded.clone());
+    let store: Arc<dyn Store> = embedded;
     let features = features(&config)?;
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
     let kinds = kinds::Options {
@@ -130,9 +141,16 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     if failed > 0 {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
+    let loops = match config.standalone {
+        true => {
+            let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
+            Some(standalone::start(api.clone(), authority).await)
+        }
+        false => None,
+    };
     let (shutdown, stop) = Shutdown::new();
     let serving = tokio::spawn(listener.serve(server, stop, DRAIN));
-    Ok(Running { address, pki, api, shutdown, health: draining, serving })
+    Ok(Running { address, pki, api, shutdown, health: draining, serving, loops, _admin: admin })
 }
 
 /// Where the cluster finds this server. Services start with the second address of their range.
@@ -168,8 +186,8 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>, StartError> {
-    let path = config.data_dir.join("store.redb");
+async fn open_store(config: &Config) -> Result<Arc<EmbeddedStore>, StartError> {
+    let path = store_path(&config.data_dir);
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(storage_embedded::Options::at(path))).await;
     let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
     Ok(Arc::new(store.map_err(|error| StartError::Store(error.to_string()))?))

@@ -1,0 +1,110 @@
+//! What can be asked of a running server by whoever may use its data directory: a socket in it, readable by its owner
+//! only. One line in, one line out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use storage_embedded::{EmbeddedStore, Options, Report};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::store_path;
+
+/// A line longer than this is nobody's request.
+const LINE_MAX: u64 = 8 * 1024;
+/// The longest path a socket may have is shorter than most paths may be.
+const SOCKET_PATH_MAX: usize = 100;
+
+/// Listens until it is dropped.
+pub struct Admin {
+    task: tokio::task::JoinHandle<()>,
+    path: PathBuf,
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.task.abort();
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Admin {
+    /// None, with a warning, where there cannot be such a socket; the server does not depend on it.
+    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>) -> Option<Admin> {
+        let path = socket_path(data_dir);
+        if path.as_os_str().len() > SOCKET_PATH_MAX {
+            tracing::debug!("the data directory's path is too long for a socket; backups need a stopped server");
+            return None;
+        }
+        // The store is ours, so a socket that is there belongs to nobody any more.
+        let _ = std::fs::remove_file(&path);
+        let listener = match UnixListener::bind(&path) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::warn!(%error, "cannot listen for administrative commands");
+                return None;
+            }
+        };
+        use std::os::unix::fs::PermissionsExt;
+        let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, store.clone()));
+            }
+        });
+        Some(Admin { task, path })
+    }
+}
+
+async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
+    let (read, mut write) = stream.into_split();
+    let mut line = String::new();
+    if BufReader::new(read.take(LINE_MAX)).read_line(&mut line).await.is_err() {
+        return;
+    }
+    let reply = match line.trim_end().split_once(' ') {
+        Some(("backup", target)) => match store.backup(Path::new(target)).await {
+            Ok(report) => format!("ok {}\n", describe(&report)),
+            Err(error) => format!("error {error}\n"),
+        },
+        _ => "error unknown command\n".to_string(),
+    };
+    let _ = write.write_all(reply.as_bytes()).await;
+}
+
+/// Backs up the store of a data directory: through its server if one runs, directly otherwise. Answers what was written.
+pub async fn backup(data_dir: &Path, target: &Path) -> Result<String, String> {
+    if target.exists() {
+        return Err(format!("{} exists", target.display()));
+    }
+    let absolute = std::path::absolute(target).map_err(|error| error.to_string())?;
+    if let Ok(stream) = UnixStream::connect(socket_path(data_dir)).await {
+        return ask(stream, &format!("backup {}\n", absolute.display())).await;
+    }
+    let path = store_path(data_dir);
+    if !path.exists() {
+        return Err(format!("{} does not exist", path.display()));
+    }
+    let store = EmbeddedStore::open(Options::at(path)).map_err(|error| error.to_string())?;
+    store.backup(&absolute).await.map(|report| describe(&report)).map_err(|error| error.to_string())
+}
+
+async fn ask(mut stream: UnixStream, line: &str) -> Result<String, String> {
+    let mut reply = String::new();
+    stream.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
+    stream.read_to_string(&mut reply).await.map_err(|error| error.to_string())?;
+    match reply.trim_end().split_once(' ') {
+        Some(("ok", report)) => Ok(report.to_string()),
+        Some((_, why)) => Err(why.to_string()),
+        None => Err("the server ended before it answered".into()),
+    }
+}
+
+/// A report in a line.
+pub fn describe(report: &Report) -> String {
+    format!("revision {}, {} keys, {} bytes", report.revision, report.keys, report.record_bytes)
+}
+
+fn socket_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("admin.sock")
+}

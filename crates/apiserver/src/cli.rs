@@ -1,0 +1,68 @@
+//! What can be typed: `serve` (also when nothing else is), and the commands that look after its data and its users.
+
+mod completion;
+mod kubeconfig;
+mod maintain;
+mod serve;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use apiserver::flags;
+use clap::{Arg, ArgMatches, Command};
+
+/// Reads the command line and does what it says.
+pub fn run() -> ExitCode {
+    let matches = command().get_matches();
+    let outcome = match matches.subcommand() {
+        None => serve::run(&matches),
+        Some(("serve", matches)) => serve::run(matches),
+        Some(("kubeconfig", matches)) => kubeconfig::run(matches),
+        Some(("backup", matches)) => maintain::backup(matches),
+        Some(("restore", matches)) => maintain::restore(matches),
+        Some(("check", matches)) => maintain::check(matches),
+        Some(("completion", matches)) => completion::run(matches),
+        Some((other, _)) => Err(format!("there is no command {other}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "{}: {why}", name());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command() -> Command {
+    let serve = flags::command();
+    serve
+        .clone()
+        .name(name())
+        .args_conflicts_with_subcommands(true)
+        .subcommand(serve.name("serve").about("Serve the Kubernetes API (the default)").long_about(None))
+        .subcommand(kubeconfig::command())
+        .subcommands(maintain::commands())
+        .subcommand(completion::command())
+}
+
+/// What we were called as: a link named kube-apiserver behaves the same and speaks of itself by that name.
+fn name() -> String {
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let called = called.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    called.filter(|name| *name == "kube-apiserver").unwrap_or("ferrokube").to_string()
+}
+
+/// The flag every command has: which data directory it is about.
+fn data_dir() -> Arg {
+    flags::data_dir()
+}
+
+fn data_dir_of(matches: &ArgMatches) -> PathBuf {
+    matches.get_one::<PathBuf>("data-dir").cloned().unwrap_or_default()
+}
+
+/// Prints a line; a reader that went away is nobody's problem.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

@@ -1,0 +1,89 @@
+//! `serve`: from flags to a server that runs until it is told to stop.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use apiserver::{Running, flags, kubeconfig, start};
+use clap::ArgMatches;
+
+use super::say;
+
+/// Without it, thread stacks would be sized for shallow calls; objects may nest deeply.
+const STACK_BYTES: usize = 4 * 1024 * 1024;
+
+pub fn run(matches: &ArgMatches) -> Result<(), String> {
+    if matches.get_flag("version") {
+        say(&format!("Kubernetes {}", server::Version::default().git_version));
+        return Ok(());
+    }
+    let serve = flags::serve(matches)?;
+    log_to_stderr(serve.json_logs, serve.verbosity);
+    for flag in &serve.without_effect {
+        tracing::warn!(flag, "this flag is accepted but has no effect yet");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
+    let runtime = runtime.map_err(|error| format!("cannot start threads: {error}"))?;
+    runtime.block_on(serve_until_told(serve.config))
+}
+
+async fn serve_until_told(config: apiserver::Config) -> Result<(), String> {
+    let began = Instant::now();
+    let (data_dir, delay) = (config.data_dir.clone(), config.shutdown_delay);
+    let running = start(config).await.map_err(|error| error.to_string())?;
+    greet(&running, &data_dir, began.elapsed())?;
+    wait_for_signal().await;
+    tracing::info!("stopping: letting requests finish");
+    running.stop(delay).await;
+    Ok(())
+}
+
+/// Writes the kubeconfig and says what to do next.
+fn greet(running: &Running, data_dir: &Path, took: Duration) -> Result<(), String> {
+    let path = data_dir.join("kubeconfig");
+    let text = kubeconfig::admin(&running.pki, running.address).map_err(|error| error.to_string())?;
+    kubeconfig::write(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let alone = if running.is_standalone() {
+        "  alone       yes: namespaces, owned objects and service accounts are looked after (--standalone=false if not)\n"
+    } else {
+        ""
+    };
+    say(&format!(
+        "ferrokube is ready on https://{} ({} ms)\n  data        {}\n  kubeconfig  {}\n{alone}\nTry:\n  kubectl --kubeconfig {} get namespaces",
+        running.address,
+        took.as_millis(),
+        data_dir.display(),
+        path.display(),
+        path.display(),
+    ));
+    let _ = std::io::stdout().flush();
+    Ok(())
+}
+
+async fn wait_for_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// klog's verbosity as levels: 4 and more is debugging, 8 and more is everything.
+fn log_to_stderr(json: bool, verbosity: u32) {
+    let level = match verbosity {
+        0..=3 => "info",
+        4..=7 => "debug",
+        _ => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match json {
+        true => builder.json().init(),
+        false => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).compact().init(),
+    }
+}

@@ -1,0 +1,217 @@
+//! The API, called in process: the same paths, bodies and answers as over the network, without the network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use codec::Notes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use object::{Status, Value};
+use registry::Resource;
+use request::{RequestInfo, User};
+use rest::{Api, Body, Call, Reply, ReplyBody};
+
+const USER_AGENT: &str = "ferrokube-standalone";
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Lists and watches of this form carry metadata only.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A client of the server it lives in.
+#[derive(Clone)]
+pub struct Client {
+    pub api: Arc<Api>,
+    user: User,
+}
+
+/// How a call failed, as much of it as loops decide by.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u16,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn is_not_found(&self) -> bool {
+        self.code == 404
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl Client {
+    pub fn new(api: Arc<Api>) -> Client {
+        Client { api, user: User::loopback() }
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.send(Method::GET, path, &[], JSON, JSON, None).await
+    }
+
+    /// A collection; only the metadata of its objects.
+    pub async fn list(&self, path: &str) -> Result<Value, Failure> {
+        self.send(Method::GET, path, &[], METADATA_LIST, JSON, None).await
+    }
+
+    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Failure> {
+        self.send(Method::POST, path, &[], JSON, JSON, Some(object)).await
+    }
+
+    pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, Failure> {
+        self.send(Method::PUT, path, &[], JSON, JSON, Some(object)).await
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
+        self.send(Method::PATCH, path, &[], METADATA, MERGE_PATCH, Some(patch)).await
+    }
+
+    pub async fn delete(&self, path: &str, options: &Value) -> Result<(), Failure> {
+        self.send(Method::DELETE, path, &[], JSON, JSON, Some(options)).await.map(|_| ())
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        accept: &'static str,
+        content: &'static str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let reply = self.call(method, path, query, accept, content, body).await?;
+        let status = reply.status;
+        let bytes = match reply.body {
+            ReplyBody::Ready(bytes) => bytes,
+            ReplyBody::Stream { chunks, .. } => chunks.concat_bytes().await,
+        };
+        let value = decode(&bytes)?;
+        if status.is_success() { Ok(value) } else { Err(failure(status, &value)) }
+    }
+
+    /// The events of a collection's metadata after a revision, one JSON document each.
+    pub async fn watch(&self, path: &str, revision: &str) -> Result<BoxStream<'static, Bytes>, Failure> {
+        let query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", revision)];
+        let reply = self.call(Method::GET, path, &query, METADATA, JSON, None).await?;
+        match reply.body {
+            ReplyBody::Stream { chunks, .. } if reply.status.is_success() => Ok(lines(chunks)),
+            ReplyBody::Ready(bytes) => Err(failure(reply.status, &decode(&bytes)?)),
+            ReplyBody::Stream { .. } => Err(Failure { code: reply.status.as_u16(), message: "no watch".into() }),
+        }
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        accept: &'static str,
+        content: &'static str,
+        body: Option<&Value>,
+    ) -> Result<Reply, Failure> {
+        let query: Vec<(String, String)> = query.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let info = RequestInfo::parse(method.as_str(), path, &query);
+        let permit = authz::authorize(&*self.api.authorizer, &info, &self.user).await.map_err(from_status)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content));
+        let body = match body {
+            None => Body::Empty,
+            Some(value) => {
+                let mut bytes = Vec::new();
+                codec::json::encode(value, None, &mut bytes);
+                Body::Ready(bytes.into())
+            }
+        };
+        let user = self.user.clone();
+        let call = Call { info, user, method, headers, query, body, timeout: TIMEOUT };
+        Ok(rest::serve(self.api.clone(), permit, call).await)
+    }
+}
+
+/// The path of a resource's collection, or of one object in it.
+pub fn path_of(resource: &Resource, namespace: &str, name: &str) -> String {
+    let id = &resource.resource;
+    let mut path = match id.group.as_str() {
+        "" => format!("/api/{}", id.version),
+        group => format!("/apis/{group}/{}", id.version),
+    };
+    if resource.namespaced && !namespace.is_empty() {
+        path.push_str("/namespaces/");
+        path.push_str(namespace);
+    }
+    path.push('/');
+    path.push_str(&id.resource);
+    if !name.is_empty() {
+        path.push('/');
+        path.push_str(name);
+    }
+    path
+}
+
+/// Every resource that can be listed, watched and deleted, in one version each: the first that is served.
+pub fn deletable(api: &Api) -> Vec<Arc<Resource>> {
+    let catalog = api.catalog.load();
+    let mut found: Vec<Arc<Resource>> = Vec::new();
+    for version in catalog.versions() {
+        for resource in catalog.of(version) {
+            let id = &resource.resource;
+            let again = found.iter().any(|f| f.resource.group == id.group && f.resource.resource == id.resource);
+            if !again && resource.storage.is_some() && ["list", "watch", "delete"].iter().all(|v| resource.serves(v)) {
+                found.push(resource.clone());
+            }
+        }
+    }
+    found
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Value, Failure> {
+    codec::json::decode(bytes, None, &mut Notes::ignore())
+        .map_err(|error| Failure { code: 500, message: error.to_string() })
+}
+
+fn failure(status: StatusCode, value: &Value) -> Failure {
+    Failure { code: status.as_u16(), message: value.str_at(&["message"]).to_string() }
+}
+
+fn from_status(status: Status) -> Failure {
+    Failure { code: status.code, message: status.message }
+}
+
+/// Cuts chunks into lines; a document never spans more than what arrives before its newline.
+fn lines(chunks: BoxStream<'static, Bytes>) -> BoxStream<'static, Bytes> {
+    stream::unfold((chunks, Bytes::new()), |(mut chunks, mut rest)| async move {
+        loop {
+            if let Some(at) = memchr::memchr(b'\n', &rest) {
+                let line = rest.split_to(at);
+                let _newline = rest.split_to(1);
+                return Some((line, (chunks, rest)));
+            }
+            let next = chunks.next().await?;
+            rest = if rest.is_empty() { next } else { Bytes::from([&rest[..], &next[..]].concat()) };
+        }
+    })
+    .boxed()
+}
+
+trait ConcatBytes {
+    async fn concat_bytes(self) -> Bytes;
+}
+
+impl ConcatBytes for BoxStream<'static, Bytes> {
+    async fn concat_bytes(mut self) -> Bytes {
+        let mut all = Vec::new();
+        while let Some(chunk) = self.next().await {
+            all.extend_from_slice(&chunk);
+        }
+        all.into()
+    }
+}

@@ -1,0 +1,95 @@
+//! Following a collection: a list, then every change, resumed where it was cut off.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use memchr::memmem;
+use object::{Meta, Value};
+
+use crate::client::{Client, Failure, decode};
+
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// What happened to a collection. Objects carry their metadata only.
+pub enum Change {
+    /// Everything there is; what is not in it is gone.
+    Listed(Vec<Value>),
+    Set(Value),
+    Gone(Value),
+}
+
+/// Which changes are worth decoding.
+pub type Interesting = fn(&[u8]) -> bool;
+
+/// Hands every change of a collection to `hear` until it says that nobody listens any more.
+pub async fn follow(client: &Client, path: &str, interesting: Interesting, mut hear: impl FnMut(Change) -> bool) {
+    loop {
+        match once(client, path, interesting, &mut hear).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(failure) => {
+                tracing::debug!(path, %failure, "following a collection failed; it is listed again");
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// One list and the watches after it. True asks to be called again.
+async fn once(
+    client: &Client,
+    path: &str,
+    interesting: Interesting,
+    hear: &mut impl FnMut(Change) -> bool,
+) -> Result<bool, Failure> {
+    let mut list = client.list(path).await?;
+    let mut revision = list.resource_version().to_string();
+    let items = list.slot(&["items"]).make_list();
+    if !hear(Change::Listed(std::mem::take(items))) {
+        return Ok(false);
+    }
+    loop {
+        let mut events = client.watch(path, &revision).await?;
+        while let Some(event) = events.next().await {
+            match read(&event, interesting)? {
+                Event::Passed => {}
+                Event::Bookmark(at) => revision = at,
+                // The revision is no longer to be had: begin anew with a list.
+                Event::Expired => return Ok(true),
+                Event::Changed(change, at) => {
+                    revision = at;
+                    if !hear(change) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+}
+
+enum Event {
+    Passed,
+    Bookmark(String),
+    Expired,
+    Changed(Change, String),
+}
+
+fn read(event: &Bytes, interesting: Interesting) -> Result<Event, Failure> {
+    let is = |kind: &[u8]| memmem::find(&event[..event.len().min(32)], kind).is_some();
+    if is(b"\"ERROR\"") {
+        return Ok(Event::Expired);
+    }
+    let gone = is(b"\"DELETED\"");
+    if !gone && !is(b"\"BOOKMARK\"") && !interesting(event) {
+        return Ok(Event::Passed);
+    }
+    let mut event = decode(event)?;
+    let object = event.slot(&["object"]).take();
+    let revision = object.resource_version().to_string();
+    Ok(match event.str_at(&["type"]) {
+        "BOOKMARK" => Event::Bookmark(revision),
+        "DELETED" => Event::Changed(Change::Gone(object), revision),
+        _ => Event::Changed(Change::Set(object), revision),
+    })
+}

@@ -1,0 +1,38 @@
+//! What a controller manager does that people expect of a server used alone: namespaces that are deleted become empty and
+//! go away, objects whose owners are gone are collected, every namespace has its default service account and the
+//! authority's certificate.
+//!
+//! The loops use the public API only: every call is authorized and goes through a REST verb, as if it came over the
+//! network. They keep no state that a restart could lose.
+
+mod accounts;
+mod client;
+mod follow;
+mod garbage;
+mod namespaces;
+mod queue;
+
+use std::sync::Arc;
+
+use rest::Api;
+use tokio::task::JoinSet;
+
+use client::Client;
+
+/// The running loops; they end when this is dropped.
+pub struct Loops {
+    _tasks: JoinSet<()>,
+}
+
+/// Starts the loops. When this returns, the namespaces that were there have their service account.
+pub async fn start(api: Arc<Api>, authority_pem: String) -> Loops {
+    let client = Client::new(api);
+    let mut tasks = JoinSet::new();
+    let (ready, when_ready) = tokio::sync::oneshot::channel();
+    tasks.spawn(accounts::run(client.clone(), authority_pem, ready));
+    tasks.spawn(namespaces::run(client.clone()));
+    tasks.spawn(garbage::run(client));
+    // The loop answers or is gone: either way there is nothing more to wait for.
+    let _ = when_ready.await;
+    Loops { _tasks: tasks }
+}

@@ -1,0 +1,119 @@
+//! A namespace that is being deleted is emptied, and goes away when nothing is left in it.
+
+mod remains;
+
+use object::{Meta, Value, value};
+
+use crate::client::{Client, Failure, deletable, path_of};
+use crate::follow::{Change, follow};
+use crate::queue::Queue;
+use remains::Remains;
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+/// The finalizer in a namespace's spec that stands for its content.
+const CONTENT: &str = "kubernetes";
+
+/// Empties namespaces, one after the other; one that cannot be emptied yet is tried again later.
+pub async fn run(client: Client) {
+    let queue = Queue::new();
+    let hear = |change| {
+        let deleting = |namespace: &Value| namespace.is_deleting();
+        match change {
+            Change::Listed(all) => {
+                all.iter().filter(|n| deleting(n)).for_each(|namespace| queue.add(namespace.name().to_string()));
+            }
+            Change::Set(namespace) if deleting(&namespace) => queue.add(namespace.name().to_string()),
+            _ => {}
+        }
+        true
+    };
+    let work = async {
+        loop {
+            let name = queue.next().await;
+            match empty(&client, &name).await {
+                Ok(true) => queue.forget(&name),
+                Ok(false) => queue.retry(name),
+                Err(failure) => {
+                    tracing::debug!(name, %failure, "cannot empty a namespace yet");
+                    queue.retry(name);
+                }
+            }
+        }
+    };
+    tokio::join!(follow(&client, NAMESPACES, |_| true, hear), work);
+}
+
+/// Deletes what is in a namespace and releases it once nothing is left. False asks to be called again.
+async fn empty(client: &Client, name: &str) -> Result<bool, Failure> {
+    let path = format!("{NAMESPACES}/{name}");
+    let mut namespace = match client.get(&path).await {
+        Err(failure) if failure.is_not_found() => return Ok(true),
+        found => found?,
+    };
+    let finalizers = namespace.list_at(&["spec", "finalizers"]);
+    if !namespace.is_deleting() || !finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CONTENT)) {
+        return Ok(true);
+    }
+    let mut remains = Remains::default();
+    for resource in deletable(&client.api).iter().filter(|resource| resource.namespaced) {
+        let collection = path_of(resource, name, "");
+        match remove_all(client, &collection, resource.serves("deletecollection")).await {
+            Ok(items) => remains.add(&resource.resource.group_resource(), &items),
+            Err(failure) => remains.failed.push(format!("{}: {failure}", resource.resource.resource)),
+        }
+    }
+    let done = remains.is_nothing();
+    if done {
+        let finalizers = namespace.slot(&["spec", "finalizers"]).make_list();
+        finalizers.retain(|finalizer| finalizer.as_str() != Some(CONTENT));
+        client.replace(&format!("{path}/finalize"), &namespace).await?;
+    } else {
+        report(client, &path, namespace, &remains).await?;
+    }
+    Ok(done)
+}
+
+/// Asks for everything to be deleted and answers with what is still there.
+async fn remove_all(client: &Client, collection: &str, at_once: bool) -> Result<Vec<Value>, Failure> {
+    let background = value!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+    let mut list = client.list(collection).await?;
+    if list.list_at(&["items"]).is_empty() {
+        return Ok(Vec::new());
+    }
+    if at_once {
+        client.delete(collection, &background).await?;
+    } else {
+        for object in list.list_at(&["items"]) {
+            match client.delete(&format!("{collection}/{}", object.name()), &background).await {
+                Err(failure) if !failure.is_not_found() => return Err(failure),
+                _ => {}
+            }
+        }
+    }
+    list = client.list(collection).await?;
+    Ok(std::mem::take(list.slot(&["items"]).make_list()))
+}
+
+/// What is left, as conditions of the namespace.
+async fn report(client: &Client, path: &str, mut namespace: Value, remains: &Remains) -> Result<(), Failure> {
+    let now = object::timestamp::Time(client.api.clock.now()).to_string();
+    let existing = namespace.slot(&["status", "conditions"]).make_list();
+    let mut changed = false;
+    for mut condition in remains.conditions() {
+        let same = |other: &Value, field: &str| other.str_at(&[field]) == condition.str_at(&[field]);
+        let place = existing.iter_mut().find(|other| same(other, "type"));
+        if place.as_ref().is_some_and(|other| same(other, "status") && same(other, "message")) {
+            continue;
+        }
+        changed = true;
+        condition.set(&["lastTransitionTime"], now.clone());
+        match place {
+            Some(other) => *other = condition,
+            None => existing.push(condition),
+        }
+    }
+    if changed {
+        client.replace(&format!("{path}/status"), &namespace).await?;
+    }
+    Ok(())
+}
