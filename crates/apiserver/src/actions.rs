@@ -1,7 +1,10 @@
-//! What a POST does where it does not store: bindings, evictions and reviews.
+//! What a POST does where it does not store: bindings, evictions, tokens and reviews.
 
+mod evict;
 mod pods;
 mod reviews;
+mod token;
+mod webhook_token;
 
 use std::sync::Arc;
 
@@ -11,11 +14,18 @@ use authz::rbac::Rbac;
 use hashbrown::HashMap;
 use registry::Action;
 
+use crate::accounts::Accounts;
+
 /// Group, resource and subresource to what a POST does there.
 pub type Actions = HashMap<(&'static str, &'static str, &'static str), Arc<dyn Action>>;
 
 /// All actions. Reviews ask the same authorizer and authenticator that requests go through.
-pub fn all(authorizer: Arc<dyn Authorizer>, rbac: Option<Arc<Rbac>>, authenticator: Arc<Authenticator>) -> Actions {
+pub fn all(
+    authorizer: Arc<dyn Authorizer>,
+    rbac: Option<Arc<Rbac>>,
+    authenticator: Arc<Authenticator>,
+    accounts: Accounts,
+) -> Actions {
     const AUTHORIZATION: &str = "authorization.k8s.io";
     const AUTHENTICATION: &str = "authentication.k8s.io";
     let access = |who| -> Arc<dyn Action> { Arc::new(reviews::Access { authorizer: authorizer.clone(), who }) };
@@ -28,6 +38,7 @@ pub fn all(authorizer: Arc<dyn Authorizer>, rbac: Option<Arc<Rbac>>, authenticat
     actions.insert((AUTHENTICATION, "tokenreviews", ""), Arc::new(reviews::Token { authenticator }));
     actions.insert(("", "bindings", ""), Arc::new(pods::Bind));
     actions.insert(("", "pods", "binding"), Arc::new(pods::Bind));
-    actions.insert(("", "pods", "eviction"), Arc::new(pods::Evict));
+    actions.insert(("", "pods", "eviction"), Arc::new(evict::Evict));
+    actions.insert(("", "serviceaccounts", "token"), Arc::new(token::Issue { accounts, authorizer }));
     actions
 }

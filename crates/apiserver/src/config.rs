@@ -25,12 +25,50 @@ pub struct Config {
     pub runtime_config: Vec<(String, bool)>,
     pub enable_admission_plugins: Vec<String>,
     pub disable_admission_plugins: Vec<String>,
+    /// `--admission-control-config-file`.
+    pub admission_config_file: Option<PathBuf>,
+    pub service_accounts: ServiceAccounts,
+    /// `--api-audiences`; whom tokens for this server are meant for. Empty: its issuers.
+    pub api_audiences: Vec<String>,
     pub service_cluster_ip_range: String,
     pub request_timeout: Duration,
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
     pub standalone: bool,
+}
+
+/// The `--service-account-*` flags.
+#[derive(Clone, Debug)]
+pub struct ServiceAccounts {
+    /// The first issues tokens, all are believed. Empty: `https://kubernetes.default.svc`.
+    pub issuers: Vec<String>,
+    /// None: a key is made at the first start and kept in the data directory.
+    pub signing_key_file: Option<PathBuf>,
+    /// Keys that tokens may be signed with. Empty: the signing key.
+    pub key_files: Vec<PathBuf>,
+    /// Where others find the keys, if not at this server's advertised address.
+    pub jwks_uri: String,
+    /// The longest that tokens are good for; zero is without a limit.
+    pub max_token_expiration: Duration,
+    /// Whether pods' tokens live on for a year, so that clients which do not renew them keep working.
+    pub extend_token_expiration: bool,
+    /// Whether tokens in secrets are only good while they are there.
+    pub lookup: bool,
+}
+
+impl Default for ServiceAccounts {
+    fn default() -> ServiceAccounts {
+        ServiceAccounts {
+            issuers: Vec::new(),
+            signing_key_file: None,
+            key_files: Vec::new(),
+            jwks_uri: String::new(),
+            max_token_expiration: Duration::ZERO,
+            extend_token_expiration: true,
+            lookup: true,
+        }
+    }
 }
 
 impl Default for Config {
@@ -49,6 +87,9 @@ impl Default for Config {
             runtime_config: Vec::new(),
             enable_admission_plugins: Vec::new(),
             disable_admission_plugins: Vec::new(),
+            admission_config_file: None,
+            service_accounts: ServiceAccounts::default(),
+            api_audiences: Vec::new(),
             service_cluster_ip_range: "10.0.0.0/24".into(),
             request_timeout: Duration::from_secs(60),
             event_ttl: Duration::from_secs(3600),

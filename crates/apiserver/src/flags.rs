@@ -21,7 +21,9 @@ const ALSO_ALONE: &[&str] =
 
 /// Upstream flags with an effect here.
 const HONOURED: &[&str] = &[
+    "admission-control-config-file",
     "anonymous-auth",
+    "api-audiences",
     "authorization-mode",
     "bind-address",
     "client-ca-file",
@@ -33,6 +35,13 @@ const HONOURED: &[&str] = &[
     "request-timeout",
     "runtime-config",
     "secure-port",
+    "service-account-extend-token-expiration",
+    "service-account-issuer",
+    "service-account-jwks-uri",
+    "service-account-key-file",
+    "service-account-lookup",
+    "service-account-max-token-expiration",
+    "service-account-signing-key-file",
     "service-cluster-ip-range",
     "shutdown-delay-duration",
     "tls-cert-file",
@@ -129,21 +138,21 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         Some(given) => boolean(given).map_err(|why| format!("--standalone: {why}"))?,
         None => alone,
     };
-    if !config.standalone {
-        leave_out_service_accounts(&mut config, &without_effect);
+    if !has_service_accounts(&config) {
+        config.disable_admission_plugins.push("ServiceAccount".into());
     }
     let verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
     let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
     Ok(Serve { config, json_logs, verbosity, without_effect })
 }
 
-/// Where nobody makes service accounts, pods that wait for one would never be created.
-fn leave_out_service_accounts(config: &mut Config, without_effect: &[String]) {
-    let has_accounts = without_effect.iter().any(|flag| flag.starts_with("--service-account-"));
+/// Whether pods are given service accounts. Somebody must make those, or pods that wait for one are never created: a server
+/// that runs alone does, and a controller manager does; where there is one, the server was told about its keys.
+fn has_service_accounts(config: &Config) -> bool {
+    let accounts = &config.service_accounts;
+    let told = accounts.signing_key_file.is_some() || !accounts.key_files.is_empty() || !accounts.issuers.is_empty();
     let asked_for = config.enable_admission_plugins.iter().any(|plugin| plugin == "ServiceAccount");
-    if !has_accounts && !asked_for {
-        config.disable_admission_plugins.push("ServiceAccount".into());
-    }
+    config.standalone || told || asked_for
 }
 
 fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), String> {
@@ -151,6 +160,19 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
     let list = || values.iter().flat_map(|value| value.split(',')).filter(|v| !v.is_empty()).map(str::to_string);
     let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
     match name {
+        "admission-control-config-file" => config.admission_config_file = path(),
+        "api-audiences" => config.api_audiences = list().collect(),
+        "service-account-extend-token-expiration" => {
+            config.service_accounts.extend_token_expiration = boolean(last)?;
+        }
+        "service-account-issuer" => config.service_accounts.issuers = values.to_vec(),
+        "service-account-jwks-uri" => config.service_accounts.jwks_uri = last.to_string(),
+        "service-account-key-file" => {
+            config.service_accounts.key_files = values.iter().map(PathBuf::from).collect();
+        }
+        "service-account-lookup" => config.service_accounts.lookup = boolean(last)?,
+        "service-account-max-token-expiration" => config.service_accounts.max_token_expiration = span(last)?,
+        "service-account-signing-key-file" => config.service_accounts.signing_key_file = path(),
         "anonymous-auth" => config.anonymous_auth = boolean(last)?,
         "authorization-mode" => config.authorization_mode = list().collect(),
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,

@@ -1,5 +1,6 @@
 //! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
 
+mod accounts;
 mod actions;
 pub mod admin;
 mod allocation;
@@ -8,6 +9,7 @@ mod config;
 mod escalation;
 pub mod flags;
 pub mod kubeconfig;
+mod openid;
 mod pki;
 mod start;
 

@@ -29,6 +29,8 @@ pub enum PkiError {
     Read(PathBuf, std::io::Error),
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
+    #[error("cannot make a key for service accounts: {0}")]
+    Key(#[from] authn::service_account::KeyError),
 }
 
 impl Pki {
@@ -69,6 +71,19 @@ impl Pki {
         let (issuer, _) = authority(&self.ca, &self.ca_key)?;
         client(&issuer, user, groups)
     }
+}
+
+/// The key that signs service accounts' tokens, made at the first start.
+pub fn service_account_key(folder: &Path) -> Result<PathBuf, PkiError> {
+    let path = folder.join("sa.key");
+    if !path.exists() {
+        fs::create_dir_all(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
+        // Under its name only once it is whole: a start that was interrupted must not leave half a key.
+        let unfinished = folder.join("sa.key.new");
+        write_secret(&unfinished, &authn::service_account::SigningKey::generate()?)?;
+        fs::rename(&unfinished, &path).map_err(|error| PkiError::Write(path.clone(), error))?;
+    }
+    Ok(path)
 }
 
 fn authority(cert_path: &Path, key_path: &Path) -> Result<(Issuer<'static, KeyPair>, String), PkiError> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use authn::{Authenticator, CertificateAuthority, Method, TokenFile};
+use authn::service_account::ServiceAccountTokens;
+use authn::{Authenticator, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::rbac::{self, Rbac};
 use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
 use bootstrap::Advertised;
@@ -15,6 +16,7 @@ use discovery::Discovery;
 use kinds::core::service::{Allocation, allocation::PortRange};
 use object::{GroupVersion, SystemClock};
 use registry::{Catalog, Features, Setup};
+use request::User;
 use rest::{Api, Call, Limits, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -23,10 +25,12 @@ use server::{Check, Health, Listener, Metrics, Paths, Server, Shutdown, Version}
 use storage::Store;
 use storage_embedded::EmbeddedStore;
 
+use crate::accounts::{Accounts, StoredObjects};
 use crate::actions;
 use crate::admin::Admin;
 use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
+use crate::openid::OpenId;
 use crate::{Config, Pki, store_path};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
@@ -92,10 +96,14 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         allocation: Arc::new(Allocation::new(&ranges, PortRange::DEFAULT)),
     };
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
-    let authenticator = Arc::new(authenticator(&config, &pki)?);
+    let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
+    let clock = Arc::new(SystemClock);
+    let objects = Arc::new(StoredObjects::new(&catalog, features.clone(), clock.clone()));
+    let tokens = accounts.method(objects, &features);
+    let authenticator = Arc::new(authenticator(&config, &pki, tokens, &accounts)?);
     let (authorizer, rbac) = authorizer(&config, &catalog)?;
     for ((group, resource, subresource), action) in
-        &actions::all(authorizer.clone(), rbac.clone(), authenticator.clone())
+        &actions::all(authorizer.clone(), rbac.clone(), authenticator.clone(), accounts.clone())
     {
         catalog.set_action(group, resource, subresource, action);
     }
@@ -107,7 +115,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         catalog: ArcSwap::from_pointee(catalog),
         admission,
         authorizer: authorizer.clone(),
-        clock: Arc::new(SystemClock),
+        clock,
         features: Arc::new(features),
         limits: Limits::default(),
         describe_column: descriptions::column,
@@ -126,6 +134,11 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     let address = listener.address().map_err(failed)?;
     let advertised = advertised(&config, address)?;
     let discovery = Discovery::new(api.clone(), SocketAddr::new(advertised.address, advertised.port).to_string());
+    let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
+    let own = SocketAddr::new(advertised.address, advertised.port).to_string();
+    if let Some(openid) = OpenId::new(&accounts, &config.service_accounts.jwks_uri, &own) {
+        paths.push(Arc::new(openid));
+    }
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -133,7 +146,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         health,
         metrics: Arc::new(Metrics::default()),
         version: Version::default(),
-        paths: vec![Arc::new(DiscoveryPaths(discovery))],
+        paths,
         request_timeout: config.request_timeout,
         hsts: String::new(),
     });
@@ -235,20 +248,22 @@ type Authorizers = (Arc<dyn Authorizer>, Option<Arc<Rbac>>);
 
 fn authorizer(config: &Config, catalog: &Catalog) -> Result<Authorizers, StartError> {
     let mut rules = None;
-    let mut modes: Vec<Arc<dyn Authorizer>> = vec![Arc::new(authz::Masters)];
+    let mut modes: Vec<(String, Arc<dyn Authorizer>)> = vec![(User::MASTERS.into(), Arc::new(authz::Masters))];
+    authz::check_modes(&config.authorization_mode).map_err(StartError::Setting)?;
     for mode in &config.authorization_mode {
-        match mode.as_str() {
-            "AlwaysAllow" => modes.push(Arc::new(AlwaysAllow)),
-            "AlwaysDeny" => modes.push(Arc::new(AlwaysDeny)),
+        let authorizer: Arc<dyn Authorizer> = match mode.as_str() {
+            "AlwaysAllow" => Arc::new(AlwaysAllow),
+            "AlwaysDeny" => Arc::new(AlwaysDeny),
             "RBAC" => {
                 let rbac = Arc::new(rbac(catalog)?);
                 rules = Some(rbac.clone());
-                modes.push(rbac);
+                rbac
             }
             // Nodes are authorized by their own mode in kube-apiserver; here it has no opinion yet.
-            "Node" => {}
-            other => return Err(StartError::Setting(format!("unknown authorization mode {other}"))),
-        }
+            "Node" => continue,
+            other => return Err(StartError::Setting(format!("authorization mode {other} is not supported"))),
+        };
+        modes.push((mode.to_lowercase(), authorizer));
     }
     Ok((Arc::new(Union(modes)), rules))
 }
@@ -267,17 +282,24 @@ fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
     }))
 }
 
-fn authenticator(config: &Config, pki: &Pki) -> Result<Authenticator, StartError> {
+fn authenticator(
+    config: &Config,
+    pki: &Pki,
+    accounts: ServiceAccountTokens,
+    own: &Accounts,
+) -> Result<Authenticator, StartError> {
     let mut methods: Vec<Box<dyn Method>> = Vec::new();
     let mut authorities = read_certificates(&pki.ca)?;
     if let Some(path) = &config.client_ca_file {
         authorities.extend(read_certificates(path)?);
     }
     methods.push(Box::new(CertificateAuthority::new(authorities).map_err(StartError::Setting)?));
+    let mut tokens: Vec<Box<dyn TokenMethod>> = Vec::new();
     if let Some(path) = &config.token_auth_file {
-        methods.push(Box::new(TokenFile::read(path).map_err(|error| StartError::Setting(error.to_string()))?));
+        tokens.push(Box::new(TokenFile::read(path).map_err(|error| StartError::Setting(error.to_string()))?));
     }
-    Ok(Authenticator { methods, anonymous: config.anonymous_auth })
+    tokens.push(Box::new(accounts));
+    Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))
 }
 
 fn certificates(config: &Config, pki: &Pki) -> Result<Arc<Certificates>, StartError> {

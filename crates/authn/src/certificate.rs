@@ -39,17 +39,17 @@ impl Method for CertificateAuthority {
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
         self.verifier
             .verify_client_cert(leaf, intermediates, now)
-            .map_err(|error| Refused(format!("verifying certificate failed: {error}")))?;
+            .map_err(|error| Refused::because(format!("verifying certificate failed: {error}")))?;
         user_of(leaf).map(Some)
     }
 }
 
 fn user_of(certificate: &CertificateDer<'_>) -> Result<User, Refused> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| Refused(error.to_string()))?;
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| Refused::because(error.to_string()))?;
     let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
     let name = parsed.subject().iter_common_name().next().map(text).unwrap_or_default();
     if name.is_empty() {
-        return Err(Refused("the certificate has no common name".into()));
+        return Err(Refused::because("the certificate has no common name"));
     }
     let groups = parsed.subject().iter_organization().map(text).collect();
     Ok(User { name, groups, ..User::default() })

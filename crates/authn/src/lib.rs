@@ -1,13 +1,21 @@
 //! Authentication: who is asking. Each method either knows the credential, refuses it, or has not been given one.
+//!
+//! A connection's certificate comes first, then the bearer token, which each [`TokenMethod`] is asked about in turn. Tokens that
+//! were good a moment ago are remembered for a few seconds, so that a busy client costs one signature check now and then.
 
+mod cache;
 mod certificate;
+mod refused;
+pub mod service_account;
 mod tokens;
 
 use request::User;
 use rustls_pki_types::CertificateDer;
 
-pub use certificate::CertificateAuthority;
-pub use tokens::{TokenFile, TokenFileError};
+use self::cache::TokenCache;
+pub use self::certificate::CertificateAuthority;
+pub use self::refused::Refused;
+pub use self::tokens::{TokenFile, TokenFileError};
 
 /// What a request brings to prove who it is from.
 pub struct Credentials<'a> {
@@ -19,54 +27,144 @@ pub struct Credentials<'a> {
     pub now: i64,
 }
 
-/// A credential was brought and is not good.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(pub String);
-
 /// One way of telling who somebody is. `Ok(None)`: nothing was brought that this method understands.
 #[async_trait::async_trait]
 pub trait Method: Send + Sync + 'static {
     async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<User>, Refused>;
 }
 
+/// A bearer token, and whom it must be meant for.
+#[derive(Clone, Copy)]
+pub struct Token<'a> {
+    pub text: &'a str,
+    /// The token must be meant for one of these.
+    pub audiences: &'a [String],
+    /// Seconds since the epoch, to judge validity by.
+    pub now: i64,
+}
+
+/// Who holds a token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub user: User,
+    /// Those of the wanted audiences that the token is meant for. Empty for tokens that know no audiences: they are meant for
+    /// this server.
+    pub audiences: Vec<String>,
+    /// What to tell the client about its credential.
+    pub warnings: Vec<String>,
+}
+
+/// One kind of token. `Ok(None)`: the token is of another kind.
+#[async_trait::async_trait]
+pub trait TokenMethod: Send + Sync + 'static {
+    async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused>;
+}
+
 /// All methods in order; the first that knows somebody decides.
 pub struct Authenticator {
     pub methods: Vec<Box<dyn Method>>,
+    pub tokens: Vec<Box<dyn TokenMethod>>,
+    /// Whom tokens for this server are meant for: `--api-audiences`.
+    pub audiences: Vec<String>,
     /// Whether requests that bring nothing are let in as `system:anonymous`.
     pub anonymous: bool,
+    cache: TokenCache,
 }
 
 impl Authenticator {
-    pub async fn authenticate(&self, credentials: &Credentials<'_>) -> Result<User, Refused> {
-        let mut refusals = Vec::new();
+    pub fn new(
+        methods: Vec<Box<dyn Method>>,
+        tokens: Vec<Box<dyn TokenMethod>>,
+        audiences: Vec<String>,
+        anonymous: bool,
+    ) -> Authenticator {
+        Authenticator { methods, tokens, audiences, anonymous, cache: TokenCache::default() }
+    }
+
+    /// Who sent a request.
+    pub async fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Identity, Refused> {
+        let mut refused = Refused::default();
         for method in &self.methods {
             match method.identify(credentials).await {
-                Ok(Some(user)) => return Ok(authenticated(user)),
+                Ok(Some(user)) => return Ok(authenticated(Identity { user, ..Identity::default() })),
                 Ok(None) => {}
-                Err(Refused(why)) => refusals.push(why),
+                Err(why) => refused.also(why),
+            }
+        }
+        if let Some(text) = bearer(credentials.authorization) {
+            match self.identify(&Token { text, audiences: &self.audiences, now: credentials.now }).await {
+                Ok(identity) => return Ok(identity),
+                Err(why) => refused.also(why),
+            }
+        }
+        if refused.is_empty() && self.anonymous {
+            return Ok(Identity { user: User::anonymous(), ..Identity::default() });
+        }
+        Err(if refused.is_empty() { Refused::because("no credentials") } else { refused })
+    }
+
+    /// Whose token this is, for a TokenReview: meant for one of `audiences`, or for this server if there are none.
+    pub async fn review(&self, token: &str, audiences: &[String], now: i64) -> Result<Identity, Refused> {
+        let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
+        // As in a request, only the first word counts.
+        let text = token.split(' ').next().unwrap_or("");
+        let mut identity = self.identify(&Token { text, audiences: wanted, now }).await.map_err(|why| {
+            // Upstream asks twice, first for tokens of its own, and tells all answers.
+            let mut refused = Refused::because(INVALID);
+            refused.also(why);
+            refused
+        })?;
+        if identity.audiences.is_empty() {
+            identity.audiences = intersection(&self.audiences, wanted);
+        }
+        Ok(identity)
+    }
+
+    async fn identify(&self, token: &Token<'_>) -> Result<Identity, Refused> {
+        if let Some(known) = self.cache.get(token) {
+            return Ok(known);
+        }
+        let mut refused = Refused::default();
+        for method in &self.tokens {
+            match method.identify(token).await {
+                // A token without audiences of its own is meant for this server and for nobody else.
+                Ok(Some(identity)) if is_meant(&identity, token, &self.audiences) => {
+                    let identity = authenticated(identity);
+                    self.cache.put(token, &identity);
+                    return Ok(identity);
+                }
+                Ok(_) => {}
+                Err(why) => refused.also(why),
             }
         }
         // A bearer token nobody knows is a wrong token, not an absent one.
-        let brought = bearer(credentials.authorization).is_some();
-        if refusals.is_empty() && !brought && self.anonymous {
-            return Ok(User::anonymous());
-        }
-        Err(Refused(if refusals.is_empty() { "invalid credentials".into() } else { refusals.join(", ") }))
+        Err(if refused.is_empty() { Refused::because(INVALID) } else { refused })
     }
 }
 
-fn authenticated(mut user: User) -> User {
+const INVALID: &str = "invalid bearer token";
+
+fn is_meant(identity: &Identity, token: &Token<'_>, own: &[String]) -> bool {
+    !identity.audiences.is_empty() || own.is_empty() || own.iter().any(|audience| token.audiences.contains(audience))
+}
+
+/// What is in both, in the order of the first.
+pub(crate) fn intersection(first: &[String], second: &[String]) -> Vec<String> {
+    first.iter().filter(|item| second.contains(item)).cloned().collect()
+}
+
+fn authenticated(mut identity: Identity) -> Identity {
+    let user = &mut identity.user;
     if user.name != User::ANONYMOUS && !user.is_member(User::AUTHENTICATED) {
         user.groups.push(User::AUTHENTICATED.into());
     }
-    user
+    identity
 }
 
-/// The token of a `Bearer` authorization.
+/// The token of a `Bearer` authorization: the word after it.
 pub fn bearer(authorization: &str) -> Option<&str> {
-    let (scheme, token) = authorization.trim().split_once(' ')?;
-    let token = token.trim();
+    let mut words = authorization.trim().splitn(3, ' ');
+    let (scheme, token) = (words.next()?, words.next()?);
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
@@ -78,7 +176,9 @@ mod tests {
     fn bearer_tokens_are_found() {
         for (header, want) in [
             ("Bearer abc", Some("abc")),
-            ("bearer  abc ", Some("abc")),
+            ("bearer abc ", Some("abc")),
+            ("Bearer abc def", Some("abc")),
+            ("Bearer  abc", None),
             ("Bearer ", None),
             ("Basic abc", None),
             ("", None),

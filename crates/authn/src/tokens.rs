@@ -5,7 +5,7 @@ use std::path::Path;
 
 use request::User;
 
-use crate::{Credentials, Method, Refused, bearer};
+use crate::{Identity, Refused, Token, TokenMethod};
 
 pub struct TokenFile {
     users: HashMap<String, User>,
@@ -72,9 +72,10 @@ fn columns(line: &str) -> Option<Vec<String>> {
 }
 
 #[async_trait::async_trait]
-impl Method for TokenFile {
-    async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<User>, Refused> {
-        Ok(bearer(credentials.authorization).and_then(|token| self.users.get(token)).cloned())
+impl TokenMethod for TokenFile {
+    async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused> {
+        let user = self.users.get(token.text).cloned();
+        Ok(user.map(|user| Identity { user, ..Identity::default() }))
     }
 }
 

@@ -55,22 +55,44 @@ pub trait Authorizer: Send + Sync + 'static {
     async fn decide(&self, attributes: &Attributes) -> Decision;
 }
 
-/// The first authorizer with an opinion decides.
-pub struct Union(pub Vec<Arc<dyn Authorizer>>);
+/// The first authorizer with an opinion decides. Each has the name that its reasons are told under.
+pub struct Union(pub Vec<(String, Arc<dyn Authorizer>)>);
 
 #[async_trait]
 impl Authorizer for Union {
     async fn decide(&self, attributes: &Attributes) -> Decision {
         let mut reasons = Vec::new();
-        for authorizer in &self.0 {
+        for (name, authorizer) in &self.0 {
             match authorizer.decide(attributes).await {
-                Decision::NoOpinion(reason) if !reason.is_empty() => reasons.push(reason),
+                Decision::NoOpinion(reason) if !reason.is_empty() => reasons.push(format!("{name}: {reason}")),
                 Decision::NoOpinion(_) => {}
                 decided => return decided,
             }
         }
         Decision::NoOpinion(reasons.join("\n"))
     }
+}
+
+/// Whether `--authorization-mode` names modes that exist, each once.
+pub fn check_modes(modes: &[String]) -> Result<(), String> {
+    const KNOWN: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
+    if modes.is_empty() {
+        return Err("at least one authorization-mode must be passed".into());
+    }
+    for (place, mode) in modes.iter().enumerate() {
+        if !KNOWN.contains(&mode.as_str()) {
+            return Err(format!("authorization-mode {} is not a valid mode", object::quote(mode)));
+        }
+        if modes[..place].contains(mode) {
+            return Err(format!("authorization-mode {} has mode specified more than once", go_list(modes)));
+        }
+    }
+    Ok(())
+}
+
+/// Strings as Go prints a slice of them.
+fn go_list(items: &[String]) -> String {
+    format!("[{}]", items.iter().map(|item| object::quote(item)).collect::<Vec<_>>().join(" "))
 }
 
 /// Members of `system:masters` may do anything, whatever the other authorizers think.

@@ -4,5 +4,5 @@ mod authorizer;
 mod permit;
 pub mod rbac;
 
-pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Masters, Union};
+pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Masters, Union, check_modes};
 pub use permit::{Permit, authorize, refusal};

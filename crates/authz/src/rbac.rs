@@ -45,7 +45,13 @@ impl Rbac {
 
     /// Every rule that applies to a user, cluster-wide and in a namespace.
     pub fn rules_for(&self, user: &User, namespace: &str) -> Vec<Rule> {
-        self.policy().rules_for(user, namespace)
+        self.policy().rules_for(user, namespace).0
+    }
+
+    /// The same, and which roles are bound to the user but do not exist; "" if there are none.
+    pub fn rules_and_gaps(&self, user: &User, namespace: &str) -> (Vec<Rule>, String) {
+        let (rules, missing) = self.policy().rules_for(user, namespace);
+        (rules, if missing.is_empty() { String::new() } else { aggregate(&missing) })
     }
 
     /// The rules of a role: what a binding to it would grant.
@@ -100,6 +106,20 @@ impl Derived {
     }
 }
 
+/// Several complaints as Go's aggregates print them: each once, and in brackets if there is more than one.
+fn aggregate(messages: &[String]) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for message in messages {
+        if !once.contains(&message.as_str()) {
+            once.push(message);
+        }
+    }
+    match once.as_slice() {
+        [one] => (*one).to_string(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
 /// What an object says; one that cannot be decoded says nothing, and grants nothing.
 fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
     read(&storage.decode_entry(object.entry()).unwrap_or(Value::Null))
@@ -109,8 +129,9 @@ fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value)
 impl Authorizer for Rbac {
     async fn decide(&self, attributes: &Attributes) -> Decision {
         match self.policy().allows(attributes) {
-            Some(reason) => Decision::Allow(format!("RBAC: allowed by {reason}")),
-            None => Decision::NoOpinion(String::new()),
+            Ok(reason) => Decision::Allow(format!("RBAC: allowed by {reason}")),
+            Err(missing) if missing.is_empty() => Decision::NoOpinion(String::new()),
+            Err(missing) => Decision::NoOpinion(format!("RBAC: {}", aggregate(&missing))),
         }
     }
 }

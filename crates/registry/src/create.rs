@@ -18,6 +18,9 @@ const GENERATED_SUFFIX: usize = 5;
 pub trait Admit: Send + Sync {
     /// `old` is None for a creation, `new` is None for a deletion.
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status>;
+
+    /// Tells the client something besides the answer.
+    fn warn(&self, _warning: String) {}
 }
 
 /// Lets everything through.

@@ -9,7 +9,7 @@ use object::{Meta, Status};
 use registry::{Action, ActionCall};
 
 use crate::body::{self, Expected};
-use crate::create::{Admission, ensure_namespace};
+use crate::create::{Admission, ensure_namespace, wipe_system_fields};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
@@ -33,10 +33,19 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
-    ensure_namespace(scope, &mut object)?;
-    if subresource.is_none() {
-        object = managed::track_update(scope, &object::Value::map(), object, &options.field_manager);
+    // A request for a token may say which account it means by its uid; elsewhere clients have no say in these fields.
+    if scope.call.info.subresource != "token" {
+        wipe_system_fields(&mut object);
     }
+    ensure_namespace(scope, &mut object)?;
+    let tracked = managed::Tracked {
+        kind: expected.kind,
+        shape: expected.shape,
+        subresource: &scope.call.info.subresource,
+        resets: Vec::new(),
+    };
+    let now = scope.api.clock.now();
+    object = managed::track(&tracked, &object::Value::map(), object, &options.field_manager, now);
     let (result, warnings) = {
         let shared: &Scope = scope;
         let cx = shared.context(options.dry_run);

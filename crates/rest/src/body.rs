@@ -68,7 +68,7 @@ pub fn decode(
         }
         warnings.extend(notes.messages().iter().cloned());
     }
-    if kind.group_version() != expected.kind.group_version() {
+    if kind.group_version() != expected.kind.group_version() && !is_old_eviction(&kind) {
         return Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({})",
             kind.group_version(),
@@ -78,6 +78,11 @@ pub fn decode(
     object.set_type(expected.kind);
     schema::default(schema, &mut object);
     Ok(Decoded { object, warnings })
+}
+
+/// Evictions are taken in the version they came in first, too.
+fn is_old_eviction(kind: &GroupVersionKind) -> bool {
+    kind.group == "policy" && kind.version == "v1beta1" && kind.kind == "Eviction"
 }
 
 /// apiVersion and kind as the body states them, each "" if it does not.

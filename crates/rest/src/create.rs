@@ -102,4 +102,8 @@ impl Admit for Admission<'_> {
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
         self.scope.api.admission.validate(self.attributes, new, old).await
     }
+
+    fn warn(&self, warning: String) {
+        self.attributes.warn(warning);
+    }
 }

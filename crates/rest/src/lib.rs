@@ -31,6 +31,7 @@ mod wire;
 
 pub use api::{Api, Limits};
 pub use call::Call;
+pub use managed::{Tracked, track};
 pub use media::{Accept, Media, Transform};
 pub use reply::{Body, Reply, ReplyBody, encode_value, failure};
 pub use route::serve;

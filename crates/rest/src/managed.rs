@@ -1,8 +1,9 @@
 //! Managed fields: who owns what after a write.
 
-use object::{Meta, Status, Value};
+use object::{GroupVersionKind, Meta, Status, Timestamp, Value};
 use patch::FieldSet;
 use patch::apply::{FieldManager, Kind, Resets};
+use registry::Shape;
 use schema::Schema;
 
 use crate::scope::Scope;
@@ -11,6 +12,46 @@ use crate::scope::Scope;
 /// tracked keeps what it had, as upstream does.
 pub fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str) -> Value {
     with_manager(scope, |fields| fields.update(live, new, manager, scope.api.clock.now()))
+}
+
+/// The same for an object that has only one version: what an action brings or answers with, or what the server changes for
+/// itself.
+pub fn track(tracked: &Tracked<'_>, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
+    let resets = if tracked.resets.is_empty() {
+        Resets::Nothing
+    } else {
+        Resets::Fields(FieldSet::of(tracked.resets.iter().map(|path| path.as_slice())))
+    };
+    let fields =
+        FieldManager { kind: tracked, gvk: tracked.kind.clone(), subresource: tracked.subresource, resets: &resets };
+    fields.update(live, new, manager, now)
+}
+
+/// What fields are tracked of, and through which path they are written.
+pub struct Tracked<'a> {
+    pub kind: &'a GroupVersionKind,
+    pub shape: &'a Shape,
+    /// "" for the object itself.
+    pub subresource: &'a str,
+    /// Fields that writes through this path cannot own.
+    pub resets: Vec<Vec<&'static str>>,
+}
+
+impl Kind for Tracked<'_> {
+    fn schema(&self, api_version: &str) -> Option<Schema<'_>> {
+        (self.kind.group_version().to_string() == api_version).then(|| self.shape.schema())
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        if object.api_version() == api_version {
+            return Ok(object.clone());
+        }
+        Err(format!("{} has no version {api_version}", self.kind.kind))
+    }
+
+    fn settle(&self, merged: Value) -> Result<Value, String> {
+        Ok(merged)
+    }
 }
 
 /// Server-side apply: the merged object, or the conflict.

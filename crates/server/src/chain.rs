@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use authn::{Authenticator, Credentials};
+use authn::{Authenticator, Credentials, Identity};
 use authz::Authorizer;
 use bytes::Bytes;
 use futures::FutureExt;
@@ -13,7 +13,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
 use object::{GroupResource, GroupVersionKind, Status};
-use request::{RequestInfo, User};
+use request::RequestInfo;
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure};
 use rustls_pki_types::CertificateDer;
 
@@ -97,8 +97,8 @@ impl Server {
     ) -> Reply {
         let refuse = |status: Status| failure(&status, &Accept::json());
         // Who is it? A credential that is not good ends here.
-        let user = match self.authenticate(&request, certificates).await {
-            Ok(user) => user,
+        let Identity { user, warnings, .. } = match self.authenticate(&request, certificates).await {
+            Ok(identity) => identity,
             Err(()) => return refuse(Status::unauthorized("Unauthorized")),
         };
         // May they act as somebody else?
@@ -117,16 +117,16 @@ impl Server {
         let call = Call { info, user, method: parts.method, headers: parts.headers, query, body, timeout };
         // Built-in and custom resources alike are in the catalog; everything else is a path.
         if call.info.is_resource {
-            return rest::serve(self.api.clone(), permit, call).await;
+            return rest::serve(self.api.clone(), permit, call).await.warn(&warnings);
         }
-        self.path(call).await
+        self.path(call).await.warn(&warnings)
     }
 
     async fn authenticate(
         &self,
         request: &Request<Incoming>,
         certificates: &[CertificateDer<'static>],
-    ) -> Result<User, ()> {
+    ) -> Result<Identity, ()> {
         let header = request.headers().get(http::header::AUTHORIZATION);
         let authorization = header.and_then(|value| value.to_str().ok()).unwrap_or("");
         let credentials = Credentials { certificates, authorization, now: self.api.clock.now().secs };

@@ -59,23 +59,30 @@ impl Policy {
         }
     }
 
-    /// The binding that allows this, as the audit log words it.
-    pub fn allows(&self, attributes: &Attributes) -> Option<String> {
-        self.bindings_in(&attributes.namespace).find_map(|binding| {
-            let subject = binding.subject_of(&attributes.user)?;
-            let rules = self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name)?;
-            rules.iter().any(|rule| rule.allows(attributes)).then(|| binding.reason(subject))
-        })
-    }
-
-    pub fn rules_for(&self, user: &User, namespace: &str) -> Vec<Rule> {
-        let mut all = Vec::new();
-        for binding in self.bindings_in(namespace).filter(|binding| binding.subject_of(user).is_some()) {
-            if let Some(rules) = self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name) {
-                all.extend(rules.iter().cloned());
+    /// The binding that allows this, as the audit log words it; or which bound roles do not exist, if none does.
+    pub fn allows(&self, attributes: &Attributes) -> Result<String, Vec<String>> {
+        let mut missing = Vec::new();
+        for binding in self.bindings_in(&attributes.namespace) {
+            let Some(subject) = binding.subject_of(&attributes.user) else { continue };
+            match self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name) {
+                Some(rules) if rules.iter().any(|rule| rule.allows(attributes)) => return Ok(binding.reason(subject)),
+                Some(_) => {}
+                None => missing.push(binding.role_missing()),
             }
         }
-        all
+        Err(missing)
+    }
+
+    /// All rules for a user, and which bound roles do not exist.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<String>) {
+        let (mut all, mut missing) = (Vec::new(), Vec::new());
+        for binding in self.bindings_in(namespace).filter(|binding| binding.subject_of(user).is_some()) {
+            match self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name) {
+                Some(rules) => all.extend(rules.iter().cloned()),
+                None => missing.push(binding.role_missing()),
+            }
+        }
+        (all, missing)
     }
 
     pub fn rules_of(&self, namespace: &str, kind: &str, name: &str) -> Option<Arc<Vec<Rule>>> {
@@ -100,6 +107,10 @@ impl Binding {
                 !namespace.is_empty() && user.name == format!("system:serviceaccount:{namespace}:{name}")
             }
         })
+    }
+
+    fn role_missing(&self) -> String {
+        format!("{}.rbac.authorization.k8s.io {} not found", self.role_kind.to_lowercase(), quote(&self.role_name))
     }
 
     fn reason(&self, subject: &Subject) -> String {
@@ -229,7 +240,20 @@ mod tests {
             path: if resource.is_empty() { name.into() } else { String::new() },
             ..Attributes::default()
         };
-        policy().allows(&attributes).is_some()
+        policy().allows(&attributes).is_ok()
+    }
+
+    #[test]
+    fn missing_roles_are_told() {
+        let mut policy = policy();
+        policy.add_binding(Arc::new(binding(&value!({
+            "metadata": {"name": "b", "namespace": "ns"}, "roleRef": {"kind": "Role", "name": "gone"},
+            "subjects": [{"kind": "User", "name": "eve"}]
+        }))));
+        let user = User { name: "eve".into(), ..User::default() };
+        let attributes = Attributes { user, verb: "get".into(), namespace: "ns".into(), ..Attributes::default() };
+        let missing = r#"role.rbac.authorization.k8s.io "gone" not found"#;
+        assert_eq!(policy.allows(&attributes), Err(vec![missing.to_string()]));
     }
 
     #[test]

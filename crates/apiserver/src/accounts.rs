@@ -1,0 +1,192 @@
+//! Service accounts' tokens: from flags to keys, issuer and authenticator, and what tokens are checked against.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use authn::service_account::{self, Issuer, Objects, PublicKey, ServiceAccountTokens, SigningKey};
+use hashbrown::HashMap;
+use object::{Clock, GroupVersionKind, Meta, Status, Value};
+use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
+use request::User;
+use rest::Tracked;
+
+use crate::config::ServiceAccounts as Flags;
+use crate::{Config, pki};
+
+const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc";
+
+/// Everything that has to do with tokens, ready to use.
+#[derive(Clone)]
+pub struct Accounts {
+    pub issuer: Arc<Issuer>,
+    /// The first issues tokens, all are believed.
+    pub issuers: Vec<String>,
+    /// Tokens may be signed with any of these.
+    pub keys: Vec<PublicKey>,
+    pub audiences: Vec<String>,
+    /// 0 is without a limit.
+    pub max_seconds: i64,
+    pub extend_expiration: bool,
+    pub lookup: bool,
+}
+
+impl Accounts {
+    /// Reads the keys that the flags name, or those of the data directory.
+    pub fn open(config: &Config) -> Result<Accounts, String> {
+        let flags = &config.service_accounts;
+        check(flags)?;
+        let signing_file = match &flags.signing_key_file {
+            Some(path) => path.clone(),
+            None => pki::service_account_key(&config.data_dir.join("pki")).map_err(|error| error.to_string())?,
+        };
+        let issuers = if flags.issuers.is_empty() { vec![DEFAULT_ISSUER.to_string()] } else { flags.issuers.clone() };
+        let key = SigningKey::parse(&read(&signing_file)?)
+            .map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))?;
+        let mut keys = Vec::new();
+        for path in &flags.key_files {
+            let found = service_account::read_public_keys(&read(path)?)
+                .map_err(|error| format!("error reading public key file {}: {error}", path.display()))?;
+            keys.extend(found);
+        }
+        if keys.is_empty() {
+            keys.push(key.public().clone());
+        }
+        let audiences = if config.api_audiences.is_empty() { issuers.clone() } else { config.api_audiences.clone() };
+        Ok(Accounts {
+            issuer: Arc::new(Issuer::new(&issuers[0], key)),
+            issuers,
+            keys,
+            audiences,
+            max_seconds: i64::try_from(flags.max_token_expiration.as_secs()).unwrap_or(i64::MAX),
+            extend_expiration: flags.extend_token_expiration,
+            lookup: flags.lookup,
+        })
+    }
+
+    /// What believes the tokens.
+    pub fn method(&self, objects: Arc<dyn Objects>, features: &Features) -> ServiceAccountTokens {
+        ServiceAccountTokens {
+            issuers: self.issuers.clone(),
+            keys: self.keys.clone(),
+            audiences: self.audiences.clone(),
+            lookup: self.lookup,
+            webhook_tokens: features.enabled("APIServerWebhookAuthenticationToken"),
+            objects,
+        }
+    }
+}
+
+fn check(flags: &Flags) -> Result<(), String> {
+    const HOUR: u64 = 60 * 60;
+    let longest = flags.max_token_expiration.as_secs();
+    if !flags.max_token_expiration.is_zero() && !(HOUR..=1 << 32).contains(&longest) {
+        return Err("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds".into());
+    }
+    for (place, issuer) in flags.issuers.iter().enumerate() {
+        if issuer.is_empty() {
+            return Err("service-account-issuer should not be an empty string".into());
+        }
+        if flags.issuers[..place].contains(issuer) {
+            return Err(format!("service-account-issuer {} is already specified", object::quote(issuer)));
+        }
+    }
+    if !flags.jwks_uri.is_empty() && !flags.jwks_uri.starts_with("https://") {
+        return Err(format!("service-account-jwks-uri requires https scheme, parsed as: {}", flags.jwks_uri));
+    }
+    if !flags.key_files.is_empty() && flags.signing_key_file.is_none() {
+        return Err("--service-account-signing-key-file and --service-account-issuer are required flags".into());
+    }
+    Ok(())
+}
+
+fn read(path: &PathBuf) -> Result<Vec<u8>, String> {
+    let name: &Path = path;
+    std::fs::read(name).map_err(|error| format!("cannot read {}: {error}", name.display()))
+}
+
+/// The objects that tokens are bound to, as the store has them.
+pub struct StoredObjects {
+    resources: HashMap<(&'static str, &'static str), Arc<Storage>>,
+    secret: Option<(GroupVersionKind, Shape)>,
+    features: Features,
+    clock: Arc<dyn Clock>,
+}
+
+/// What tokens are bound to: group and resource.
+const BOUND: [(&str, &str); 6] = [
+    ("", "serviceaccounts"),
+    ("", "pods"),
+    ("", "secrets"),
+    ("", "nodes"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+];
+
+const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+
+impl StoredObjects {
+    pub fn new(catalog: &Catalog, features: Features, clock: Arc<dyn Clock>) -> StoredObjects {
+        let found = |(group, resource)| Some(((group, resource), catalog.stored(group, resource)?.clone()));
+        let secret = catalog.get("", "v1", "secrets").map(|secrets| (secrets.kind.clone(), secrets.shape.clone()));
+        StoredObjects { resources: BOUND.into_iter().filter_map(found).collect(), secret, features, clock }
+    }
+
+    async fn mark(&self, secret: &Value, day: &str) -> Result<(), Status> {
+        let (Some(storage), Some((kind, shape))) = (self.resources.get(&("", "secrets")), &self.secret) else {
+            return Ok(());
+        };
+        let user = User::loopback();
+        let cx = Context {
+            now: self.clock.now(),
+            user: &user,
+            namespace: secret.namespace(),
+            group: "",
+            version: "v1",
+            subresource: "",
+            dry_run: false,
+            features: &self.features,
+            lookup: &NoLookup,
+        };
+        let uid = Some(secret.uid().to_string());
+        let options = UpdateOptions { uid, scope: UpdateScope::Other, ..UpdateOptions::default() };
+        let mut change = Mark { kind, shape, day, cx };
+        storage.update(&cx, secret.name(), &mut change, &AdmitAll, &options).await.map(|_| ())
+    }
+}
+
+struct Mark<'a> {
+    kind: &'a GroupVersionKind,
+    shape: &'a Shape,
+    day: &'a str,
+    cx: Context<'a>,
+}
+
+#[async_trait]
+impl Change for Mark<'_> {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let live = existing.cloned().unwrap_or_default();
+        let mut marked = live.clone();
+        marked.set(&["metadata", "labels", LAST_USED], self.day);
+        let tracked = Tracked { kind: self.kind, shape: self.shape, subresource: "", resets: Vec::new() };
+        Ok(rest::track(&tracked, &live, marked, "kube-apiserver", self.cx.now))
+    }
+}
+
+#[async_trait]
+impl Objects for StoredObjects {
+    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let storage = self.resources.get(&(group, resource))?;
+        // The cache may be behind, but only with what is new: what it does not know is asked for again.
+        if let Some(object) = storage.cache.get(&storage.key(namespace, name)) {
+            return storage.decode_entry(object.entry()).ok().map(Arc::new);
+        }
+        storage.get(namespace, name).await.ok().map(Arc::new)
+    }
+
+    async fn token_used(&self, secret: &Value, day: &str) {
+        if let Err(status) = self.mark(secret, day).await {
+            tracing::warn!(secret = secret.name(), why = status.message, "cannot note when a token was last used");
+        }
+    }
+}

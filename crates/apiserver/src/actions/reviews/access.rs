@@ -1,0 +1,244 @@
+//! SubjectAccessReview and its two relatives: may somebody do something?
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use authz::{Attributes, Authorizer, Decision};
+use object::fields;
+use object::labels;
+use object::{BadValue, Cursor, Errors, GroupKind, GroupVersion, Map, Meta, Status, Value, names};
+use registry::{Action, ActionCall};
+use request::User;
+
+use crate::actions::token::strings;
+
+/// Whose access is asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// The user in the spec.
+    Named,
+    /// The user in the spec, within the review's namespace.
+    NamedHere,
+    /// Whoever asks.
+    Asker,
+}
+
+pub struct Access {
+    pub authorizer: Arc<dyn Authorizer>,
+    pub who: Who,
+}
+
+#[async_trait]
+impl Action for Access {
+    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
+        self.validate(&call)?;
+        call.admit.validate(Some(&call.body), None).await?;
+        let mut review = call.body.clone();
+        let user = match self.who {
+            Who::Asker => call.cx.user.clone(),
+            _ => named_user(review.field("spec")),
+        };
+        let decision = self.authorizer.decide(&attributes(review.field("spec"), user)).await;
+        let problems = selector_problems(review.at(&["spec", "resourceAttributes"]));
+        review.set(&["status"], status(&decision, &problems));
+        Ok(review)
+    }
+}
+
+const ONE_OF: &str = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+
+impl Access {
+    fn validate(&self, call: &ActionCall<'_>) -> Result<(), Status> {
+        let mut errors = Errors::new();
+        let root = Cursor::root(&call.body);
+        let spec = root.field("spec");
+        let (resource, other) = (spec.field("resourceAttributes"), spec.field("nonResourceAttributes"));
+        if resource.is_set() == other.is_set() {
+            spec.invalid_as(&mut errors, shown(other.value()), ONE_OF);
+        }
+        if self.who != Who::Asker && spec.field("user").is_empty() && spec.field("groups").is_empty() {
+            spec.field("user").invalid_as(&mut errors, "", "at least one of user or group must be specified");
+        }
+        if resource.is_set() {
+            validate_selector(&resource.field("fieldSelector"), validate_field, &mut errors);
+            validate_selector(&resource.field("labelSelector"), validate_label, &mut errors);
+        }
+        self.validate_metadata(&call.body, &mut errors);
+        if self.who == Who::NamedHere {
+            let namespace = resource.field("namespace");
+            if resource.is_set() && namespace.str() != call.cx.namespace {
+                namespace.invalid_as(&mut errors, namespace.str(), "must match metadata.namespace");
+            }
+            if other.is_set() {
+                other.invalid_as(&mut errors, shown(other.value()), "disallowed on this kind of request");
+            }
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        // Upstream leaves the kind out here.
+        Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &errors))
+    }
+
+    /// A review has no name and is never seen again; whatever metadata it brings is a mistake.
+    fn validate_metadata(&self, review: &Value, errors: &mut Errors) {
+        let metadata = Cursor::root(review).field("metadata");
+        let local = self.who == Who::NamedHere;
+        let expected = |key: &str| key == "managedFields" || (local && key == "namespace");
+        let entries = metadata.value().as_map().into_iter().flat_map(Map::iter);
+        if entries.into_iter().any(|(key, value)| !expected(key) && !value.is_empty()) {
+            let why = if local { "must be empty except for namespace" } else { "must be empty" };
+            metadata.invalid_as(errors, BadValue::Raw(shown_metadata(review)), why);
+        }
+    }
+}
+
+/// Metadata with its fields in their order.
+fn shown_metadata(review: &Value) -> String {
+    let kind = GroupVersion::parse(review.api_version()).unwrap_or_default().with_kind(review.kind());
+    let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
+    let mut json = Vec::new();
+    codec::json::encode(review.field("metadata"), schema, &mut json);
+    String::from_utf8_lossy(&json).into_owned()
+}
+
+/// Path and verb as Go prints a type without field tags.
+fn shown(attributes: &Value) -> BadValue {
+    if attributes.is_null() {
+        return BadValue::Value(Value::Null);
+    }
+    let (path, verb) = (attributes.str_at(&["path"]), attributes.str_at(&["verb"]));
+    BadValue::Value(object::value!({"Path": path, "Verb": verb}))
+}
+
+fn validate_selector(selector: &Cursor, requirement: fn(&Cursor, &mut Errors), errors: &mut Errors) {
+    if !selector.is_set() {
+        return;
+    }
+    let (raw, requirements) = (selector.field("rawSelector"), selector.field("requirements"));
+    if !raw.is_empty() && !requirements.is_empty() {
+        raw.invalid(errors, "may not specified at the same time as requirements");
+    }
+    if raw.is_empty() && requirements.is_empty() {
+        let path = selector.path();
+        requirements.required(errors, format!("when {path} is specified, requirements or rawSelector is required"));
+    }
+    requirements.each().for_each(|one| requirement(&one, errors));
+}
+
+fn validate_field(requirement: &Cursor, errors: &mut Errors) {
+    if requirement.field("key").is_empty() {
+        requirement.field("key").required(errors, "must be specified");
+    }
+    validate_values(requirement, errors);
+}
+
+fn validate_label(requirement: &Cursor, errors: &mut Errors) {
+    validate_values(requirement, errors);
+    let key = requirement.field("key");
+    names::label_key(key.str()).into_iter().for_each(|why| key.invalid_as(errors, key.str(), why));
+    for value in requirement.field("values").each() {
+        names::label_value(value.str()).into_iter().for_each(|why| value.invalid(errors, why));
+    }
+}
+
+/// Operators of the future are let through: newer clients may know more.
+fn validate_values(requirement: &Cursor, errors: &mut Errors) {
+    let values = requirement.field("values");
+    match requirement.field("operator").str() {
+        "In" | "NotIn" if values.is_empty() => {
+            values.required(errors, "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            values.forbidden(errors, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+        }
+        _ => {}
+    }
+}
+
+/// What of the selectors could not be understood. Authorization then goes by what is left, which grants no more.
+fn selector_problems(resource: &Value) -> String {
+    let mut problems = Vec::new();
+    for (name, parses, understood) in [
+        ("fieldSelector", parses_fields as fn(&str) -> bool, field_understood as fn(&Value) -> bool),
+        ("labelSelector", parses_labels, label_understood),
+    ] {
+        let selector = resource.field(name);
+        let raw = selector.str_at(&["rawSelector"]);
+        let requirements = selector.list_at(&["requirements"]);
+        let good = requirements.iter().filter(|requirement| understood(requirement)).count();
+        if (!raw.is_empty() && !parses(raw)) || (good == 0 && !requirements.is_empty()) {
+            problems.push(format!("spec.resourceAttributes.{name} ignored due to parse error"));
+        } else if good < requirements.len() {
+            problems.push(format!("spec.resourceAttributes.{name} partially ignored due to parse error"));
+        }
+    }
+    problems.join("; ")
+}
+
+fn parses_fields(raw: &str) -> bool {
+    fields::Selector::parse(raw).is_ok()
+}
+
+fn parses_labels(raw: &str) -> bool {
+    labels::Selector::parse(raw, None).is_ok()
+}
+
+fn field_understood(requirement: &Value) -> bool {
+    matches!(requirement.str_at(&["operator"]), "In" | "NotIn") && requirement.list_at(&["values"]).len() == 1
+}
+
+fn label_understood(requirement: &Value) -> bool {
+    matches!(requirement.str_at(&["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist")
+}
+
+fn named_user(spec: &Value) -> User {
+    let extra = spec.field("extra").as_map().into_iter().flat_map(Map::iter);
+    User {
+        name: spec.str_at(&["user"]).to_string(),
+        uid: spec.str_at(&["uid"]).to_string(),
+        groups: strings(spec.field("groups")),
+        extra: extra.map(|(key, values)| (key.to_lowercase(), strings(values))).collect(),
+    }
+}
+
+fn attributes(spec: &Value, user: User) -> Attributes {
+    let resource = spec.field("resourceAttributes");
+    let text = |value: &Value, field: &str| value.str_at(&[field]).to_string();
+    if resource.is_null() {
+        let other = spec.field("nonResourceAttributes");
+        return Attributes { user, verb: text(other, "verb"), path: text(other, "path"), ..Attributes::default() };
+    }
+    Attributes {
+        user,
+        verb: text(resource, "verb"),
+        is_resource: true,
+        group: text(resource, "group"),
+        version: text(resource, "version"),
+        resource: text(resource, "resource"),
+        subresource: text(resource, "subresource"),
+        namespace: text(resource, "namespace"),
+        name: text(resource, "name"),
+        ..Attributes::default()
+    }
+}
+
+fn status(decision: &Decision, problems: &str) -> Value {
+    let mut status = Map::new();
+    let (allowed, denied, reason) = match decision {
+        Decision::Allow(reason) => (true, false, reason),
+        Decision::Deny(reason) => (false, true, reason),
+        Decision::NoOpinion(reason) => (false, false, reason),
+    };
+    status.insert("allowed", allowed);
+    if denied {
+        status.insert("denied", true);
+    }
+    if !reason.is_empty() {
+        status.insert("reason", reason.as_str());
+    }
+    if !problems.is_empty() {
+        status.insert("evaluationError", problems);
+    }
+    Value::Map(status)
+}

@@ -1,0 +1,184 @@
+//! Service account tokens: signed by this server, or by the one before it, for a pod or whoever asked for one.
+//!
+//! [`Issuer`] signs what [`Claims`] say. [`ServiceAccountTokens`] believes a token if its signature is by a known key, it is
+//! from a known issuer, meant for this audience, still valid, and if what it is bound to still exists.
+
+mod bound;
+mod claims;
+mod keys;
+mod legacy;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use object::{Value, quote};
+use request::User;
+use serde::Deserialize;
+
+pub use self::claims::{Bound, Claims, Kubernetes, Reference};
+pub use self::keys::{KeyError, PublicKey, SigningKey, key_set, read_public_keys};
+use crate::{Identity, Refused, Token, TokenMethod, intersection};
+
+/// Who tokens in secrets, from before there were bound ones, were issued by.
+pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+
+/// The objects that tokens are bound to.
+#[async_trait]
+pub trait Objects: Send + Sync + 'static {
+    /// The object as it is now; None if it is gone.
+    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
+
+    /// Notes on a secret that the token in it was used on a day such as `2026-07-01`.
+    async fn token_used(&self, secret: &Value, day: &str);
+}
+
+/// Signs tokens.
+pub struct Issuer {
+    name: String,
+    key: SigningKey,
+}
+
+impl Issuer {
+    pub fn new(name: &str, key: SigningKey) -> Issuer {
+        Issuer { name: name.to_string(), key }
+    }
+
+    /// A token that says this, in this issuer's name.
+    pub fn issue(&self, mut claims: Claims) -> Result<String, KeyError> {
+        claims.iss.clone_from(&self.name);
+        let payload = serde_json::to_vec(&claims).map_err(|error| KeyError::Sign(error.to_string()))?;
+        let key = self.key.public();
+        let header = serde_json::json!({ "alg": key.algorithm().name(), "kid": key.id() }).to_string();
+        let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
+        let signature = self.key.sign(text.as_bytes())?;
+        Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// Believes tokens of service accounts.
+pub struct ServiceAccountTokens {
+    /// All that are believed, the one that issues new tokens first.
+    pub issuers: Vec<String>,
+    pub keys: Vec<PublicKey>,
+    /// Whom tokens are meant for that do not say.
+    pub audiences: Vec<String>,
+    /// Whether tokens in secrets must still be there: `--service-account-lookup`.
+    pub lookup: bool,
+    /// Whether tokens may be bound to webhook configurations.
+    pub webhook_tokens: bool,
+    pub objects: Arc<dyn Objects>,
+}
+
+#[async_trait]
+impl TokenMethod for ServiceAccountTokens {
+    async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused> {
+        let Some(signed) = Signed::parse(token.text) else { return Ok(None) };
+        let mut refused = Refused::default();
+        if signed.issuer == LEGACY_ISSUER {
+            match self.identify_legacy(token, &signed).await {
+                Ok(identity) => return Ok(Some(identity)),
+                Err(why) => refused.also(why),
+            }
+        }
+        if self.issuers.contains(&signed.issuer) {
+            match self.identify_bound(token, &signed).await {
+                Ok(identity) => return Ok(Some(identity)),
+                Err(why) => refused.also(why),
+            }
+        }
+        if refused.is_empty() { Ok(None) } else { Err(refused) }
+    }
+}
+
+impl ServiceAccountTokens {
+    async fn identify_bound(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<Identity, Refused> {
+        let (claims, audiences) = self.believe(token, signed)?;
+        let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
+        Ok(Identity { user: check.user(&claims).await?, audiences, warnings: Vec::new() })
+    }
+
+    async fn identify_legacy(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<Identity, Refused> {
+        let (claims, audiences) = self.believe(token, signed)?;
+        let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
+        let (user, warnings) = check.user(token.text, &claims).await?;
+        Ok(Identity { user, audiences, warnings })
+    }
+
+    /// The claims, once their signature was found good, and the audiences that are wanted and meant.
+    fn believe(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<(Claims, Vec<String>), Refused> {
+        let candidates: Vec<&PublicKey> =
+            self.keys.iter().filter(|key| signed.key_id.is_empty() || key.id() == signed.key_id).collect();
+        if candidates.is_empty() {
+            return Err(Refused::because("invalid signature, no keys found"));
+        }
+        if !candidates.iter().any(|key| key.verifies(&signed.algorithm, signed.message, &signed.signature)) {
+            return Err(Refused::because("go-jose/go-jose: error in cryptographic primitive"));
+        }
+        let claims: Claims =
+            serde_json::from_slice(&signed.payload).map_err(|error| Refused::because(error.to_string()))?;
+        // Tokens that do not say are from before audiences, and meant for API servers.
+        let meant = if claims.aud.is_empty() { &self.audiences } else { &claims.aud };
+        let audiences = intersection(meant, token.audiences);
+        if audiences.is_empty() && !self.audiences.is_empty() {
+            return Err(Refused::because(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                quoted(meant),
+                quoted(token.audiences)
+            )));
+        }
+        Ok((claims, audiences))
+    }
+}
+
+/// Strings as Go prints a slice of them.
+fn quoted(items: &[String]) -> String {
+    format!("[{}]", items.iter().map(|item| quote(item)).collect::<Vec<_>>().join(" "))
+}
+
+/// The user that an account's tokens stand for.
+pub fn user(namespace: &str, name: &str, uid: &str) -> User {
+    User {
+        name: format!("system:serviceaccount:{namespace}:{name}"),
+        uid: uid.to_string(),
+        groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
+        ..User::default()
+    }
+}
+
+/// A token taken apart, with nothing in it believed yet.
+struct Signed<'a> {
+    issuer: String,
+    algorithm: String,
+    /// "" if the token does not say which key signed it.
+    key_id: String,
+    message: &'a [u8],
+    payload: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl Signed<'_> {
+    fn parse(token: &str) -> Option<Signed<'_>> {
+        #[derive(Deserialize)]
+        struct Header {
+            alg: String,
+            #[serde(default)]
+            kid: String,
+        }
+        #[derive(Deserialize)]
+        struct From {
+            #[serde(default)]
+            iss: String,
+        }
+        let (message, signature) = token.rsplit_once('.')?;
+        let (header, payload) = message.split_once('.')?;
+        let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+        let From { iss: issuer } = serde_json::from_slice(&payload).ok()?;
+        let Header { alg, kid } = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        Some(Signed { issuer, algorithm: alg, key_id: kid, message: message.as_bytes(), payload, signature })
+    }
+}

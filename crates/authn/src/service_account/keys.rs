@@ -1,0 +1,276 @@
+//! Keys that sign tokens and keys that check them, RSA and ECDSA, from PEM and as a JSON web key set.
+
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rustls_pki_types::pem::{PemObject, SectionKind};
+use serde::Serialize;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::public_key::PublicKey as Parsed;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("not a PEM file: {0}")]
+    Pem(String),
+    #[error("data does not contain a valid RSA or ECDSA private key")]
+    NoPrivateKey,
+    #[error("data does not contain any valid RSA or ECDSA public keys")]
+    NoPublicKey,
+    #[error("the key cannot be used: {0}")]
+    Unusable(String),
+    #[error("cannot sign: {0}")]
+    Sign(String),
+}
+
+/// How a key signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    Rs256,
+    Es256,
+    Es384,
+    Es512,
+}
+
+impl Algorithm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Rs256 => "RS256",
+            Algorithm::Es256 => "ES256",
+            Algorithm::Es384 => "ES384",
+            Algorithm::Es512 => "ES512",
+        }
+    }
+}
+
+/// A private key and its public half.
+pub struct SigningKey {
+    pair: Pair,
+    public: PublicKey,
+}
+
+enum Pair {
+    Rsa(Box<RsaKeyPair>),
+    Ecdsa(Box<EcdsaKeyPair>),
+}
+
+const CURVES: [&EcdsaSigningAlgorithm; 3] = [
+    &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+    &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
+    &signature::ECDSA_P521_SHA512_FIXED_SIGNING,
+];
+
+impl SigningKey {
+    /// A new RSA key as PEM, the way `openssl genpkey` writes it.
+    pub fn generate() -> Result<String, KeyError> {
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(unusable)?;
+        let der: Pkcs8V1Der<'static> = AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).map_err(unusable)?;
+        let text = STANDARD.encode(der.as_ref());
+        let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
+        for line in text.as_bytes().chunks(64) {
+            pem.extend(line.iter().map(|byte| char::from(*byte)));
+            pem.push('\n');
+        }
+        pem.push_str("-----END PRIVATE KEY-----\n");
+        Ok(pem)
+    }
+
+    /// The first private key in a PEM file.
+    pub fn parse(pem: &[u8]) -> Result<SigningKey, KeyError> {
+        let sections = sections(pem)?;
+        sections.into_iter().find_map(|(kind, der)| private(kind, &der)).unwrap_or(Err(KeyError::NoPrivateKey))
+    }
+
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+        let random = SystemRandom::new();
+        let failed = |_| KeyError::Sign("the key does not sign".into());
+        match &self.pair {
+            Pair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&signature::RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(failed)?;
+                Ok(signature)
+            }
+            Pair::Ecdsa(pair) => Ok(pair.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
+        }
+    }
+}
+
+/// The private key of a PEM section; None if it is something else.
+fn private(kind: SectionKind, der: &[u8]) -> Option<Result<SigningKey, KeyError>> {
+    let rsa = match kind {
+        SectionKind::RsaPrivateKey => Some(RsaKeyPair::from_der(der)),
+        SectionKind::PrivateKey => Some(RsaKeyPair::from_pkcs8(der)),
+        _ => None,
+    };
+    if let Some(Ok(pair)) = rsa {
+        let public = AsDer::<PublicKeyX509Der<'static>>::as_der(pair.public_key());
+        return Some(signing_key(Pair::Rsa(Box::new(pair)), public.map_err(unusable)));
+    }
+    let ecdsa = CURVES.iter().find_map(|curve| match kind {
+        SectionKind::EcPrivateKey => EcdsaKeyPair::from_private_key_der(curve, der).ok(),
+        SectionKind::PrivateKey => EcdsaKeyPair::from_pkcs8(curve, der).ok(),
+        _ => None,
+    })?;
+    let public = AsDer::<PublicKeyX509Der<'static>>::as_der(ecdsa.public_key());
+    Some(signing_key(Pair::Ecdsa(Box::new(ecdsa)), public.map_err(unusable)))
+}
+
+fn signing_key(pair: Pair, public: Result<PublicKeyX509Der<'static>, KeyError>) -> Result<SigningKey, KeyError> {
+    Ok(SigningKey { pair, public: PublicKey::parse(public?.as_ref())? })
+}
+
+fn unusable(why: impl std::fmt::Display) -> KeyError {
+    KeyError::Unusable(why.to_string())
+}
+
+fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyError> {
+    let sections: Result<_, _> = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect();
+    sections.map_err(|error| KeyError::Pem(error.to_string()))
+}
+
+/// A key that checks signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    /// A DER-encoded SubjectPublicKeyInfo.
+    der: Vec<u8>,
+    id: String,
+    algorithm: Algorithm,
+    numbers: Numbers,
+}
+
+/// What the key is made of, without leading zeros where they do not matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Numbers {
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    Point { curve: &'static str, x: Vec<u8>, y: Vec<u8> },
+}
+
+/// All public keys in a PEM file, those of certificates and private keys too.
+pub fn read_public_keys(pem: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
+    let mut keys = Vec::new();
+    for (kind, der) in sections(pem)? {
+        match kind {
+            SectionKind::PublicKey => keys.push(PublicKey::parse(&der)?),
+            SectionKind::Certificate => {
+                let (_, certificate) = X509Certificate::from_der(&der).map_err(unusable)?;
+                keys.push(PublicKey::parse(certificate.public_key().raw)?);
+            }
+            _ => {
+                if let Some(key) = private(kind, &der) {
+                    keys.push(key?.public);
+                }
+            }
+        }
+    }
+    if keys.is_empty() { Err(KeyError::NoPublicKey) } else { Ok(keys) }
+}
+
+impl PublicKey {
+    fn parse(der: &[u8]) -> Result<PublicKey, KeyError> {
+        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(unusable)?;
+        let (algorithm, numbers) = match info.parsed().map_err(unusable)? {
+            Parsed::RSA(rsa) => {
+                let numbers = Numbers::Rsa { modulus: significant(rsa.modulus), exponent: significant(rsa.exponent) };
+                (Algorithm::Rs256, numbers)
+            }
+            Parsed::EC(point) => {
+                let named = info.algorithm.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
+                let (algorithm, curve, size) = match named.map(|oid| oid.to_id_string()).as_deref() {
+                    Some("1.2.840.10045.3.1.7") => (Algorithm::Es256, "P-256", 32),
+                    Some("1.3.132.0.34") => (Algorithm::Es384, "P-384", 48),
+                    Some("1.3.132.0.35") => (Algorithm::Es512, "P-521", 66),
+                    _ => return Err(unusable("unknown private key curve, must be 256, 384, or 521")),
+                };
+                let data = point.data();
+                if data.len() != 1 + 2 * size || data.first() != Some(&4) {
+                    return Err(unusable("the point is not in uncompressed form"));
+                }
+                let (x, y) = data[1..].split_at(size);
+                (algorithm, Numbers::Point { curve, x: x.to_vec(), y: y.to_vec() })
+            }
+            _ => return Err(unusable("unknown public key type, must be RSA or ECDSA")),
+        };
+        let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, der);
+        Ok(PublicKey { der: der.to_vec(), id: URL_SAFE_NO_PAD.encode(hash), algorithm, numbers })
+    }
+
+    /// The hash of the key, by which tokens name it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Whether a signature over a message, made the way `algorithm` says, is by this key.
+    pub fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+        let way: &'static dyn VerificationAlgorithm = match (self.algorithm, algorithm) {
+            (Algorithm::Rs256, "RS256") => &signature::RSA_PKCS1_2048_8192_SHA256,
+            (Algorithm::Rs256, "RS384") => &signature::RSA_PKCS1_2048_8192_SHA384,
+            (Algorithm::Rs256, "RS512") => &signature::RSA_PKCS1_2048_8192_SHA512,
+            (Algorithm::Rs256, "PS256") => &signature::RSA_PSS_2048_8192_SHA256,
+            (Algorithm::Rs256, "PS384") => &signature::RSA_PSS_2048_8192_SHA384,
+            (Algorithm::Rs256, "PS512") => &signature::RSA_PSS_2048_8192_SHA512,
+            (Algorithm::Es256, "ES256") => &signature::ECDSA_P256_SHA256_FIXED,
+            (Algorithm::Es384, "ES384") => &signature::ECDSA_P384_SHA384_FIXED,
+            (Algorithm::Es512, "ES512") => &signature::ECDSA_P521_SHA512_FIXED,
+            _ => return false,
+        };
+        signature::UnparsedPublicKey::new(way, &self.der).verify(message, signature).is_ok()
+    }
+}
+
+fn significant(number: &[u8]) -> Vec<u8> {
+    number.iter().copied().skip_while(|byte| *byte == 0).collect()
+}
+
+/// The keys as a JSON web key set: who has it can check tokens.
+pub fn key_set(keys: &[PublicKey]) -> String {
+    #[derive(Serialize)]
+    struct Set {
+        keys: Vec<Jwk>,
+    }
+    let set = Set { keys: keys.iter().map(Jwk::of).collect() };
+    serde_json::to_string(&set).unwrap_or_default()
+}
+
+/// A key in a set, with its fields in upstream's order.
+#[derive(Serialize)]
+struct Jwk {
+    #[serde(rename = "use")]
+    purpose: &'static str,
+    kty: &'static str,
+    kid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crv: Option<&'static str>,
+    alg: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    y: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    e: Option<String>,
+}
+
+impl Jwk {
+    fn of(key: &PublicKey) -> Jwk {
+        let text = |number: &[u8]| Some(URL_SAFE_NO_PAD.encode(number));
+        let alg = key.algorithm.name();
+        let empty =
+            Jwk { purpose: "sig", kty: "RSA", kid: key.id.clone(), crv: None, alg, x: None, y: None, n: None, e: None };
+        match &key.numbers {
+            Numbers::Rsa { modulus, exponent } => Jwk { n: text(modulus), e: text(exponent), ..empty },
+            Numbers::Point { curve, x, y } => Jwk { kty: "EC", crv: Some(curve), x: text(x), y: text(y), ..empty },
+        }
+    }
+}
