@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::serving::Serving;
+
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -36,6 +38,7 @@ pub struct Config {
     pub shutdown_delay: Duration,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
     pub standalone: bool,
+    pub serving: Serving,
 }
 
 /// The `--service-account-*` flags.
@@ -95,6 +98,7 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,
             standalone: false,
+            serving: Serving::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
-use crate::Config;
+use crate::{Config, serving};
 
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
@@ -128,7 +128,7 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
         flag.check(&values)?;
         alone &= ALSO_ALONE.contains(&flag.name);
-        if HONOURED.contains(&flag.name) {
+        if is_honoured(flag.name) {
             apply(&mut config, flag.name, &values).map_err(|why| format!("--{}: {why}", flag.name))?;
         } else {
             without_effect.push(format!("--{}", flag.name));
@@ -189,9 +189,13 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
         "tls-cert-file" => config.tls_cert_file = path(),
         "tls-private-key-file" => config.tls_private_key_file = path(),
         "token-auth-file" => config.token_auth_file = path(),
-        _ => {}
+        other => config.serving.apply(other, values)?,
     }
     Ok(())
+}
+
+fn is_honoured(flag: &str) -> bool {
+    HONOURED.contains(&flag) || serving::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.
@@ -243,7 +247,7 @@ impl Flag {
         if self.deprecated {
             notes.push("deprecated".into());
         }
-        let honoured = HONOURED.contains(&self.name);
+        let honoured = is_honoured(self.name);
         if !honoured {
             notes.push("no effect yet".into());
         }

@@ -11,10 +11,12 @@ pub mod flags;
 pub mod kubeconfig;
 mod openid;
 mod pki;
+mod serving;
 mod start;
 
 pub use config::Config;
 pub use pki::Pki;
+pub use serving::Serving;
 pub use start::{Running, StartError, start};
 
 /// Where a data directory keeps its store.

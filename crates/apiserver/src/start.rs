@@ -20,8 +20,8 @@ use request::User;
 use rest::{Api, Call, Limits, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use server::tls::{self, Certificates};
-use server::{Check, Health, Listener, Metrics, Paths, Server, Shutdown, Version};
+use server::tls;
+use server::{Farewell, Lifecycle, Listener, Metrics, Paths, Server, Version};
 use storage::Store;
 use storage_embedded::EmbeddedStore;
 
@@ -31,12 +31,10 @@ use crate::admin::Admin;
 use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
 use crate::openid::OpenId;
-use crate::{Config, Pki, store_path};
+use crate::{Config, Pki, serving, store_path};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
-/// How long requests may go on after the server was told to stop.
-const DRAIN: Duration = Duration::from_secs(60);
 
 /// Why a server does not start: one sentence for whoever started it.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +54,8 @@ pub struct Running {
     pub address: SocketAddr,
     pub pki: Pki,
     pub api: Arc<Api>,
-    shutdown: Shutdown,
-    health: Arc<Draining>,
+    lifecycle: Lifecycle,
+    farewell: Farewell,
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
     _admin: Option<Admin>,
@@ -69,12 +67,11 @@ impl Running {
         self.loops.is_some()
     }
 
-    /// Stops accepting, lets requests finish, and returns when everything is over.
+    /// Fails readiness, waits for `delay`, lets requests finish, and returns when everything is over.
     pub async fn stop(self, delay: Duration) {
-        self.health.begin();
-        tokio::time::sleep(delay).await;
-        drop(self.loops);
-        self.shutdown.begin();
+        let loops = self.loops;
+        self.lifecycle.shut_down(&Farewell { delay, ..self.farewell }).await;
+        drop(loops);
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the listener did not end well");
         }
@@ -117,20 +114,18 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         authorizer: authorizer.clone(),
         clock,
         features: Arc::new(features),
-        limits: Limits::default(),
+        limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
         describe_column: descriptions::column,
     });
     let ports_key = "/registry/ranges/servicenodeports".to_string();
     kinds.allocation.connect(Arc::new(Allocations { api: api.clone(), store: store.clone(), ports_key }));
-    let health = Health::default();
-    let draining = Arc::new(Draining::default());
-    health.add(Arc::new(Ping("ping")), true, true);
-    health.add(draining.clone(), false, true);
-    let certificates = certificates(&config, &pki)?;
-    let tls = tls::config(certificates, false).map_err(StartError::Setting)?;
+    let lifecycle = Lifecycle::default();
+    let (health, hooks) = serving::health(store.clone(), &lifecycle);
+    let certificates = serving::certificates(&config, &pki).map_err(StartError::Setting)?;
+    let tls = tls::config(certificates, &config.serving.protocols).map_err(StartError::Setting)?;
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
-    let listener = Listener::bind(address, tls).await.map_err(failed)?;
+    let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
     let address = listener.address().map_err(failed)?;
     let advertised = advertised(&config, address)?;
     let discovery = Discovery::new(api.clone(), SocketAddr::new(advertised.address, advertised.port).to_string());
@@ -147,8 +142,11 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         metrics: Arc::new(Metrics::default()),
         version: Version::default(),
         paths,
+        lifecycle: lifecycle.clone(),
+        in_flight: config.serving.in_flight(),
+        cors: config.serving.cors().map_err(StartError::Setting)?,
         request_timeout: config.request_timeout,
-        hsts: String::new(),
+        hsts: config.serving.hsts.clone(),
     });
     let failed = bootstrap::run(&api, &advertised).await;
     if failed > 0 {
@@ -161,9 +159,10 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         }
         false => None,
     };
-    let (shutdown, stop) = Shutdown::new();
-    let serving = tokio::spawn(listener.serve(server, stop, DRAIN));
-    Ok(Running { address, pki, api, shutdown, health: draining, serving, loops, _admin: admin })
+    hooks.iter().for_each(|hook| hook.finish());
+    let serving = tokio::spawn(listener.serve(server));
+    let farewell = serving::farewell(&config);
+    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, _admin: admin })
 }
 
 /// Where the cluster finds this server. Services start with the second address of their range.
@@ -302,14 +301,6 @@ fn authenticator(
     Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))
 }
 
-fn certificates(config: &Config, pki: &Pki) -> Result<Arc<Certificates>, StartError> {
-    let chain = read(config.tls_cert_file.as_ref().unwrap_or(&pki.serving_cert))?;
-    let key = read(config.tls_private_key_file.as_ref().unwrap_or(&pki.serving_key))?;
-    let certificates = Certificates::default();
-    certificates.set_default(Certificates::parse(&chain, &key).map_err(StartError::Setting)?);
-    Ok(Arc::new(certificates))
-}
-
 fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, StartError> {
     CertificateDer::pem_slice_iter(&read(path)?)
         .collect::<Result<_, _>>()
@@ -331,40 +322,5 @@ impl Paths for DiscoveryPaths {
 
     fn listed(&self) -> Vec<String> {
         self.0.listed()
-    }
-}
-
-struct Ping(&'static str);
-
-impl Check for Ping {
-    fn name(&self) -> String {
-        self.0.into()
-    }
-
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// Readiness ends before the listener does, so that load balancers look elsewhere first.
-#[derive(Default)]
-struct Draining(std::sync::atomic::AtomicBool);
-
-impl Draining {
-    fn begin(&self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
-impl Check for Draining {
-    fn name(&self) -> String {
-        "shutdown".into()
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err("process is shutting down".into());
-        }
-        Ok(())
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use authn::{Authenticator, Credentials, Identity};
 use authz::Authorizer;
 use bytes::Bytes;
-use futures::FutureExt;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use futures::{FutureExt, StreamExt};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
 use object::{GroupResource, GroupVersionKind, Status};
@@ -17,8 +17,13 @@ use request::RequestInfo;
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure};
 use rustls_pki_types::CertificateDer;
 
+use crate::compress::compress;
 use crate::health::Endpoint;
-use crate::{Health, Metrics, Paths, Version, call, impersonate};
+use crate::inflight::Seat;
+use crate::lifecycle::Phase;
+use crate::metrics::Labels;
+use crate::track::Tracked;
+use crate::{Cors, Health, InFlight, Lifecycle, Metrics, Paths, Version, call, impersonate};
 
 /// What goes back over the connection.
 pub type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -32,10 +37,22 @@ pub struct Server {
     pub metrics: Arc<Metrics>,
     pub version: Version,
     pub paths: Vec<Arc<dyn Paths>>,
+    pub lifecycle: Lifecycle,
+    pub in_flight: InFlight,
+    pub cors: Cors,
     /// How long a request that is not long-running may take: `--request-timeout`.
     pub request_timeout: Duration,
     /// `--strict-transport-security-directives`, "" for none.
     pub hsts: String,
+}
+
+/// A request on its way through the filters.
+struct Passage<'a> {
+    info: RequestInfo,
+    query: Vec<(String, String)>,
+    certificates: &'a [CertificateDer<'static>],
+    /// Taken on the way, kept until the answer was sent.
+    seat: &'a mut Option<Seat>,
 }
 
 impl Server {
@@ -46,41 +63,96 @@ impl Server {
         certificates: Arc<[CertificateDer<'static>]>,
     ) -> HttpResponse {
         let began = Instant::now();
+        // What is asked for? Everything after this goes by it.
         let query = call::query(request.uri());
         let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
         let audit_id = audit_id(&request);
-        let known =
-            info.is_resource && self.api.catalog.load().get(&info.group, &info.version, &info.resource).is_some();
-        let recorded = info.clone();
-        let _in_flight = self.metrics.begin(&recorded);
-        let gzip = accepts_gzip(&request);
-
-        // A bug in one request must not take the others with it.
-        let answer = AssertUnwindSafe(self.filter(request, info, query, &certificates)).catch_unwind().await;
-        let reply = answer.unwrap_or_else(|_| {
-            self.metrics.panicked();
-            failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
-        });
-        self.metrics.record(&recorded, known || !recorded.is_resource, reply.status.as_u16(), began.elapsed());
-        let reply = crate::compress::compress(reply, gzip && !recorded.is_long_running());
-        self.finish(reply, &audit_id)
+        let long_running = info.is_long_running();
+        // The end of the server waits for whoever holds a ticket.
+        let ticket = self.lifecycle.enter(long_running);
+        let series = self.series(&info, &query, &request);
+        let mut tracked = Tracked { series, began, long_running, _ticket: ticket, seat: None, code: 0, bytes: 0 };
+        let gzip = !long_running && accepts_gzip(&request);
+        let cors = self.cors.allow(request.headers());
+        let reply = match self.turn_away(&request, cors.is_some()) {
+            Some(reply) => reply,
+            None => {
+                let passage = Passage { info, query, certificates: &certificates, seat: &mut tracked.seat };
+                // A bug in one request must not take the others with it.
+                let answer = AssertUnwindSafe(self.filter(request, passage)).catch_unwind().await;
+                answer.unwrap_or_else(|_| {
+                    self.metrics.panicked();
+                    failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
+                })
+            }
+        };
+        let reply = if long_running { self.until_leaving(reply) } else { reply };
+        let reply = tracked.follow(compress(reply, gzip));
+        self.finish(reply, &audit_id, cors)
     }
 
-    async fn filter(
+    /// Under which labels the request counts; None if nobody serves what it asks for.
+    fn series(
         &self,
-        request: Request<Incoming>,
-        info: RequestInfo,
-        query: Vec<(String, String)>,
-        certificates: &[CertificateDer<'static>],
-    ) -> Reply {
-        // Long-running requests end when their client or their own timeout says so.
-        if info.is_long_running() {
-            return self.pass(request, info, query, certificates).await;
+        info: &RequestInfo,
+        query: &[(String, String)],
+        request: &Request<Incoming>,
+    ) -> Option<Arc<crate::metrics::Series>> {
+        let known =
+            !info.is_resource || self.api.catalog.load().get(&info.group, &info.version, &info.resource).is_some();
+        if !known {
+            return None;
         }
-        let limit = self.timeout(&query);
-        match tokio::time::timeout(limit, self.pass(request, info, query, certificates)).await {
+        if let Some(bytes) = request.body().size_hint().exact().filter(|bytes| *bytes > 0) {
+            self.metrics.requests.body(info, bytes);
+        }
+        let dry_run = query.iter().any(|(key, value)| key == "dryRun" && value == "All");
+        Some(self.metrics.requests.series(&Labels::of(info, request.method(), request.headers(), dry_run)))
+    }
+
+    /// Answers that need nothing of the request but that it came.
+    fn turn_away(&self, request: &Request<Incoming>, from_allowed_page: bool) -> Option<Reply> {
+        // A server that is leaving sends everybody on, except those who ask how it is.
+        let path = request.uri().path();
+        let asks_how_it_is = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
+        if matches!(self.lifecycle.phase(), Phase::Leaving { .. } | Phase::Over) && !asks_how_it_is {
+            let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
+            if request.version() != http::Version::HTTP_2 {
+                reply.headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            return Some(reply);
+        }
+        // A browser asks before it lets a page talk to us.
+        if from_allowed_page && request.method() == http::Method::OPTIONS {
+            let mut reply = Reply::new(StatusCode::NO_CONTENT, "", ReplyBody::Ready(Bytes::new()));
+            reply.headers.clear();
+            return Some(reply);
+        }
+        None
+    }
+
+    /// A watch ends when the server leaves.
+    fn until_leaving(&self, mut reply: Reply) -> Reply {
+        if let ReplyBody::Stream { chunks, estimate } = reply.body {
+            let chunks = chunks.take_until(self.lifecycle.watch_end()).boxed();
+            reply.body = ReplyBody::Stream { chunks, estimate };
+        }
+        reply
+    }
+
+    async fn filter(&self, request: Request<Incoming>, passage: Passage<'_>) -> Reply {
+        // Long-running requests end when their client or their own timeout says so.
+        if passage.info.is_long_running() {
+            return self.pass(request, passage, self.request_timeout).await;
+        }
+        let limit = match self.timeout(&passage.query) {
+            Ok(limit) => limit,
+            Err(status) => return failure(&status, &Accept::json()),
+        };
+        match tokio::time::timeout(limit, self.pass(request, passage, limit)).await {
             Ok(reply) => reply,
             Err(_) => {
+                self.metrics.requests.terminated();
                 let message = "request did not complete within the allotted timeout";
                 failure(&Status::timeout(message, 0), &Accept::json())
             }
@@ -88,24 +160,28 @@ impl Server {
     }
 
     /// The part of the chain that knows who is asking.
-    async fn pass(
-        &self,
-        request: Request<Incoming>,
-        info: RequestInfo,
-        query: Vec<(String, String)>,
-        certificates: &[CertificateDer<'static>],
-    ) -> Reply {
+    async fn pass(&self, request: Request<Incoming>, passage: Passage<'_>, timeout: Duration) -> Reply {
+        let Passage { info, query, certificates, seat } = passage;
         let refuse = |status: Status| failure(&status, &Accept::json());
         // Who is it? A credential that is not good ends here.
         let Identity { user, warnings, .. } = match self.authenticate(&request, certificates).await {
             Ok(identity) => identity,
             Err(()) => return refuse(Status::unauthorized("Unauthorized")),
         };
+        // (audit) From here on every outcome will be recorded; it comes with its own issue.
         // May they act as somebody else?
         let user = match impersonate::impersonate(&*self.authorizer, &info, user, request.headers()).await {
             Ok(user) => user,
             Err(status) => return refuse(status),
         };
+        // (flow control) Is there room? Fair queues come with their own issue; until then a full house is a 429.
+        if !info.is_long_running() {
+            *seat = self.in_flight.sit(&info, &user);
+            if seat.is_none() {
+                self.metrics.requests.terminated();
+                return too_many("Too many requests, please try again later.\n", 1);
+            }
+        }
         // May they do this? From here on there is a permit, and verbs cannot be called without one.
         let permit = match authz::authorize(&*self.authorizer, &info, &user).await {
             Ok(permit) => permit,
@@ -113,7 +189,6 @@ impl Server {
         };
         let (parts, incoming) = request.into_parts();
         let body = if incoming.is_end_stream() { Body::Empty } else { Body::Incoming(incoming) };
-        let timeout = self.timeout(&query);
         let call = Call { info, user, method: parts.method, headers: parts.headers, query, body, timeout };
         // Built-in and custom resources alike are in the catalog; everything else is a path.
         if call.info.is_resource {
@@ -135,17 +210,23 @@ impl Server {
         })
     }
 
-    fn timeout(&self, query: &[(String, String)]) -> Duration {
-        let asked = query.iter().find(|(key, _)| key == "timeout").map(|(_, value)| value.as_str());
-        match asked.and_then(|text| object::duration::Duration::parse(text).ok()) {
-            Some(asked) if asked.0 > 0 => Duration::from_nanos(asked.0.unsigned_abs()).min(self.request_timeout),
-            _ => self.request_timeout,
+    /// How long the request may take: what it asks for, if that is less than what everybody gets.
+    fn timeout(&self, query: &[(String, String)]) -> Result<Duration, Status> {
+        let asked = query.iter().find(|(key, _)| key == "timeout").map_or("", |(_, value)| value.as_str());
+        if asked.is_empty() {
+            return Ok(self.request_timeout);
+        }
+        let asked = object::duration::Duration::parse(asked)
+            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
+        match u64::try_from(asked.0) {
+            Ok(nanos) if nanos > 0 => Ok(Duration::from_nanos(nanos).min(self.request_timeout)),
+            _ => Ok(self.request_timeout),
         }
     }
 
     async fn path(&self, call: Call) -> Reply {
         let path = call.info.path.trim_end_matches('/').to_string();
-        if let Some(reply) = self.own_path(&path, &call) {
+        if let Some(reply) = self.own_path(&path, &call).await {
             return reply;
         }
         for paths in &self.paths {
@@ -161,30 +242,23 @@ impl Server {
     }
 
     /// Paths the server itself answers.
-    fn own_path(&self, path: &str, call: &Call) -> Option<Reply> {
-        let health = |endpoint, prefix: &str| {
-            let name = path.strip_prefix(prefix)?;
-            let name = if name.is_empty() { "" } else { name.strip_prefix('/')? };
-            let (code, body) = self.health.answer(endpoint, name, &call.query);
-            Some(text(code, &body))
-        };
-        let probe = health(Endpoint::Healthz, "/healthz")
-            .or_else(|| health(Endpoint::Livez, "/livez"))
-            .or_else(|| health(Endpoint::Readyz, "/readyz"));
-        if probe.is_some() {
-            return probe;
+    async fn own_path(&self, path: &str, call: &Call) -> Option<Reply> {
+        for endpoint in [Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz] {
+            if let Some(name) = endpoint.check_in(path) {
+                let (code, body) = self.health.answer(endpoint, name, &call.query).await;
+                return Some(text(code, &body));
+            }
         }
         match path {
             "/version" if call.method != http::Method::GET => {
                 Some(failure(&Status::generic(405, "", &GroupResource::default(), "", ""), &Accept::json()))
             }
             "/version" => {
-                let accept = Accept { pretty: true, ..Accept::json() };
-                let kind = GroupVersionKind::new("", "", "Info");
-                Some(Reply::value(StatusCode::OK, &accept, &kind, &self.version.to_value()))
+                let body = ReplyBody::Ready(self.version.to_json().into());
+                Some(Reply::new(StatusCode::OK, "application/json", body))
             }
             "/metrics" => {
-                let body = ReplyBody::Ready(self.metrics.render().into());
+                let body = ReplyBody::Ready(self.metrics.render(self.in_flight.now()).into());
                 Some(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
             }
             "" => Some(self.root()),
@@ -208,7 +282,8 @@ impl Server {
     }
 
     /// Headers that every answer carries.
-    fn finish(&self, mut reply: Reply, audit_id: &str) -> HttpResponse {
+    fn finish(&self, mut reply: Reply, audit_id: &str, cors: Option<HeaderMap>) -> HttpResponse {
+        reply.headers.extend(cors.into_iter().flatten());
         let mut set = |name: &'static str, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 reply.headers.insert(HeaderName::from_static(name), value);
@@ -229,6 +304,13 @@ fn text(code: StatusCode, body: &str) -> Reply {
     let mut reply =
         Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(Bytes::copy_from_slice(body.as_bytes())));
     reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    reply
+}
+
+/// Upstream's answer to whoever comes at a bad time.
+fn too_many(body: &str, retry_after_seconds: u64) -> Reply {
+    let mut reply = text(StatusCode::TOO_MANY_REQUESTS, body);
+    reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
     reply
 }
 

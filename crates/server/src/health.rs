@@ -1,15 +1,59 @@
 //! `/healthz`, `/livez` and `/readyz`: is the server alive, and may traffic be sent to it?
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use http::StatusCode;
 use parking_lot::RwLock;
 
 /// One thing that can be wrong.
+#[async_trait]
 pub trait Check: Send + Sync + 'static {
-    fn name(&self) -> String;
+    fn name(&self) -> &str;
     /// Why it is not well.
-    fn check(&self) -> Result<(), String>;
+    async fn check(&self) -> Result<(), String>;
+}
+
+/// Something that is well by being there to answer: `ping`, `log`.
+pub struct Always(pub &'static str);
+
+#[async_trait]
+impl Check for Always {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Something that has to have happened once after the start: `poststarthook/rbac/bootstrap-roles`.
+pub struct Hook {
+    name: &'static str,
+    done: AtomicBool,
+}
+
+impl Hook {
+    pub fn new(name: &'static str) -> Arc<Hook> {
+        Arc::new(Hook { name, done: AtomicBool::new(false) })
+    }
+
+    pub fn finish(&self) {
+        self.done.store(true, Ordering::Release);
+    }
+}
+
+#[async_trait]
+impl Check for Hook {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        if self.done.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) }
+    }
 }
 
 /// All checks, and which endpoint asks which.
@@ -49,6 +93,12 @@ impl Endpoint {
             Endpoint::Readyz => "readyz",
         }
     }
+
+    /// Which check a path asks for: "" for all of them, None if it is about something else.
+    pub fn check_in(self, path: &str) -> Option<&str> {
+        let rest = path.strip_prefix('/')?.strip_prefix(self.name())?;
+        if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+    }
 }
 
 impl Health {
@@ -69,41 +119,43 @@ impl Health {
     }
 
     /// Answers `/livez`, `/livez?verbose`, `/livez/<check>` and so on.
-    pub fn answer(&self, endpoint: Endpoint, name: &str, query: &[(String, String)]) -> (StatusCode, String) {
-        let checks = self.checks.read();
-        let asked = checks.iter().filter(|registered| registered.is_asked(endpoint));
-        let asked: Vec<&Arc<dyn Check>> = asked.map(|registered| &registered.check).collect();
+    pub async fn answer(&self, endpoint: Endpoint, name: &str, query: &[(String, String)]) -> (StatusCode, String) {
+        let asked: Vec<Arc<dyn Check>> = {
+            let checks = self.checks.read();
+            let asked = checks.iter().filter(|registered| registered.is_asked(endpoint));
+            asked.map(|registered| registered.check.clone()).collect()
+        };
         if !name.is_empty() {
-            return one(&asked, name);
+            return one(&asked, name).await;
         }
         let excluded: Vec<&str> =
             query.iter().filter(|(key, _)| key == "exclude").map(|(_, value)| value.as_str()).collect();
-        all(endpoint, &asked, &excluded, query.iter().any(|(key, _)| key == "verbose"))
+        all(endpoint, &asked, &excluded, query.iter().any(|(key, _)| key == "verbose")).await
     }
 }
 
-fn one(checks: &[&Arc<dyn Check>], name: &str) -> (StatusCode, String) {
+async fn one(checks: &[Arc<dyn Check>], name: &str) -> (StatusCode, String) {
     match checks.iter().find(|check| check.name() == name) {
         None => (StatusCode::NOT_FOUND, "404 page not found\n".into()),
-        Some(check) => match check.check() {
+        Some(check) => match check.check().await {
             Ok(()) => (StatusCode::OK, "ok".into()),
             Err(why) => (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
         },
     }
 }
 
-fn all(endpoint: Endpoint, checks: &[&Arc<dyn Check>], excluded: &[&str], verbose: bool) -> (StatusCode, String) {
+async fn all(endpoint: Endpoint, checks: &[Arc<dyn Check>], excluded: &[&str], verbose: bool) -> (StatusCode, String) {
     let mut lines = String::new();
     let mut failed = false;
     let mut unmatched: Vec<&str> = excluded.to_vec();
     for check in checks {
         let name = check.name();
-        if excluded.contains(&name.as_str()) {
+        if excluded.contains(&name) {
             unmatched.retain(|other| *other != name);
             lines.push_str(&format!("[+]{name} excluded: ok\n"));
             continue;
         }
-        match check.check() {
+        match check.check().await {
             Ok(()) => lines.push_str(&format!("[+]{name} ok\n")),
             Err(why) => {
                 // The reason is for the log: health endpoints are open to anybody.
@@ -129,36 +181,27 @@ fn all(endpoint: Endpoint, checks: &[&Arc<dyn Check>], excluded: &[&str], verbos
 mod tests {
     use super::*;
 
-    struct Fixed(&'static str, Result<(), &'static str>);
-
-    impl Check for Fixed {
-        fn name(&self) -> String {
-            self.0.into()
-        }
-
-        fn check(&self) -> Result<(), String> {
-            self.1.map_err(str::to_string)
-        }
-    }
-
-    #[test]
-    fn answers_are_upstreams() {
+    #[tokio::test]
+    async fn answers_are_upstreams() {
         let health = Health::default();
-        health.add(Arc::new(Fixed("ping", Ok(()))), true, true);
-        health.add(Arc::new(Fixed("shutdown", Err("draining"))), false, true);
+        health.add(Arc::new(Always("ping")), true, true);
+        let hook = Hook::new("hook");
+        health.add(hook.clone(), false, true);
         let verbose = vec![("verbose".to_string(), String::new())];
-        let exclude = vec![("exclude".to_string(), "shutdown".to_string())];
-        let ask = |endpoint, name, query: &[(String, String)]| {
-            let (code, text) = health.answer(endpoint, name, query);
+        let exclude = vec![("exclude".to_string(), "hook".to_string())];
+        let ask = async |endpoint, name, query: &[(String, String)]| {
+            let (code, text) = health.answer(endpoint, name, query).await;
             (code.as_u16(), text)
         };
-        assert_eq!(ask(Endpoint::Livez, "", &[]), (200, "ok".into()));
-        assert_eq!(ask(Endpoint::Livez, "", &verbose), (200, "[+]ping ok\nlivez check passed\n".into()));
+        assert_eq!(ask(Endpoint::Livez, "", &[]).await, (200, "ok".into()));
+        assert_eq!(ask(Endpoint::Livez, "", &verbose).await, (200, "[+]ping ok\nlivez check passed\n".into()));
         assert_eq!(
-            ask(Endpoint::Readyz, "", &[]),
-            (500, "[+]ping ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n".into())
+            ask(Endpoint::Readyz, "", &[]).await,
+            (500, "[+]ping ok\n[-]hook failed: reason withheld\nreadyz check failed\n".into())
         );
-        assert_eq!(ask(Endpoint::Readyz, "", &exclude), (200, "ok".into()));
-        assert_eq!(ask(Endpoint::Readyz, "nope", &[]).0, 404);
+        assert_eq!(ask(Endpoint::Readyz, "", &exclude).await, (200, "ok".into()));
+        assert_eq!(ask(Endpoint::Readyz, "nope", &[]).await.0, 404);
+        hook.finish();
+        assert_eq!(ask(Endpoint::Readyz, "hook", &[]).await, (200, "ok".into()));
     }
 }

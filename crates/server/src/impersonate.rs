@@ -74,7 +74,9 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
         if groups.is_empty() && uid.is_empty() && extra.is_empty() {
             return Ok(None);
         }
-        return Err(Status::internal("requested impersonation of groups, uid or extra without impersonating a user"));
+        let wanted = User { name, uid, groups, extra };
+        let message = format!("requested {} without impersonating a user name", shown(&wanted));
+        return Err(Status::bad_request(message));
     }
     Ok(Some(User { name, uid, groups, extra }))
 }

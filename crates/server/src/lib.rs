@@ -5,17 +5,25 @@
 mod call;
 mod chain;
 mod compress;
+mod cors;
 mod health;
 mod impersonate;
+mod inflight;
+mod lifecycle;
 mod listen;
 mod metrics;
 mod paths;
+pub mod systemd;
 pub mod tls;
+mod track;
 mod version;
 
 pub use chain::Server;
-pub use health::{Check, Health};
-pub use listen::{Listener, Shutdown};
-pub use metrics::Metrics;
+pub use cors::Cors;
+pub use health::{Always, Check, Health, Hook};
+pub use inflight::InFlight;
+pub use lifecycle::{Farewell, Lifecycle, Phase, ShutdownCheck};
+pub use listen::{ConnectionOptions, Listener};
+pub use metrics::{Histogram, Metrics, head as metric_head};
 pub use paths::Paths;
 pub use version::Version;

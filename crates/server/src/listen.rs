@@ -6,70 +6,93 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use rustls_pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use crate::Server;
+use crate::lifecycle::Phase;
 
 /// How long a client may take to say hello.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to send the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
-/// How many requests one HTTP/2 connection may have open: upstream's default.
-const MAX_STREAMS: u32 = 250;
 /// How many streams a client may reset before they were answered: the bound on a rapid-reset flood.
 const MAX_PENDING_RESETS: usize = 50;
 const MAX_HEADER_BYTES: u32 = 1 << 20;
+/// How much of a body one stream may send before anybody reads it: nearly all objects fit.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+/// How much all streams of a connection together may.
+const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// How much of an answer is buffered for a client that reads slowly.
+const SEND_BUFFER_BYTES: usize = 256 * 1024;
+/// How long connections may take to close when everything on them is over.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How connections are served.
+#[derive(Clone, Debug)]
+pub struct ConnectionOptions {
+    /// `--http2-max-streams-per-connection`: requests that one HTTP/2 connection may have open.
+    pub max_streams: u32,
+    /// `--goaway-chance`: how likely a request over HTTP/2 makes the server ask for a new connection, so that clients
+    /// spread over the servers behind a load balancer again.
+    pub goaway_chance: f64,
+    /// `--shutdown-send-retry-after`: while the last requests finish, new ones are told to come back instead of finding
+    /// the door closed.
+    pub answer_while_leaving: bool,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> ConnectionOptions {
+        ConnectionOptions { max_streams: 100, goaway_chance: 0.0, answer_while_leaving: false }
+    }
+}
 
 /// A socket that accepts connections.
 pub struct Listener {
     socket: TcpListener,
     tls: Arc<ServerConfig>,
-}
-
-/// Tells a listener to stop; dropping it does too.
-pub struct Shutdown(watch::Sender<bool>);
-
-impl Shutdown {
-    pub fn new() -> (Shutdown, watch::Receiver<bool>) {
-        let (sender, receiver) = watch::channel(false);
-        (Shutdown(sender), receiver)
-    }
-
-    pub fn begin(&self) {
-        self.0.send_replace(true);
-    }
+    options: ConnectionOptions,
 }
 
 impl Listener {
-    pub async fn bind(address: SocketAddr, tls: Arc<ServerConfig>) -> io::Result<Listener> {
-        Ok(Listener { socket: TcpListener::bind(address).await?, tls })
+    pub async fn bind(address: SocketAddr, tls: Arc<ServerConfig>, options: ConnectionOptions) -> io::Result<Listener> {
+        Ok(Listener { socket: TcpListener::bind(address).await?, tls, options })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Serves until told to stop, then lets requests finish for at most `drain`.
-    pub async fn serve(self, server: Arc<Server>, mut stop: watch::Receiver<bool>, drain: Duration) {
-        let graceful = GracefulShutdown::new();
+    /// Serves until the server's life is over.
+    pub async fn serve(self, server: Arc<Server>) {
         let acceptor = TlsAcceptor::from(self.tls);
+        let options = Arc::new(self.options);
+        let mut phase = server.lifecycle.follow();
+        let last = options.answer_while_leaving;
+        let closes = move |phase: &Phase| match phase {
+            Phase::Serving | Phase::Draining => false,
+            Phase::Leaving { .. } => !last,
+            Phase::Over => true,
+        };
+        // Every connection holds a sender; when all are gone there is nothing left to wait for.
+        let (open, mut closed) = mpsc::channel::<()>(1);
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
-                _ = stop.wait_for(|stopped| *stopped) => break,
+                _ = phase.wait_for(closes) => break,
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let watcher = graceful.watcher();
-                    tokio::spawn(connection(stream, acceptor.clone(), server.clone(), watcher));
+                    let connection =
+                        Connection { server: server.clone(), options: options.clone(), _open: open.clone() };
+                    tokio::spawn(connection.serve(stream, acceptor.clone()));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: give others time to close some.
@@ -79,41 +102,73 @@ impl Listener {
             }
         }
         drop(self.socket);
-        if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
-            tracing::warn!("some requests did not finish in time and were cut off");
+        drop(open);
+        let _ = phase.wait_for(|phase| *phase == Phase::Over).await;
+        let _ = tokio::time::timeout(GOODBYE, closed.recv()).await;
+    }
+}
+
+struct Connection {
+    server: Arc<Server>,
+    options: Arc<ConnectionOptions>,
+    _open: mpsc::Sender<()>,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, acceptor: TlsAcceptor) {
+        let _ = stream.set_nodelay(true);
+        let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                self.server.metrics.handshake_failed();
+                return tracing::debug!(%error, "TLS handshake failed");
+            }
+            Err(_) => {
+                self.server.metrics.handshake_failed();
+                return tracing::debug!("TLS handshake took too long");
+            }
+        };
+        let certificates: Arc<[CertificateDer<'static>]> = match stream.get_ref().1.peer_certificates() {
+            Some(chain) => chain.iter().map(|certificate| certificate.clone().into_owned()).collect(),
+            None => Arc::new([]),
+        };
+        let go_away = Arc::new(Notify::new());
+        let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+            let chance = self.options.goaway_chance;
+            if chance > 0.0 && request.version() == Version::HTTP_2 && rand::random::<f64>() < chance {
+                go_away.notify_one();
+            }
+            let (server, certificates) = (self.server.clone(), certificates.clone());
+            async move { Ok::<_, Infallible>(server.serve(request, certificates).await) }
+        });
+        let builder = builder(self.options.max_streams);
+        let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        tokio::pin!(serving);
+        let mut phase = self.server.lifecycle.follow();
+        let leaving = |phase: &Phase| matches!(phase, Phase::Leaving { .. } | Phase::Over);
+        let mut asked_to_leave = false;
+        let too_late = async {
+            let mut phase = self.server.lifecycle.follow();
+            let _ = phase.wait_for(|phase| *phase == Phase::Over).await;
+            tokio::time::sleep(GOODBYE).await;
+        };
+        tokio::pin!(too_late);
+        let ended = loop {
+            tokio::select! {
+                ended = serving.as_mut() => break ended,
+                _ = go_away.notified(), if !asked_to_leave => asked_to_leave = true,
+                _ = phase.wait_for(leaving), if !asked_to_leave => asked_to_leave = true,
+                () = &mut too_late => break Ok(()),
+            }
+            serving.as_mut().graceful_shutdown();
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
         }
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    server: Arc<Server>,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
-        Err(_) => return tracing::debug!("TLS handshake took too long"),
-    };
-    let certificates: Arc<[CertificateDer<'static>]> = match stream.get_ref().1.peer_certificates() {
-        Some(chain) => chain.iter().map(|certificate| certificate.clone().into_owned()).collect(),
-        None => Arc::new([]),
-    };
-    let service = service_fn(move |request| {
-        let server = server.clone();
-        let certificates = certificates.clone();
-        async move { Ok::<_, Infallible>(server.serve(request, certificates).await) }
-    });
-    let builder = builder();
-    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(serving.into_owned()).await {
-        tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-fn builder() -> Builder<TokioExecutor> {
+fn builder(max_streams: u32) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -121,9 +176,12 @@ fn builder() -> Builder<TokioExecutor> {
         .header_read_timeout(HEADER_TIMEOUT)
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_concurrent_streams(max_streams)
         .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
         .max_header_list_size(MAX_HEADER_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(15));
     builder

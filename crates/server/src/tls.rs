@@ -1,5 +1,8 @@
 //! TLS: certificates by server name, reloaded when they change; client certificates asked for and judged later.
 
+mod files;
+mod suites;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,6 +15,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+
+pub use files::{CertificateFiles, follow};
 
 /// The certificates the server shows, by the name a client asks for. Changing them affects new connections.
 #[derive(Debug, Default)]
@@ -39,9 +44,9 @@ impl Certificates {
         *self.default.write() = Some(key);
     }
 
-    /// The certificate for a name; `*.example.com` covers one label.
-    pub fn set_name(&self, name: &str, key: Arc<CertifiedKey>) {
-        self.by_name.write().insert(name.to_lowercase(), key);
+    /// The certificates for names; `*.example.com` covers one label.
+    pub fn set_names(&self, names: HashMap<String, Arc<CertifiedKey>>) {
+        *self.by_name.write() = names;
     }
 }
 
@@ -56,17 +61,32 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// What may be spoken.
+#[derive(Clone, Debug, Default)]
+pub struct Protocols {
+    /// `--tls-min-version`: VersionTLS12 unless told otherwise.
+    pub min_version: String,
+    /// `--tls-cipher-suites` by Go's names; empty for all that are safe.
+    pub cipher_suites: Vec<String>,
+    /// `--disable-http2-serving`.
+    pub http1_only: bool,
+}
+
 /// The server's side of TLS 1.2 and 1.3, HTTP/2 preferred.
-pub fn config(certificates: Arc<Certificates>, tls13_only: bool) -> Result<Arc<ServerConfig>, String> {
-    let versions: &[&rustls::SupportedProtocolVersion] =
-        if tls13_only { &[&rustls::version::TLS13] } else { &[&rustls::version::TLS13, &rustls::version::TLS12] };
-    let provider = provider();
+pub fn config(certificates: Arc<Certificates>, protocols: &Protocols) -> Result<Arc<ServerConfig>, String> {
+    let versions = suites::versions(&protocols.min_version)?;
+    let mut provider = provider();
+    suites::narrow(&mut provider, &protocols.cipher_suites)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider.clone()))
         .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?
-        .with_client_cert_verifier(Arc::new(AskOnly { provider }))
+        .with_client_cert_verifier(Arc::new(AskOnly { provider: provider.clone() }))
         .with_cert_resolver(certificates);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let offered: &[&[u8]] = if protocols.http1_only { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+    // A client that comes back need not prove itself again, and one ticket is enough for it to do so.
+    config.send_tls13_tickets = 1;
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| error.to_string())?;
     Ok(Arc::new(config))
 }
 

@@ -1,7 +1,5 @@
 //! `/version`.
 
-use object::{Value, value};
-
 /// What the server says it is: a Kubernetes version that clients can compare with, and ours in the build metadata.
 #[derive(Clone, Debug)]
 pub struct Version {
@@ -21,23 +19,27 @@ impl Default for Version {
 }
 
 impl Version {
-    pub fn to_value(&self) -> Value {
+    /// Indented and in upstream's order, without a newline at the end.
+    pub fn to_json(&self) -> String {
         let platform = format!("{}/{}", std::env::consts::OS, go_arch());
-        value!({
-            "major": "1",
-            "minor": "37",
-            "emulationMajor": "1",
-            "emulationMinor": "37",
-            "minCompatibilityMajor": "1",
-            "minCompatibilityMinor": "36",
-            "gitVersion": (self.git_version.clone()),
-            "gitCommit": (self.git_commit.clone()),
-            "gitTreeState": "clean",
-            "buildDate": (self.build_date.clone()),
-            "goVersion": "",
-            "compiler": "rustc",
-            "platform": platform,
-        })
+        let fields = [
+            ("major", "1"),
+            ("minor", "37"),
+            ("emulationMajor", "1"),
+            ("emulationMinor", "37"),
+            ("minCompatibilityMajor", "1"),
+            ("minCompatibilityMinor", "36"),
+            ("gitVersion", &self.git_version),
+            ("gitCommit", &self.git_commit),
+            ("gitTreeState", "clean"),
+            ("buildDate", &self.build_date),
+            ("goVersion", ""),
+            ("compiler", "rustc"),
+            ("platform", &platform),
+        ];
+        let lines: Vec<String> =
+            fields.iter().map(|(name, value)| format!("  \"{name}\": {}", object::quote(value))).collect();
+        format!("{{\n{}\n}}", lines.join(",\n"))
     }
 }
 

@@ -32,7 +32,9 @@ async fn serve_until_told(config: apiserver::Config) -> Result<(), String> {
     let (data_dir, delay) = (config.data_dir.clone(), config.shutdown_delay);
     let running = start(config).await.map_err(|error| error.to_string())?;
     greet(&running, &data_dir, began.elapsed())?;
+    tell_systemd("READY=1");
     wait_for_signal().await;
+    tell_systemd("STOPPING=1");
     tracing::info!("stopping: letting requests finish");
     running.stop(delay).await;
     Ok(())
@@ -58,6 +60,16 @@ fn greet(running: &Running, data_dir: &Path, took: Duration) -> Result<(), Strin
     ));
     let _ = std::io::stdout().flush();
     Ok(())
+}
+
+/// Lets the service manager know, if there is one that asked.
+#[allow(clippy::disallowed_methods)]
+fn tell_systemd(state: &str) {
+    if let Some(socket) = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty())
+        && let Err(error) = server::systemd::notify(Path::new(&socket), state)
+    {
+        tracing::warn!(%error, state, "cannot tell systemd");
+    }
 }
 
 async fn wait_for_signal() {

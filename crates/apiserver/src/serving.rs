@@ -1,0 +1,234 @@
+//! How the server meets its clients: what can be set about connections, limits and the end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use object::duration;
+use server::tls::{CertificateFiles, Certificates, Protocols};
+use server::{Always, Check, ConnectionOptions, Cors, Farewell, Health, Hook, InFlight, Lifecycle, ShutdownCheck};
+use storage::Store;
+
+use crate::{Config, Pki};
+
+/// The flags that [`Serving`] takes.
+pub const FLAGS: &[&str] = &[
+    "cors-allowed-origins",
+    "disable-http2-serving",
+    "goaway-chance",
+    "http2-max-streams-per-connection",
+    "max-mutating-requests-inflight",
+    "max-requests-inflight",
+    "min-request-timeout",
+    "shutdown-send-retry-after",
+    "shutdown-watch-termination-grace-period",
+    "strict-transport-security-directives",
+    "tls-cipher-suites",
+    "tls-min-version",
+    "tls-sni-cert-key",
+];
+
+/// Settings with kube-apiserver's defaults.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    pub sni: Vec<CertificateFiles>,
+    pub protocols: Protocols,
+    pub connections: ConnectionOptions,
+    pub cors_origins: Vec<String>,
+    pub hsts: String,
+    /// Watches without a timeout last at least this long.
+    pub min_request_timeout: Duration,
+    pub max_reads: usize,
+    pub max_writes: usize,
+    pub watch_grace: Duration,
+}
+
+impl Default for Serving {
+    fn default() -> Serving {
+        Serving {
+            sni: Vec::new(),
+            protocols: Protocols::default(),
+            connections: ConnectionOptions::default(),
+            cors_origins: Vec::new(),
+            hsts: String::new(),
+            min_request_timeout: Duration::from_secs(1800),
+            max_reads: 400,
+            max_writes: 200,
+            watch_grace: Duration::ZERO,
+        }
+    }
+}
+
+impl Serving {
+    /// Takes one of the [`FLAGS`].
+    pub fn apply(&mut self, name: &str, values: &[String]) -> Result<(), String> {
+        let last = values.last().map(String::as_str).unwrap_or("");
+        let list = || values.iter().flat_map(|value| value.split(',')).filter(|v| !v.is_empty()).map(str::to_string);
+        let on = || matches!(last, "true" | "1" | "t" | "T" | "TRUE" | "True");
+        match name {
+            "cors-allowed-origins" => self.cors_origins = list().collect(),
+            "disable-http2-serving" => self.protocols.http1_only = on(),
+            "goaway-chance" => self.connections.goaway_chance = chance(last)?,
+            "http2-max-streams-per-connection" => match number(last)? {
+                // Zero leaves it to the server.
+                0 => {}
+                most => self.connections.max_streams = u32::try_from(most).map_err(|_| "is too large".to_string())?,
+            },
+            "max-mutating-requests-inflight" => self.max_writes = number(last)?,
+            "max-requests-inflight" => self.max_reads = number(last)?,
+            "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),
+            "shutdown-send-retry-after" => self.connections.answer_while_leaving = on(),
+            "shutdown-watch-termination-grace-period" => self.watch_grace = span(last)?,
+            "strict-transport-security-directives" => self.hsts = list().collect::<Vec<_>>().join("; "),
+            "tls-cipher-suites" => self.protocols.cipher_suites = list().collect(),
+            "tls-min-version" => self.protocols.min_version = last.to_string(),
+            "tls-sni-cert-key" => {
+                self.sni = values.iter().map(|value| CertificateFiles::parse(value)).collect::<Result<_, _>>()?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn in_flight(&self) -> InFlight {
+        InFlight::new(self.max_reads, self.max_writes)
+    }
+
+    pub fn cors(&self) -> Result<Cors, String> {
+        Cors::new(&self.cors_origins)
+    }
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("{text} is not a number that can be used here"))
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let parsed = duration::Duration::parse(text).map_err(|error| error.to_string())?;
+    u64::try_from(parsed.0).map(Duration::from_nanos).map_err(|_| format!("{text} must not be negative"))
+}
+
+/// More than one request in fifty asking for a new connection would be all that a server does.
+fn chance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(chance) if (0.0..=0.02).contains(&chance) => Ok(chance),
+        _ => Err("can not be less than 0 or greater than 0.02".into()),
+    }
+}
+
+/// How long each step of the end may take.
+pub fn farewell(config: &Config) -> Farewell {
+    Farewell { delay: config.shutdown_delay, requests: config.request_timeout, watches: config.serving.watch_grace }
+}
+
+/// The certificates the server shows: those it was given, or its own.
+pub fn certificates(config: &Config, pki: &Pki) -> Result<Arc<Certificates>, String> {
+    let own = |given: &Option<PathBuf>, own: &PathBuf| given.clone().unwrap_or_else(|| own.clone());
+    let default = CertificateFiles {
+        certificate: own(&config.tls_cert_file, &pki.serving_cert),
+        key: own(&config.tls_private_key_file, &pki.serving_key),
+        names: Vec::new(),
+    };
+    server::tls::follow(default, config.serving.sni.clone())
+}
+
+/// What kube-apiserver does after it has started, by the names of its checks. Here it is done when the system's own
+/// objects are there and the caches follow the store, which is before the first request is answered.
+const HOOKS: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// The checks in the order upstream lists them; the hooks are for whoever starts the server to finish.
+pub fn health(store: Arc<dyn Store>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
+    let health = Health::default();
+    let hooks: Vec<Arc<Hook>> = HOOKS.iter().map(|name| Hook::new(name)).collect();
+    let synced = Hook::new("informer-sync");
+    health.add(Arc::new(Always("ping")), true, true);
+    health.add(Arc::new(Always("log")), true, true);
+    health.add(Arc::new(Always("loopback-serving-certificate")), true, false);
+    health.add(Arc::new(StoreCheck { name: "etcd", store: store.clone() }), true, true);
+    health.add(Arc::new(StoreCheck { name: "etcd-readiness", store }), false, true);
+    health.add(synced.clone(), false, true);
+    for hook in &hooks {
+        health.add(hook.clone(), true, true);
+    }
+    health.add(Arc::new(ShutdownCheck(lifecycle.clone())), false, true);
+    (health, hooks.into_iter().chain([synced]).collect())
+}
+
+/// Whether the store answers. Upstream calls it etcd, and so do those who ask.
+struct StoreCheck {
+    name: &'static str,
+    store: Arc<dyn Store>,
+}
+
+/// How long the store may take to say that it is well.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[async_trait]
+impl Check for StoreCheck {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        match tokio::time::timeout(STORE_TIMEOUT, self.store.progress()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(format!("error getting data from the store: {error}")),
+            Err(_) => Err("the store did not answer in time".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_taken_or_refused_with_a_reason() {
+        let apply = |name: &str, value: &str| {
+            let mut serving = Serving::default();
+            serving.apply(name, &[value.to_string()]).map(|()| serving)
+        };
+        assert_eq!(apply("goaway-chance", "0.001").unwrap().connections.goaway_chance, 0.001);
+        assert_eq!(apply("http2-max-streams-per-connection", "0").unwrap().connections.max_streams, 100);
+        assert_eq!(apply("min-request-timeout", "5").unwrap().min_request_timeout, Duration::from_secs(5));
+        assert_eq!(
+            apply("strict-transport-security-directives", "max-age=1,preload").unwrap().hsts,
+            "max-age=1; preload"
+        );
+        for (name, value) in [("goaway-chance", "0.5"), ("tls-sni-cert-key", "x"), ("max-requests-inflight", "-1")] {
+            assert!(apply(name, value).is_err(), "{name}");
+        }
+    }
+}

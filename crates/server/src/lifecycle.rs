@@ -1,0 +1,201 @@
+//! How a server ends: readiness fails first, then the door closes, requests finish, watches are sent away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::Check;
+
+/// Where a server is in its life. It only ever moves forward.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Phase {
+    Serving,
+    /// `/readyz` fails so that load balancers look elsewhere; everything is still answered.
+    Draining,
+    /// No new connections, or none that get an answer; watches end one after the other until `watches_end`.
+    Leaving {
+        watches_end: Instant,
+    },
+    /// What is still open is cut off.
+    Over,
+}
+
+/// How long each step may take.
+#[derive(Clone, Debug)]
+pub struct Farewell {
+    /// `--shutdown-delay-duration`: between readiness failing and the door closing.
+    pub delay: Duration,
+    /// How long requests that are under way may take: `--request-timeout`.
+    pub requests: Duration,
+    /// `--shutdown-watch-termination-grace-period`: watches end at random times within it, so that their clients do not
+    /// all come to the next server at once.
+    pub watches: Duration,
+}
+
+/// A server's life, shared by everybody who has to know how far it is.
+#[derive(Clone)]
+pub struct Lifecycle {
+    phase: Arc<watch::Sender<Phase>>,
+    requests: Arc<Group>,
+    watches: Arc<Group>,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Lifecycle {
+        let phase = Arc::new(watch::Sender::new(Phase::Serving));
+        Lifecycle { phase, requests: Arc::default(), watches: Arc::default() }
+    }
+}
+
+impl Lifecycle {
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub fn follow(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Counts a request until the ticket is dropped.
+    pub fn enter(&self, long_running: bool) -> Ticket {
+        let group = if long_running { &self.watches } else { &self.requests };
+        group.count.fetch_add(1, Ordering::AcqRel);
+        Ticket(group.clone())
+    }
+
+    /// Goes through the steps of an orderly end. The listener notices by itself.
+    pub async fn shut_down(&self, farewell: &Farewell) {
+        self.phase.send_replace(Phase::Draining);
+        tokio::time::sleep(farewell.delay).await;
+        let watches_end = Instant::now() + farewell.watches;
+        self.phase.send_replace(Phase::Leaving { watches_end });
+        let requests = tokio::time::timeout(farewell.requests, self.requests.empty());
+        let watches = tokio::time::timeout(farewell.watches + WATCHES_LATE, self.watches.empty());
+        let (requests, watches) = tokio::join!(requests, watches);
+        if requests.is_err() {
+            tracing::warn!(left = self.requests.len(), "some requests did not finish in time and are cut off");
+        }
+        if watches.is_err() {
+            tracing::warn!(left = self.watches.len(), "some watches did not end in time and are cut off");
+        }
+        self.phase.send_replace(Phase::Over);
+    }
+
+    /// When a watch has to end: never, while nobody stops the server.
+    pub fn watch_end(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut phase = self.follow();
+        async move {
+            let leaving =
+                phase.wait_for(|phase| matches!(phase, Phase::Leaving { .. } | Phase::Over)).await.map(|p| *p);
+            if let Ok(Phase::Leaving { watches_end }) = leaving {
+                let left = watches_end.saturating_duration_since(Instant::now());
+                tokio::time::sleep(left.mul_f64(rand::random::<f64>())).await;
+            }
+        }
+    }
+}
+
+/// How much longer than planned watches may take to notice their end.
+const WATCHES_LATE: Duration = Duration::from_secs(5);
+
+/// Things under way.
+#[derive(Default)]
+struct Group {
+    count: AtomicUsize,
+    left: Notify,
+}
+
+impl Group {
+    fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    async fn empty(&self) {
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            // Registered before the count is read, so that the last one to leave cannot be missed.
+            left.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            left.await;
+        }
+    }
+}
+
+/// A request under way.
+pub struct Ticket(Arc<Group>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.left.notify_waiters();
+        }
+    }
+}
+
+/// The `shutdown` check: readiness ends before the listener does.
+pub struct ShutdownCheck(pub Lifecycle);
+
+#[async_trait]
+impl Check for ShutdownCheck {
+    fn name(&self) -> &str {
+        "shutdown"
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        match self.0.phase() {
+            Phase::Serving => Ok(()),
+            _ => Err("process is shutting down".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_comes_step_by_step() {
+        let life = Lifecycle::default();
+        let (request, watch) = (life.enter(false), life.enter(true));
+        let farewell = Farewell {
+            delay: Duration::from_secs(10),
+            requests: Duration::from_secs(60),
+            watches: Duration::from_secs(20),
+        };
+        let began = Instant::now();
+        let ending = tokio::spawn({
+            let life = life.clone();
+            async move { life.shut_down(&farewell).await }
+        });
+        let mut phases = life.follow();
+        phases.wait_for(|phase| *phase == Phase::Draining).await.unwrap();
+        assert!(ShutdownCheck(life.clone()).check().await.is_err());
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        phases.wait_for(|phase| matches!(phase, Phase::Leaving { .. })).await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(10));
+        life.watch_end().await;
+        assert!(began.elapsed() <= Duration::from_secs(30));
+        drop(watch);
+        drop(request);
+        ending.await.unwrap();
+        assert_eq!(life.phase(), Phase::Over);
+        assert!(began.elapsed() <= Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_end_is_cut_off() {
+        let life = Lifecycle::default();
+        let _request = life.enter(false);
+        let seconds = Duration::from_secs;
+        let began = Instant::now();
+        life.shut_down(&Farewell { delay: seconds(0), requests: seconds(3), watches: seconds(0) }).await;
+        assert_eq!((life.phase(), began.elapsed()), (Phase::Over, seconds(3)));
+    }
+}

@@ -1,0 +1,291 @@
+//! Requests: how many, how long, how large, by what they asked for.
+
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use hashbrown::{Equivalent, HashMap};
+use http::HeaderMap;
+use parking_lot::{Mutex, RwLock};
+use request::{RequestInfo, Verb};
+
+use super::histogram::Histogram;
+
+/// Upstream's buckets.
+const SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// The bounds of request bodies are 31 steps of 100,000 from 50,000 on.
+const BODY_BYTES: &[f64] = &[
+    50e3, 150e3, 250e3, 350e3, 450e3, 550e3, 650e3, 750e3, 850e3, 950e3, 1050e3, 1150e3, 1250e3, 1350e3, 1450e3,
+    1550e3, 1650e3, 1750e3, 1850e3, 1950e3, 2050e3, 2150e3, 2250e3, 2350e3, 2450e3, 2550e3, 2650e3, 2750e3, 2850e3,
+    2950e3, 3050e3,
+];
+
+/// What requests are told apart by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Labels<'a> {
+    pub verb: &'static str,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub scope: &'static str,
+    pub component: &'static str,
+    pub dry_run: &'static str,
+}
+
+impl<'a> Labels<'a> {
+    /// The labels upstream would use. Paths that are not resources are told apart by the path.
+    pub fn of(info: &'a RequestInfo, method: &http::Method, headers: &HeaderMap, dry_run: bool) -> Labels<'a> {
+        let dry_run = if dry_run { "All" } else { "" };
+        if !info.is_resource {
+            let verb = if *method == http::Method::GET { "GET" } else { verb_of(info, headers) };
+            let subresource = non_resource(&info.path);
+            return Labels {
+                verb,
+                group: "",
+                version: "",
+                resource: "",
+                subresource,
+                scope: "",
+                component: "",
+                dry_run,
+            };
+        }
+        let scope = match (info.name.is_empty() && info.verb != Verb::Create, info.namespace.is_empty()) {
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
+        };
+        Labels {
+            verb: verb_of(info, headers),
+            group: &info.group,
+            version: &info.version,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            scope,
+            component: "apiserver",
+            dry_run,
+        }
+    }
+
+    fn text(&self, with_dry_run: bool) -> String {
+        let dry_run = if with_dry_run { format!("dry_run=\"{}\",", self.dry_run) } else { String::new() };
+        format!(
+            "component=\"{}\",{dry_run}group=\"{}\",resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"",
+            self.component, self.group, self.resource, self.scope, self.subresource, self.verb, self.version
+        )
+    }
+}
+
+/// The first part of a path, so that nobody can make series up.
+fn non_resource(path: &str) -> &str {
+    const KNOWN: [&str; 9] =
+        ["/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3", "/apis", "/api"];
+    KNOWN.into_iter().find(|known| path.starts_with(known)).unwrap_or("/")
+}
+
+fn verb_of(info: &RequestInfo, headers: &HeaderMap) -> &'static str {
+    let connects = matches!(info.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy");
+    if info.is_resource && connects {
+        return "CONNECT";
+    }
+    match info.verb {
+        Verb::Get | Verb::Head => "GET",
+        Verb::List => "LIST",
+        Verb::Watch => "WATCH",
+        Verb::Create | Verb::Post => "POST",
+        Verb::Update | Verb::Put => "PUT",
+        Verb::Patch => {
+            let apply =
+                headers.get(http::header::CONTENT_TYPE).is_some_and(|kind| kind == "application/apply-patch+yaml");
+            if apply { "APPLY" } else { "PATCH" }
+        }
+        Verb::Delete => "DELETE",
+        Verb::DeleteCollection => "DELETECOLLECTION",
+        Verb::Proxy => "CONNECT",
+        Verb::Options => "other",
+    }
+}
+
+#[derive(PartialEq, Eq)]
+struct Owned {
+    verb: &'static str,
+    names: [String; 4],
+    scope: &'static str,
+    component: &'static str,
+    dry_run: &'static str,
+}
+
+impl Owned {
+    fn of(labels: &Labels<'_>) -> Owned {
+        let names = [labels.group, labels.version, labels.resource, labels.subresource].map(str::to_string);
+        let Labels { verb, scope, component, dry_run, .. } = *labels;
+        Owned { verb, names, scope, component, dry_run }
+    }
+
+    fn labels(&self) -> Labels<'_> {
+        let [group, version, resource, subresource] = self.names.each_ref().map(String::as_str);
+        let (verb, scope, component, dry_run) = (self.verb, self.scope, self.component, self.dry_run);
+        Labels { verb, group, version, resource, subresource, scope, component, dry_run }
+    }
+}
+
+impl Hash for Owned {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.labels().hash(state);
+    }
+}
+
+/// Lookups borrow: a request that was seen before costs no allocation to count.
+impl Equivalent<Owned> for Labels<'_> {
+    fn equivalent(&self, key: &Owned) -> bool {
+        *self == key.labels()
+    }
+}
+
+/// All requests with the same labels.
+pub struct Series {
+    codes: Mutex<Vec<(u16, u64)>>,
+    seconds: Histogram,
+    bytes: Histogram,
+    /// Long-running ones that are under way.
+    open: AtomicI64,
+}
+
+impl Series {
+    fn new() -> Series {
+        Series {
+            codes: Mutex::default(),
+            seconds: Histogram::new(SECONDS),
+            bytes: Histogram::new(RESPONSE_BYTES),
+            open: AtomicI64::new(0),
+        }
+    }
+
+    /// Counts a request that is over.
+    pub fn record(&self, code: u16, took: Duration, bytes: u64) {
+        let mut codes = self.codes.lock();
+        match codes.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, count)) => *count += 1,
+            None => codes.push((code, 1)),
+        }
+        drop(codes);
+        self.seconds.observe(took.as_secs_f64());
+        self.bytes.observe(bytes as f64);
+    }
+
+    pub fn opened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+pub struct Requests {
+    series: RwLock<HashMap<Owned, Arc<Series>>>,
+    bodies: RwLock<HashMap<(String, String, &'static str), Arc<Histogram>>>,
+    terminated: AtomicU64,
+}
+
+impl Requests {
+    pub fn series(&self, labels: &Labels<'_>) -> Arc<Series> {
+        if let Some(series) = self.series.read().get(labels) {
+            return series.clone();
+        }
+        self.series.write().entry(Owned::of(labels)).or_insert_with(|| Arc::new(Series::new())).clone()
+    }
+
+    /// Counts the size of a body that was read.
+    pub fn body(&self, info: &RequestInfo, bytes: u64) {
+        let key = (info.group.clone(), info.resource.clone(), info.verb.as_str());
+        let known = self.bodies.read().get(&key).cloned();
+        let sizes = known.unwrap_or_else(|| {
+            self.bodies.write().entry(key).or_insert_with(|| Arc::new(Histogram::new(BODY_BYTES))).clone()
+        });
+        sizes.observe(bytes as f64);
+    }
+
+    /// Counts a request the server ended by itself: too many, or too slow.
+    pub fn terminated(&self) {
+        self.terminated.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn write(&self, out: &mut String) -> std::fmt::Result {
+        let series = self.series.read();
+        let mut sorted: Vec<(Labels<'_>, &Arc<Series>)> = series.iter().map(|(key, one)| (key.labels(), one)).collect();
+        sorted
+            .sort_by_key(|(labels, _)| (labels.group, labels.resource, labels.subresource, labels.verb, labels.scope));
+        super::head(out, "apiserver_request_total", "counter", "Requests by what they asked for and how they ended.")?;
+        for (labels, one) in &sorted {
+            let text = labels.text(true);
+            for (code, count) in one.codes.lock().iter() {
+                writeln!(out, "apiserver_request_total{{code=\"{code}\",{text}}} {count}")?;
+            }
+        }
+        let name = "apiserver_request_duration_seconds";
+        super::head(out, name, "histogram", "Time from a request's arrival to the end of its answer.")?;
+        for (labels, one) in &sorted {
+            one.seconds.write(name, &labels.text(true), out)?;
+        }
+        let name = "apiserver_response_sizes";
+        super::head(out, name, "histogram", "Bytes of an answer's body.")?;
+        for (labels, one) in &sorted {
+            one.bytes.write(name, &labels.text(false), out)?;
+        }
+        let name = "apiserver_longrunning_requests";
+        super::head(out, name, "gauge", "Long-running requests under way.")?;
+        for (labels, one) in sorted.iter().filter(|(_, one)| one.open.load(Ordering::Relaxed) > 0) {
+            writeln!(out, "{name}{{{}}} {}", labels.text(false), one.open.load(Ordering::Relaxed))?;
+        }
+        let name = "apiserver_request_body_size_bytes";
+        super::head(out, name, "histogram", "Bytes of a request's body.")?;
+        for ((group, resource, verb), sizes) in self.bodies.read().iter() {
+            sizes.write(name, &format!("group=\"{group}\",resource=\"{resource}\",verb=\"{verb}\""), out)?;
+        }
+        let name = "apiserver_request_terminations_total";
+        super::head(out, name, "counter", "Requests the server ended in self-defence.")?;
+        writeln!(out, "{name}{{component=\"apiserver\"}} {}", self.terminated.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_counted_under_upstreams_labels() {
+        let requests = Requests::default();
+        let record = |method: &str, path: &str, code| {
+            let info = RequestInfo::parse(method, path, &[]);
+            let method = http::Method::from_bytes(method.as_bytes()).unwrap();
+            let series = requests.series(&Labels::of(&info, &method, &HeaderMap::new(), false));
+            series.record(code, Duration::from_millis(3), 10);
+        };
+        record("GET", "/api/v1/namespaces/x/pods", 200);
+        record("GET", "/api/v1/namespaces/x/pods", 200);
+        record("GET", "/api/v1/namespaces/x/pods/p", 404);
+        record("POST", "/apis/apps/v1/namespaces/x/deployments", 201);
+        record("GET", "/healthz/ping", 200);
+        let mut out = String::new();
+        requests.write(&mut out).unwrap();
+        for want in [
+            r#"apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"} 2"#,
+            r#"apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="",verb="GET",version="v1"} 1"#,
+            r#"apiserver_request_total{code="201",component="apiserver",dry_run="",group="apps",resource="deployments",scope="resource",subresource="",verb="POST",version="v1"} 1"#,
+            r#"apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1"#,
+            r#"apiserver_request_duration_seconds_bucket{component="apiserver",dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1",le="0.005"} 2"#,
+            r#"apiserver_response_sizes_count{component="apiserver",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"} 2"#,
+        ] {
+            assert!(out.lines().any(|line| line == want), "{want}\n{out}");
+        }
+    }
+}
