@@ -40,12 +40,12 @@ impl Strategy for CronJob {
         if name.str().len() > NAME_MAX_BYTES {
             name.bad(errors, format!("must be no more than {NAME_MAX_BYTES} characters"));
         }
-        declared(object, errors);
+        declared(cx, object, None, errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         validate_spec(cx, new, Some(old), errors);
-        declared(new, errors);
+        declared(cx, new, Some(old), errors);
     }
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -118,8 +118,10 @@ fn drop_disabled(cx: &Context, object: &mut Value, old: Option<&Value>) {
 }
 
 /// Upstream's declarative rules, which come last.
-fn declared(object: &Cursor, errors: &mut Errors) {
+fn declared(cx: &Context, object: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
     object.at(&["spec", "schedule"]).require(errors);
+    let old = old.map(|old| old.at(&JOB));
+    spec::declared(cx, &object.at(&JOB), old.as_ref().map(Cursor::value), errors);
 }
 
 fn validate_spec(cx: &Context, object: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {

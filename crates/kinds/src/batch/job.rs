@@ -55,11 +55,13 @@ impl Strategy for Job {
         let options = pod_template::options(cx, object.at(&TEMPLATE).value(), None);
         spec::validate_with_selector(&object.field("spec"), &options, errors);
         template::name_allows_completions(object, errors);
+        spec::declared(cx, &object.field("spec"), None, errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         template::validate_update(cx, new, old, errors);
         template::name_allows_completions(new, errors);
+        spec::declared(cx, &new.field("spec"), Some(old.field("spec").value()), errors);
     }
 
     fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {

@@ -15,7 +15,7 @@ pub fn strategies() -> Strategies {
 #[cfg(test)]
 mod recorded {
     use super::*;
-    use crate::common::recorded::check;
+    use crate::common::recorded::{check, check_with_all_features};
 
     #[test]
     fn jobs() {
@@ -25,5 +25,10 @@ mod recorded {
     #[test]
     fn cron_jobs() {
         check(cronjob::CronJob, "batch/v1 CronJob", include_str!("../../data/cases/cronjob.txt"));
+    }
+
+    #[test]
+    fn job_scheduling() {
+        check_with_all_features(job::Job, "batch/v1 Job", include_str!("../../data/cases/job-scheduling.txt"));
     }
 }

@@ -41,6 +41,19 @@ pub fn cases(text: &str) -> Vec<Case<'_>> {
 /// Plays all cases of a file that begins with the object they change, on a line of its own: `= {metadata: …}`.
 #[track_caller]
 pub fn check(strategy: impl Strategy, kind: &str, text: &'static str) {
+    check_with(&Features::default(), strategy, kind, text);
+}
+
+/// As [`check`], for cases that were recorded with every feature on.
+#[track_caller]
+pub fn check_with_all_features(strategy: impl Strategy, kind: &str, text: &'static str) {
+    let mut features = Features::default();
+    features.set(&[("AllAlpha".to_string(), true), ("AllBeta".to_string(), true)]).expect("these are known");
+    check_with(&features, strategy, kind, text);
+}
+
+#[track_caller]
+fn check_with(features: &Features, strategy: impl Strategy, kind: &str, text: &'static str) {
     let (version, kind) = kind.split_once(' ').expect("a version and a kind");
     let version = GroupVersion::parse(version).expect("a version");
     let start = text.find("\n= ").expect("an object to change");
@@ -48,7 +61,8 @@ pub fn check(strategy: impl Strategy, kind: &str, text: &'static str) {
     let kind = Kind { strategy, kind: version.with_kind(kind), base };
     let all = cases(text);
     assert!(all.len() >= 5, "the file has lost its cases");
-    let played = all.iter().map(|case| (case, kind.play(case))).filter(|(case, got)| *got != case.errors);
+    let played =
+        all.iter().map(|case| (case, kind.play_with(case, features))).filter(|(case, got)| *got != case.errors);
     let wrong: Vec<String> = played.map(|(case, got)| format!("{case:#?}\ngot {got:#?}")).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -63,8 +77,12 @@ pub struct Kind<S> {
 impl<S: Strategy> Kind<S> {
     /// Plays a case and returns the errors, each one once, as upstream answers with them.
     pub fn play(&self, case: &Case) -> Vec<String> {
-        let (features, user) = (Features::default(), User::default());
-        let cx = context(case.subresource, &features, &user);
+        self.play_with(case, &Features::default())
+    }
+
+    pub fn play_with(&self, case: &Case, features: &Features) -> Vec<String> {
+        let user = User::default();
+        let cx = context(case.subresource, features, &user);
         let mut errors = Errors::new();
         match case.old {
             None => {

@@ -33,10 +33,25 @@ fn validate_election(strategy: &Cursor, errors: &mut Errors) {
 #[cfg(test)]
 mod recorded {
     use super::*;
-    use crate::common::recorded::check;
+    use crate::common::recorded::{check, check_with_all_features};
 
     #[test]
     fn leases() {
         check(lease::Lease, "coordination.k8s.io/v1 Lease", include_str!("../../data/cases/lease.txt"));
+    }
+
+    #[test]
+    fn elections() {
+        check_with_all_features(
+            lease::Lease,
+            "coordination.k8s.io/v1 Lease",
+            include_str!("../../data/cases/lease-election.txt"),
+        );
+    }
+
+    #[test]
+    fn candidates() {
+        let cases = include_str!("../../data/cases/leasecandidate.txt");
+        check(leasecandidate::LeaseCandidate, "coordination.k8s.io/v1beta1 LeaseCandidate", cases);
     }
 }

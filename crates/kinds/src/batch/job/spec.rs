@@ -5,9 +5,10 @@ use object::{Cursor, Errors, Path, Value, names};
 use registry::Context;
 
 use super::{failure_policy, success_policy};
-use crate::common::checks::Checks;
+use crate::common::checks::{Checks, same};
 use crate::common::pod_spec::Options;
 use crate::common::{internal, pod_template, selector};
+use crate::scheduling::rules;
 
 const PARALLELISM_MAX: i64 = 100_000;
 const FAILED_INDEXES_MAX: i64 = 100_000;
@@ -67,6 +68,7 @@ pub fn validate(spec: &Cursor, options: &Options, errors: &mut Errors) {
     }
     validate_replacement(spec, errors);
     validate_gang(spec, errors);
+    validate_disruption(&spec.field("scheduling"), errors);
     pod_template::validate(&spec.field("template"), options, errors);
     validate_restart(spec, errors);
 }
@@ -168,6 +170,36 @@ fn validate_gang(spec: &Cursor, errors: &mut Errors) {
     let parallelism = spec.field("parallelism").opt_int().unwrap_or(1);
     if least.opt_int().is_some_and(|least| least > parallelism) {
         least.invalid(errors, format!("must not be greater than parallelism ({parallelism})"));
+    }
+}
+
+/// Pods that are scheduled one by one are not disrupted all at once.
+fn validate_disruption(scheduling: &Cursor, errors: &mut Errors) {
+    let mode = scheduling.field("disruptionMode");
+    let gang = scheduling.at(&["schedulingPolicy", "gang"]).is_set();
+    if mode.field("all").is_set() && !gang {
+        mode.invalid_as(errors, "", "the disruptionMode `all` is not supported with the Basic scheduling policy");
+    }
+}
+
+/// Upstream's declared rules, which come after all others. `old` is the spec that an update finds.
+pub fn declared(cx: &Context, spec: &Cursor, old: Option<&Value>, errors: &mut Errors) {
+    let scheduling = spec.field("scheduling");
+    let before = old.map(|old| old.field("scheduling"));
+    if before.is_some_and(|before| same(scheduling.value(), before)) {
+        return;
+    }
+    if !cx.features.enabled("WorkloadWithJob") {
+        if scheduling.is_set() {
+            scheduling.forbidden(errors, "");
+        }
+        return;
+    }
+    match (before.map(|before| !before.is_null()), scheduling.is_set()) {
+        (Some(false), true) => scheduling.invalid_as(errors, Value::Null, "field cannot be set once created"),
+        (Some(true), false) => scheduling.invalid_as(errors, Value::Null, "field cannot be cleared once set"),
+        (_, true) => rules::validate(cx, "JobScheduling", &scheduling, before, errors),
+        (_, false) => {}
     }
 }
 
