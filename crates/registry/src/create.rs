@@ -60,7 +60,8 @@ impl Storage {
     async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Status> {
         let generated = object.name().is_empty() && !object.generate_name().is_empty();
         if generated {
-            let name = generate_name(object.generate_name());
+            let base = object.generate_name();
+            let name = if self.strategy.generates_names() { generate_name(base) } else { base.to_string() };
             object.set_meta_str("name", &name);
         }
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
@@ -132,7 +133,7 @@ impl Storage {
     fn errors_in_new(&self, cx: &Context<'_>, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let cursor = Cursor::root(object);
-        let check_name = |name: &str, prefix: bool| self.strategy.validate_name(name, prefix);
+        let check_name = |name: &str, prefix: bool| self.strategy.validate_name_of(object, name, prefix);
         if !self.strategy.checks_metadata_last() {
             metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
             if self.strategy.checks_finalizer_names() {

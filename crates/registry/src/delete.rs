@@ -71,15 +71,47 @@ impl Storage {
             Plan::Marked => false,
             _ => !held,
         };
+        if remove && matches!(plan, Plan::Graceful(_)) {
+            return self.mark_and_remove(cx, name, entry, object).await;
+        }
         if remove {
-            // A graceful deletion of no grace at all still shows the marks it would have left.
-            let last = if matches!(plan, Plan::Graceful(_)) { object } else { old };
-            return self.remove_now(cx, name, entry, last).await;
+            return self.remove_now(cx, name, entry, old).await;
         }
         if plan == Plan::Immediate {
             mark_as_deleting(&mut object, cx);
         }
         self.mark(cx, name, entry, object).await
+    }
+
+    /// A graceful deletion of no grace at all leaves its marks before the object goes, so that watchers see both.
+    async fn mark_and_remove(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        entry: &Arc<Entry>,
+        object: Value,
+    ) -> Result<Result<Deleted, Option<Arc<Entry>>>, Status> {
+        let deleted = match self.mark(cx, name, entry, object).await? {
+            Ok(deleted) => deleted,
+            Err(now) => return Ok(Err(now)),
+        };
+        let show_object = self.strategy.returns_deleted_object();
+        if cx.dry_run {
+            return Ok(Ok(Deleted { gone: true, show_object, ..deleted }));
+        }
+        let key = entry.key.clone();
+        match self.store.delete(key, deleted.object.resource_version().parse().ok()).await {
+            Ok(written) => {
+                let mut object = deleted.object;
+                self.strategy.after_delete(cx, &object).await;
+                object.set_meta_str("resourceVersion", &written.revision.to_string());
+                Ok(Ok(Deleted { object, gone: true, show_object }))
+            }
+            // Somebody else has finished the job.
+            Err(storage::Error::NotFound) => Ok(Ok(Deleted { gone: true, show_object, ..deleted })),
+            Err(storage::Error::Conflict(now)) => Ok(Err(Some(now))),
+            Err(error) => Err(self.store_failed(error, "delete", name)),
+        }
     }
 
     async fn remove_now(

@@ -92,6 +92,16 @@ pub trait Strategy: Send + Sync + 'static {
         names::name_is_dns_subdomain(name, is_prefix)
     }
 
+    /// As [`Strategy::validate_name`], for kinds whose names depend on what else the object says.
+    fn validate_name_of(&self, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+        self.validate_name(name, is_prefix)
+    }
+
+    /// Whether the server makes up the rest of a name from generateName; otherwise the prefix is the whole name.
+    fn generates_names(&self) -> bool {
+        true
+    }
+
     /// Whether finalizers must be standard or fully qualified, as nearly all built-in kinds have it.
     fn checks_finalizer_names(&self) -> bool {
         true
@@ -295,7 +305,7 @@ pub enum GarbageCollection {
     Unsupported,
 }
 
-/// Upstream's three ways of saying that a field cannot be selected by.
+/// Upstream's ways of saying that a field cannot be selected by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldRefusal {
     /// `"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"`.
@@ -304,4 +314,6 @@ pub enum FieldRefusal {
     Plain,
     /// `field label "spec.x" not supported for Job`.
     ForKind,
+    /// `field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x`.
+    ForVersion,
 }

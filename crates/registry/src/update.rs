@@ -216,7 +216,8 @@ impl Storage {
             UpdateScope::Subresource => strategy.prepare_subresource(cx, new, old),
             UpdateScope::Other => {}
         }
-        if scope != UpdateScope::Status && strategy.counts_generations() && strategy.bumps_generation(new, old) {
+        let counts = matches!(scope, UpdateScope::Object | UpdateScope::Subresource) && strategy.counts_generations();
+        if counts && strategy.bumps_generation(new, old) {
             new.set_generation(old.generation() + 1);
         }
         if new.uid().is_empty() {

@@ -117,12 +117,7 @@ fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<
             quote(&kind.group_version().to_string()),
             quote(scheme_of(expected.kind))
         );
-        return Err(Status::bad_request(format!(
-            "{} in version {} cannot be handled as a {}: {why}",
-            kind.kind,
-            quote(&expected.kind.version),
-            expected.kind.kind
-        )));
+        return Err(cannot_handle(kind, expected, &why));
     }
     if kind.kind != expected.kind.kind {
         let why = format!("converting (v1.{}) to (core.{}): unknown conversion", kind.kind, expected.kind.kind);
@@ -135,7 +130,7 @@ fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<
 fn scheme_of(kind: &GroupVersionKind) -> &'static str {
     match kind.group.as_str() {
         "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:56",
-        "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:33",
+        "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:28",
         _ => "pkg/api/legacyscheme/scheme.go:30",
     }
 }

@@ -26,13 +26,17 @@ fn has_namespace(resource: &Resource) -> bool {
     resource.namespaced || style != Some(registry::FieldRefusal::Plain)
 }
 
-/// Upstream words this in three ways, by how the kind's selectable fields were registered.
+/// Upstream words this in several ways, by how the kind's selectable fields were registered.
 fn refusal(resource: &Resource, field: &str, known: &[&str]) -> String {
     let style = resource.storage.as_ref().map(|storage| storage.strategy.field_refusal());
     match style {
         Some(registry::FieldRefusal::Plain) => format!("field label not supported: {field}"),
         Some(registry::FieldRefusal::ForKind) => {
             format!("field label {} not supported for {}", quote(field), resource.kind.kind)
+        }
+        Some(registry::FieldRefusal::ForVersion) => {
+            let kind = &resource.kind;
+            format!("field label not supported for {}, Kind={}: {field}", kind.group_version(), kind.kind)
         }
         _ => {
             let mut all = vec!["metadata.name", "metadata.namespace"];

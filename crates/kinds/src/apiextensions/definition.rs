@@ -1,11 +1,10 @@
 //! CustomResourceDefinitions as objects: their defaults, stored versions and cells. Whether names are accepted and when a
 //! definition is established is for a controller to say.
 
-use object::{Cursor, Errors, Meta, Value};
+use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy};
 
-use super::validate;
-use crate::common::checks::Checks;
+use super::{v1, validate};
 use crate::common::conditions;
 
 pub struct Definition;
@@ -32,20 +31,29 @@ impl Strategy for Definition {
         store_version(new);
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        let spec = object.field("spec");
-        let required = format!("{}.{}", spec.at(&["names", "plural"]).str(), spec.field("group").str());
-        if object.value().name() != required {
-            let name = object.at(&["metadata", "name"]);
-            name.bad(errors, r#"must be spec.names.plural+"."+spec.group"#);
+    fn validate_name_of(&self, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+        let mut problems = names::name_is_dns_subdomain(name, is_prefix);
+        let (plural, group) = (object.str_at(&["spec", "names", "plural"]), object.str_at(&["spec", "group"]));
+        if name != format!("{plural}.{group}") {
+            problems.push(r#"must be spec.names.plural+"."+spec.group"#.to_string());
         }
+        problems
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        // The rules look at each version by itself, as the API has it.
+        let object = v1::to_v1(object.value().clone());
+        let object = Cursor::root(&object);
+        let spec = object.field("spec");
         validate::spec(&spec, true, errors);
-        validate::status(object, errors);
-        validate::approval(object, None, errors);
+        validate::status(&object, errors);
+        validate::approval(&object, None, errors);
         preserve_unknown(&spec, None, errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let (new, old) = (v1::to_v1(new.value().clone()), v1::to_v1(old.value().clone()));
+        let (new, old) = (&Cursor::root(&new), &Cursor::root(&old));
         let (spec, old_spec) = (new.field("spec"), old.field("spec"));
         validate::spec(&spec, validate::recognizes_reviews(&old_spec), errors);
         validate::immutable_names(&spec, &old_spec, is_established(old.value()), errors);
@@ -98,7 +106,7 @@ impl Strategy for Definition {
 fn store_version(object: &mut Value) {
     let storage = |version: &&Value| version.field("storage").as_bool() == Some(true);
     let Some(version) = object.list_at(&["spec", "versions"]).iter().find(storage) else { return };
-    let name = version.field("name").clone();
+    let name = Value::from(version.str_at(&["name"]));
     if !object.list_at(&["status", "storedVersions"]).contains(&name) {
         object.slot(&["status", "storedVersions"]).make_list().push(name);
     }

@@ -2,12 +2,21 @@
 
 mod definition;
 mod structural;
+mod v1;
 mod validate;
 
 use std::sync::Arc;
 
-use crate::Strategies;
+use crate::{Conversions, Strategies};
+
+const GROUP: &str = "apiextensions.k8s.io";
+const RESOURCE: &str = "customresourcedefinitions";
 
 pub fn strategies() -> Strategies {
-    vec![("apiextensions.k8s.io", "customresourcedefinitions", Arc::new(definition::Definition))]
+    vec![(GROUP, RESOURCE, Arc::new(definition::Definition))]
+}
+
+/// Definitions are stored as v1beta1, which is not served any more.
+pub fn conversions() -> Conversions {
+    vec![(GROUP, "v1", RESOURCE, Arc::new(v1::Definitions))]
 }

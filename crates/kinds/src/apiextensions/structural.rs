@@ -44,12 +44,14 @@ fn validate_type(schema: &Cursor, level: Level, errors: &mut Errors) {
     let kind = schema.field("type");
     let flag = |name: &str| schema.field(&format!("x-kubernetes-{name}")).bool();
     let (preserves, embeds) = (flag("preserve-unknown-fields"), flag("embedded-resource"));
+    if level == Level::Root && !matches!(kind.str(), "" | "object") {
+        kind.bad(errors, "must be object at the root");
+    }
     match (kind.str(), level) {
         ("", Level::Root) => kind.required(errors, "must not be empty at the root"),
         ("", _) if flag("int-or-string") || preserves => {}
         ("", Level::Field) => kind.required(errors, "must not be empty for specified object fields"),
         ("", Level::Item) => kind.required(errors, "must not be empty for specified array items"),
-        (known, Level::Root) if known != "object" => kind.bad(errors, "must be object at the root"),
         (known, _) if !TYPES.contains(&known) => kind.not_supported(errors, &TYPES),
         (known, _) if known != "object" && embeds => {
             kind.bad(errors, "must be object if x-kubernetes-embedded-resource is true");

@@ -40,14 +40,20 @@ pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
         validate_version(&version, &shared, errors);
     }
     validate_version_list(&versions, &shared, errors);
+    if let Some(first) = versions.each().next().filter(|first| !first.field("name").is_empty()) {
+        let messages = names::dns1035_label(first.field("name").str());
+        if !messages.is_empty() {
+            errors.invalid(&spec.path().field("version"), first.field("name").str(), messages.join(","));
+        }
+    }
     for name in ["plural", "singular", "kind", "listKind"] {
         spec.at(&["names", name]).require(errors);
     }
     names(&spec.field("names"), errors);
     if let Some(first) = versions.each().next() {
         let top = |field: &str| Cursor::new(first.field(field).value(), spec.path().field(field));
-        if shared.schema {
-            let schema = first.at(&["schema", "openAPIV3Schema"]);
+        let schema = first.at(&["schema", "openAPIV3Schema"]);
+        if shared.schema && schema.is_set() {
             let path = spec.path().field("validation").field("openAPIV3Schema");
             structural::validate(&Cursor::new(schema.value(), path), errors);
         }
@@ -288,15 +294,17 @@ pub fn status(object: &Cursor, errors: &mut Errors) {
         return stored.invalid(errors, "must have at least one stored version");
     }
     let versions = object.at(&["spec", "versions"]);
-    for version in versions.each().filter(|version| version.field("storage").bool()) {
+    // A stored version counts for one version of that name only.
+    let mut left: BTreeSet<&str> = stored.strs().collect();
+    for version in versions.each() {
         let name = version.field("name").str();
-        if !stored.strs().any(|stored| stored == name) {
+        if !left.remove(name) && version.field("storage").bool() {
             stored.invalid(errors, format!("must have the storage version {name}"));
         }
     }
     for version in stored.each() {
         let name = version.str();
-        if !versions.each().any(|known| known.field("name").str() == name) {
+        if left.remove(name) {
             version.bad(
                 errors,
                 format!(

@@ -28,13 +28,19 @@ impl Strategy for ApiService {
         names::path_segment_name(name)
     }
 
+    fn validate_name_of(&self, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+        let (version, group) = (object.str_at(&["spec", "version"]), object.str_at(&["spec", "group"]));
+        let mut problems = self.validate_name(name, is_prefix);
+        let required = format!("{version}.{group}");
+        if problems.is_empty() && name != required {
+            problems.push(format!("must be `spec.version+\".\"+spec.group`: {}", object::quote(&required)));
+        }
+        problems
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let spec = object.field("spec");
         let (group, version) = (spec.field("group"), spec.field("version"));
-        let (name, required) = (object.at(&["metadata", "name"]), format!("{}.{}", version.str(), group.str()));
-        if name.str() != required && names::path_segment_name(name.str()).is_empty() {
-            name.bad(errors, format!("must be `spec.version+\".\"+spec.group`: {}", object::quote(&required)));
-        }
         if !group.is_empty() {
             group.check(errors, names::dns1123_subdomain);
         } else if version.str() != "v1" {

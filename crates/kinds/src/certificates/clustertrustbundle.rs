@@ -19,18 +19,17 @@ impl Strategy for ClusterTrustBundle {
         false
     }
 
-    fn validate_name(&self, _name: &str, _is_prefix: bool) -> Vec<String> {
-        // The rule depends on the signer, which only the object knows.
-        Vec::new()
+    fn validate_name_of(&self, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+        signers::trust_bundle_name(name, object.str_at(&["spec", "signerName"]), is_prefix)
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_names(object, errors);
+        validate_signer(object, errors);
         validate_bundle(&object.at(&["spec", "trustBundle"]), errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        validate_names(new, errors);
+        validate_signer(new, errors);
         let bundle = new.at(&["spec", "trustBundle"]);
         if bundle.str() != old.at(&["spec", "trustBundle"]).str() {
             validate_bundle(&bundle, errors);
@@ -56,11 +55,8 @@ impl Strategy for ClusterTrustBundle {
     }
 }
 
-fn validate_names(object: &Cursor, errors: &mut Errors) {
-    let (name, signer) = (object.at(&["metadata", "name"]), object.at(&["spec", "signerName"]));
-    if !name.is_empty() {
-        name.invalid_each(errors, signers::trust_bundle_name(name.str(), signer.str(), false));
-    }
+fn validate_signer(object: &Cursor, errors: &mut Errors) {
+    let signer = object.at(&["spec", "signerName"]);
     if !signer.is_empty() {
         signers::signer_name(&signer, errors);
     }

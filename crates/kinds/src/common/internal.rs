@@ -38,6 +38,8 @@ enum Shape {
     Quantity,
     IntOrString,
     Time,
+    /// Whatever JSON there is.
+    Any,
     Pointer(Type),
     List(Type),
     Map(Type),
@@ -75,6 +77,7 @@ fn same_as(of: Type, a: &Value, b: &Value, depth: usize) -> bool {
         Shape::Float => a.as_float().unwrap_or(0.0) == b.as_float().unwrap_or(0.0),
         Shape::Bool => a.as_bool().unwrap_or(false) == b.as_bool().unwrap_or(false),
         Shape::Quantity => quantity(a) == quantity(b),
+        Shape::Any => a == b,
         Shape::IntOrString => a == b || (a.is_empty() && b.is_empty() && !is_text(a) && !is_text(b)),
         Shape::Pointer(of) => match (a.is_null(), b.is_null()) {
             (true, true) => true,
@@ -121,6 +124,7 @@ impl Type {
             "Quantity" => Shape::Quantity,
             "IntOrString" => Shape::IntOrString,
             "Time" => Shape::Time,
+            "any" => Shape::Any,
             name => {
                 if let Some(of) = name.strip_prefix('*') {
                     Shape::Pointer(Type(of))
@@ -187,6 +191,11 @@ impl Writer {
                 Value::String(text) => self.text(text),
                 number => self.plain(number.as_int().unwrap_or(0)),
             },
+            Shape::Any => {
+                let mut json = Vec::new();
+                codec::json::encode(value, None, &mut json);
+                self.out.push_str(&String::from_utf8_lossy(&json));
+            }
             Shape::Time => match value.as_str() {
                 Some(text) => self.text(text),
                 None => self.out.push_str("null"),
@@ -318,7 +327,7 @@ mod tests {
             for field in fields {
                 let of =
                     field.of.0.trim_start_matches(['*', '[', ']']).trim_start_matches("map:").trim_start_matches('*');
-                let basic = ["string", "int", "float", "bool", "Quantity", "IntOrString", "Time"];
+                let basic = ["string", "int", "float", "bool", "Quantity", "IntOrString", "Time", "any"];
                 assert!(basic.contains(&of) || TABLE.contains_key(of), "{name}.{} is a {of}", field.shown);
             }
         }

@@ -99,6 +99,9 @@ impl<S: Strategy> Kind<S> {
                 let mut new = old.clone();
                 merge(&mut new, yaml(&format!("{{{}}}", case.new)));
                 let mut new = self.decoded(new);
+                for object in [&mut old, &mut new] {
+                    object.set(&["metadata", "resourceVersion"], "1");
+                }
                 self.update(&cx, &mut new, &old, &mut errors);
             }
         }
@@ -136,7 +139,7 @@ impl<S: Strategy> Kind<S> {
         let mut object = yaml(self.base);
         merge(&mut object, yaml(&format!("{{{change}}}")));
         let mut object = self.decoded(object);
-        if self.strategy.has_status() {
+        if self.strategy.has_status() && !self.strategy.keeps_status_on_create() {
             object.remove(&["status"]);
         }
         self.strategy.prepare_create(cx, &mut object);

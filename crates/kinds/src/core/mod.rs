@@ -56,3 +56,6 @@ pub fn strategies(options: &Options) -> Strategies {
         ("", "serviceaccounts", Arc::new(ServiceAccount)),
     ]
 }
+
+#[cfg(test)]
+mod recorded;

@@ -55,7 +55,7 @@ impl Strategy for EndpointSlice {
         }
         validate_declared(new, touched, errors);
         if new.field("addressType").str() != old.field("addressType").str() {
-            new.field("addressType").bad(errors, IMMUTABLE);
+            new.field("addressType").invalid_as(errors, Value::Null, IMMUTABLE);
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
                  ports[1].protocol: Unsupported value: \"X\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
             ),
         ]);
-        check.update(&[("", "addressType: IPv6", "addressType: Invalid value: \"IPv6\": field is immutable")]);
+        check.update(&[("", "addressType: IPv6", "addressType: Invalid value: null: field is immutable")]);
         check.cells(&[
             ("", "a IPv4 80 10.0.0.1 <unknown>"),
             ("{ports: null, endpoints: null}", "a IPv4 <unset> <unset> <unknown>"),

@@ -45,6 +45,7 @@ impl Strategy for Event {
         validate_legacy(cx, event, errors);
         if !is_lenient(cx) {
             metadata::validate(event, true, &names::name_is_dns_subdomain, errors);
+            metadata::validate_finalizer_names(event, errors);
             validate_series(event, errors);
             validate_new_style(event, errors);
         }

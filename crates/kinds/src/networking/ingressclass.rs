@@ -3,7 +3,7 @@
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::{Checks, immutable};
+use crate::common::checks::{Checks, immutable_text};
 use crate::common::problems;
 
 const CONTROLLER_MAX_BYTES: usize = 250;
@@ -29,7 +29,7 @@ impl Strategy for IngressClass {
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        immutable(&new.at(&["spec", "controller"]), &old.at(&["spec", "controller"]), errors);
+        immutable_text(&new.at(&["spec", "controller"]), &old.at(&["spec", "controller"]), errors);
         self.validate(cx, new, errors);
     }
 

@@ -3,7 +3,7 @@
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::{Checks, immutable};
+use crate::common::checks::{Checks, IMMUTABLE, same};
 
 pub struct IpAddress;
 
@@ -14,6 +14,10 @@ impl Strategy for IpAddress {
 
     fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
         names::ip(name)
+    }
+
+    fn generates_names(&self) -> bool {
+        false
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -34,7 +38,10 @@ impl Strategy for IpAddress {
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate(cx, new, errors);
-        immutable(&new.at(&["spec", "parentRef"]), &old.at(&["spec", "parentRef"]), errors);
+        let parent = new.at(&["spec", "parentRef"]);
+        if !same(parent.value(), old.at(&["spec", "parentRef"]).value()) {
+            parent.invalid_as(errors, Value::Null, IMMUTABLE);
+        }
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -4,7 +4,7 @@ use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE};
-use crate::common::{conditions, internal, metadata};
+use crate::common::{internal, metadata};
 
 pub struct ServiceCidr;
 
@@ -30,10 +30,6 @@ impl Strategy for ServiceCidr {
 
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
         metadata::keep_for_status(new, old);
-    }
-
-    fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
-        conditions::validate(&new.at(&["status", "conditions"]), errors);
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {

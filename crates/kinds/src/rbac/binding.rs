@@ -39,6 +39,7 @@ impl Strategy for Binding {
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate_written(new, errors);
+        new.at(&["roleRef", "name"]).require(errors);
         let role = new.field("roleRef");
         if !same(role.value(), old.field("roleRef").value()) {
             role.invalid_as(errors, crate::common::internal::shown("RoleRef", role.value()), IMMUTABLE);

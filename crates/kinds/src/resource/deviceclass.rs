@@ -14,8 +14,8 @@ impl Strategy for DeviceClass {
         false
     }
 
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        names::long_name(name)
+    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
+        if is_prefix { names::name_is_dns_subdomain(name, true) } else { names::long_name(name) }
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {

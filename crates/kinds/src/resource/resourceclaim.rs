@@ -1,11 +1,11 @@
 //! ResourceClaims and their templates.
 
-use object::{Cursor, Errors, Meta, Value};
+use object::{BadValue, Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
-use super::{claim, devices};
+use super::claim;
 use crate::common::checks::{IMMUTABLE, same};
-use crate::common::metadata;
+use crate::common::{internal, metadata};
 
 pub struct ResourceClaim;
 
@@ -21,7 +21,7 @@ impl Strategy for ResourceClaim {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        immutable_spec("ResourceClaimSpec", new, old, errors);
+        immutable_spec(new, old, Value::Null, errors);
     }
 
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
@@ -64,7 +64,8 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        immutable_spec("ResourceClaimTemplateSpec", new, old, errors);
+        let shown = internal::shown("ResourceClaimTemplateSpec", new.field("spec").value());
+        immutable_spec(new, old, shown, errors);
     }
 
     fn returns_deleted_object(&self) -> bool {
@@ -72,10 +73,10 @@ impl Strategy for ResourceClaimTemplate {
     }
 }
 
-fn immutable_spec(type_name: &str, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+fn immutable_spec(new: &Cursor, old: &Cursor, shown: impl Into<BadValue>, errors: &mut Errors) {
     let spec = new.field("spec");
     if !same(spec.value(), old.field("spec").value()) {
-        spec.invalid_as(errors, devices::shown(type_name, spec.value()), IMMUTABLE);
+        spec.invalid_as(errors, shown, IMMUTABLE);
     }
 }
 

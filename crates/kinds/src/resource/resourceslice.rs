@@ -1,7 +1,7 @@
 //! ResourceSlices: the devices that a driver offers.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, FieldRefusal, Strategy, columns};
 
 use super::devices;
 use crate::common::checks::{Checks, IMMUTABLE};
@@ -54,6 +54,10 @@ impl Strategy for ResourceSlice {
         &["spec.nodeName", "spec.driver", "spec.pool.name"]
     }
 
+    fn field_refusal(&self) -> FieldRefusal {
+        FieldRefusal::ForVersion
+    }
+
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let spec = object.field("spec");
         vec![
@@ -88,8 +92,11 @@ fn validate_spec(spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
     }
     if let Some(old) = old {
         for path in [&["pool", "name"][..], &["driver"], &["nodeName"]] {
-            if spec.at(path).value() != old.at(path).value() {
-                spec.at(path).invalid(errors, IMMUTABLE);
+            let (new, old) = (spec.at(path), old.at(path));
+            match new.value() {
+                Value::Null if old.is_set() && path != ["nodeName"] => new.bad(errors, IMMUTABLE),
+                value if value != old.value() => new.invalid(errors, IMMUTABLE),
+                _ => {}
             }
         }
     }

@@ -54,6 +54,10 @@ impl Strategy for DeviceTaintRule {
         true
     }
 
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
         match subresource {
             "" => vec![vec!["status"]],

@@ -33,7 +33,7 @@ struct Field {
 
 /// Checks what stands at `new` by the rules of a type. `old` is what an update finds there; a create finds nothing.
 pub fn validate(cx: &Context, type_name: &str, new: &Cursor, old: Option<&Value>, errors: &mut Errors) {
-    if old.is_some_and(|old| same(new.value(), old)) {
+    if old.is_some_and(|old| unchanged(new.value(), old)) {
         return;
     }
     Check { cx, update: old.is_some(), errors }.of_type(type_name, new, old, 0);
@@ -74,7 +74,7 @@ impl Check<'_, '_> {
     }
 
     fn field(&mut self, field: &Field, new: &Cursor, old: Option<&Value>, depth: usize) {
-        if self.update && old.is_some_and(|old| same(new.value(), old)) {
+        if self.update && old.is_some_and(|old| unchanged(new.value(), old)) {
             return;
         }
         // All of the rules that end the matter are asked, even after one of them has ended it.
@@ -101,7 +101,7 @@ impl Check<'_, '_> {
         }
         for item in new.each() {
             let before = if keyed { old.and_then(|old| named(old, name_of(item.value()))) } else { None };
-            if !(self.update && before.is_some_and(|before| same(item.value(), before))) {
+            if !(self.update && before.is_some_and(|before| unchanged(item.value(), before))) {
                 self.of_type(of, &item, before, depth + 1);
             }
         }
@@ -200,6 +200,19 @@ fn go_name(of: &str) -> &str {
         "ResourceClaim" => "PodGroupResourceClaim",
         "ResourceClaimStatus" => "PodGroupResourceClaimStatus",
         other => other,
+    }
+}
+
+/// As [`same`], but a type without fields is there or not, which is a difference even though there is nothing in it.
+fn unchanged(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Map(a), Value::Map(b)) => {
+            a.iter().all(|(key, value)| unchanged(value, b.get(key).unwrap_or(&Value::Null)))
+                && b.iter().all(|(key, value)| a.contains_key(key) || unchanged(value, &Value::Null))
+        }
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| unchanged(a, b)),
+        (Value::Null, Value::Map(_)) | (Value::Map(_), Value::Null) => false,
+        (a, b) => same(a, b),
     }
 }
 
