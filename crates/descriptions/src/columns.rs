@@ -8,20 +8,25 @@ const TABLE: &str = include_str!("../data/columns.txt");
 
 /// The description of a column of a kind's table, "" where there is none.
 pub fn column(kind: &str, column: &str) -> &'static str {
-    static COLUMNS: OnceLock<HashMap<(&str, &str), &str>> = OnceLock::new();
+    static COLUMNS: OnceLock<HashMap<(&str, &str), String>> = OnceLock::new();
     let columns = COLUMNS.get_or_init(|| {
         let row = |line: &'static str| {
             let (kind, rest) = line.split_once('|')?;
             let (column, what) = rest.split_once('|')?;
-            Some(((kind, column), what))
+            Some(((kind, column), text(what)))
         };
         TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
     });
-    let Some(what) = columns.get(&(kind, column)) else { return "" };
-    match what.strip_prefix("= ") {
-        Some(text) => text,
-        None => what.split_once(' ').and_then(|(definition, field)| crate::of(definition, field)).unwrap_or(""),
+    columns.get(&(kind, column)).map_or("", String::as_str)
+}
+
+fn text(what: &str) -> String {
+    if let Some(text) = what.strip_prefix("= ") {
+        return text.replace("\\n", "\n");
     }
+    let (what, without) = what.split_once(" - ").unwrap_or((what, ""));
+    let described = what.split_once(' ').and_then(|(definition, field)| crate::of(definition, field)).unwrap_or("");
+    described.strip_suffix(without).unwrap_or(described).trim_end().to_string()
 }
 
 #[cfg(test)]
