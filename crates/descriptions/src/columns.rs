@@ -8,16 +8,19 @@ const TABLE: &str = include_str!("../data/columns.txt");
 
 /// The description of a column of a kind's table, "" where there is none.
 pub fn column(kind: &str, column: &str) -> &'static str {
-    static COLUMNS: OnceLock<HashMap<(&str, &str), String>> = OnceLock::new();
+    static COLUMNS: OnceLock<HashMap<&str, HashMap<&str, String>>> = OnceLock::new();
     let columns = COLUMNS.get_or_init(|| {
-        let row = |line: &'static str| {
-            let (kind, rest) = line.split_once('|')?;
-            let (column, what) = rest.split_once('|')?;
-            Some(((kind, column), text(what)))
-        };
-        TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
+        let mut columns: HashMap<&str, HashMap<&str, String>> = HashMap::new();
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            if let Some((kind, (column, what))) =
+                line.split_once('|').and_then(|(k, rest)| Some((k, rest.split_once('|')?)))
+            {
+                columns.entry(kind).or_default().insert(column, text(what));
+            }
+        }
+        columns
     });
-    columns.get(&(kind, column)).map_or("", String::as_str)
+    columns.get(kind).and_then(|of_kind| of_kind.get(column)).map_or("", String::as_str)
 }
 
 fn text(what: &str) -> String {
