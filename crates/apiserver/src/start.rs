@@ -58,6 +58,7 @@ pub struct Running {
     farewell: Farewell,
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
+    own_loops: standalone::Loops,
     _admin: Option<Admin>,
 }
 
@@ -69,7 +70,7 @@ impl Running {
 
     /// Fails readiness, waits for `delay`, lets requests finish, and returns when everything is over.
     pub async fn stop(self, delay: Duration) {
-        let loops = self.loops;
+        let loops = (self.loops, self.own_loops);
         self.lifecycle.shut_down(&Farewell { delay, ..self.farewell }).await;
         drop(loops);
         if let Err(error) = self.serving.await {
@@ -152,6 +153,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     if failed > 0 {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
+    let own_loops = standalone::start_own(api.clone());
     let loops = match config.standalone {
         true => {
             let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
@@ -162,7 +164,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
-    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, _admin: admin })
+    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, _admin: admin })
 }
 
 /// Where the cluster finds this server. Services start with the second address of their range.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupVersion, Meta, Reason, Status, Value};
-use registry::{AdmitAll, Change, UpdateOptions};
+use registry::{AdmitAll, Change, Storage, UpdateOptions};
 use request::User;
-use rest::Api;
+use rest::{Api, Tracked};
 
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
@@ -24,6 +24,7 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
         schema::default(schema, &mut wanted);
     }
     storage.strategy.default(&mut wanted);
+    let wanted = owned(api, storage, wanted);
     if storage.cache.get(&storage.key(&namespace, wanted.name())).is_none() {
         return match storage.create(&cx, wanted, &AdmitAll).await {
             Ok(_) => Ok(()),
@@ -38,6 +39,21 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
     let name = wanted.name().to_string();
     let mut change = AddMissing { wanted };
     storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await.map(|_| ())
+}
+
+/// The object with the fields it brings as those of the server, under the names that upstream's servers use.
+fn owned(api: &Api, storage: &Storage, object: Value) -> Value {
+    let manager = match storage.resource.group.as_str() {
+        "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
+        _ => "kube-apiserver",
+    };
+    let catalog = api.catalog.load();
+    let (id, kind) = (&storage.resource, &storage.kind);
+    let resource = catalog.of(&kind.group_version()).find(|r| r.resource.resource == id.resource);
+    let Some(resource) = resource.filter(|resource| resource.kind == *kind) else { return object };
+    let resets = storage.strategy.reset_fields("");
+    let tracked = Tracked { kind, shape: &resource.shape, subresource: "", resets };
+    rest::track(&tracked, &Value::map(), object, manager, api.clock.now())
 }
 
 /// Adds rules, subjects, labels and annotations that a default role or binding should have, unless its owner said not to.

@@ -15,6 +15,7 @@ use rest::{Api, Body, Call, Reply, ReplyBody};
 
 const USER_AGENT: &str = "ferrokube-standalone";
 const JSON: &str = "application/json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Lists and watches of this form carry metadata only.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -71,6 +72,12 @@ impl Client {
 
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
         self.send(Method::PATCH, path, &[], METADATA, MERGE_PATCH, Some(patch)).await
+    }
+
+    /// Server-side apply, whoever else has set the fields.
+    pub async fn apply(&self, path: &str, manager: &str, config: &Value) -> Result<Value, Failure> {
+        let query = [("fieldManager", manager), ("force", "true")];
+        self.send(Method::PATCH, path, &query, JSON, APPLY_PATCH, Some(config)).await
     }
 
     pub async fn delete(&self, path: &str, options: &Value) -> Result<(), Failure> {

@@ -1,12 +1,14 @@
 //! What a controller manager does that people expect of a server used alone: namespaces that are deleted become empty and
 //! go away, objects whose owners are gone are collected, every namespace has its default service account and the
-//! authority's certificate.
+//! authority's certificate. Besides, what every server does by itself: flow schemas say whether their priority level is
+//! there.
 //!
 //! The loops use the public API only: every call is authorized and goes through a REST verb, as if it came over the
 //! network. They keep no state that a restart could lose.
 
 mod accounts;
 mod client;
+mod flow_schemas;
 mod follow;
 mod garbage;
 mod namespaces;
@@ -22,6 +24,13 @@ use client::Client;
 /// The running loops; they end when this is dropped.
 pub struct Loops {
     _tasks: JoinSet<()>,
+}
+
+/// Starts the loops that every server runs, alone or not.
+pub fn start_own(api: Arc<Api>) -> Loops {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(flow_schemas::run(Client::new(api)));
+    Loops { _tasks: tasks }
 }
 
 /// Starts the loops. When this returns, the namespaces that were there have their service account.

@@ -1,0 +1,101 @@
+//! Flow schemas say in their status whether the priority level they name is there.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use object::timestamp::Time;
+use object::{Meta, Value, value};
+use tokio::sync::Notify;
+
+use crate::client::{Client, Failure};
+use crate::follow::follow;
+
+const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+const PRIORITY_LEVELS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
+/// The name under which upstream's servers keep this condition.
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+/// Levels that there always are, whether somebody has deleted their objects or not.
+const ALWAYS_THERE: [&str; 2] = ["exempt", "catch-all"];
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+pub async fn run(client: Client) {
+    // Where the group is turned off there is nothing to look after.
+    if client.list(FLOW_SCHEMAS).await.is_err_and(|failure| failure.is_not_found()) {
+        return;
+    }
+    let changed = Notify::new();
+    let hear = |_| {
+        changed.notify_one();
+        true
+    };
+    let settle_whenever = async {
+        loop {
+            changed.notified().await;
+            if let Err(failure) = settle(&client).await {
+                tracing::debug!(%failure, "the status of a flow schema could not be written; it is tried again");
+                tokio::time::sleep(RETRY_PAUSE).await;
+                changed.notify_one();
+            }
+        }
+    };
+    let all = |_: &[u8]| true;
+    let (schemas, levels) = (follow(&client, FLOW_SCHEMAS, all, hear), follow(&client, PRIORITY_LEVELS, all, hear));
+    tokio::join!(schemas, levels, settle_whenever);
+}
+
+/// Writes the condition of every flow schema that does not have the right one.
+async fn settle(client: &Client) -> Result<(), Failure> {
+    let levels = client.list(PRIORITY_LEVELS).await?;
+    let mut known: BTreeSet<&str> = levels.list_at(&["items"]).iter().map(Meta::name).collect();
+    known.extend(ALWAYS_THERE);
+    let schemas = client.get(FLOW_SCHEMAS).await?;
+    for schema in schemas.list_at(&["items"]) {
+        let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+        let wanted = condition(level, known.contains(level));
+        if says(schema, &wanted) {
+            continue;
+        }
+        let mut condition = wanted;
+        condition.set(&["lastTransitionTime"], Time(client.api.clock.now()).to_string());
+        let name = schema.name();
+        let config = value!({
+            "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
+            "metadata": {"name": name}, "status": {"conditions": [condition]}
+        });
+        match client.apply(&format!("{FLOW_SCHEMAS}/{name}/status"), MANAGER, &config).await {
+            Err(failure) if !failure.is_not_found() => return Err(failure),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn condition(level: &str, found: bool) -> Value {
+    let (status, reason, end) =
+        if found { ("False", "Found", "and it exists") } else { ("True", "NotFound", "but there is no such object") };
+    let subject = "This FlowSchema references the PriorityLevelConfiguration object named";
+    let message = format!("{subject} {} {end}", object::quote(level));
+    value!({"type": "Dangling", "status": status, "reason": reason, "message": message})
+}
+
+/// Whether the schema's condition is this one, whenever it became so.
+fn says(schema: &Value, wanted: &Value) -> bool {
+    let conditions = schema.list_at(&["status", "conditions"]);
+    let found = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Dangling");
+    found.is_some_and(|found| ["status", "reason", "message"].iter().all(|key| found.field(key) == wanted.field(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_written_once() {
+        let schema = |condition: Value| value!({"status": {"conditions": [condition]}});
+        let (found, lost) = (condition("a", true), condition("a", false));
+        assert!(says(&schema(found.clone()), &found));
+        assert!(!says(&schema(found.clone()), &lost));
+        assert!(!says(&schema(found), &condition("b", true)));
+        assert!(!says(&value!({}), &lost));
+    }
+}
