@@ -41,6 +41,12 @@ pub trait Store: Send + Sync + 'static {
     /// delivers a batch that reaches it, without waiting for another write.
     async fn progress(&self) -> Result<Revision>;
 
+    /// Like `progress`, for somebody who waits only for watches of this range (or that overlap it): an engine for which
+    /// marks cost something leaves the others alone.
+    async fn progress_of(&self, _range: &KeyRange) -> Result<Revision> {
+        self.progress().await
+    }
+
     /// Forgets history before `revision`, which itself stays readable. Compacting again at or before the compacted
     /// revision does nothing.
     async fn compact(&self, revision: Revision) -> Result<()>;

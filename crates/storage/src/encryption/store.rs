@@ -11,8 +11,8 @@ use futures::StreamExt;
 use super::provider::{Chain, Failure, Opened};
 use super::rules::Encryption;
 use crate::{
-    Batch, Change, Entry, Error, Event, Found, Key, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
-    Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Entry, Error, Event, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
+    Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// Tells group and resource of what is stored under a key; none for keys that hold no resource, which are not encrypted.
@@ -107,6 +107,10 @@ impl Store for EncryptedStore {
 
     async fn progress(&self) -> Result<Revision> {
         self.inner.progress().await
+    }
+
+    async fn progress_of(&self, range: &KeyRange) -> Result<Revision> {
+        self.inner.progress_of(range).await
     }
 
     async fn compact(&self, revision: Revision) -> Result<()> {

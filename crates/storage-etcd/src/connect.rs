@@ -1,0 +1,190 @@
+//! Connections to members, plain or TLS.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::RootCertStore;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::{Options, StartError};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A silent peer is asked for a sign of life after this, and given up when it gives none. etcd refuses to be asked more
+/// often than every five seconds.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What may be under way to us on one stream, and on all of a connection. Slow watchers close their streams, so they
+/// cannot hold the connection's share for long.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
+
+/// A request that failed with this was never sent.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot connect to {address}: {why}")]
+pub(crate) struct CannotConnect {
+    address: String,
+    why: String,
+}
+
+/// One member: its address and how to speak to it.
+#[derive(Clone, Debug)]
+struct Target {
+    host: String,
+    port: u16,
+    tls: Option<Tls>,
+}
+
+#[derive(Clone, Debug)]
+struct Tls {
+    ca_file: PathBuf,
+    identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Makes a channel for an endpoint. It connects with the first request, and again whenever the connection is lost.
+pub(crate) fn channel(endpoint: &str, options: &Options) -> Result<Channel, StartError> {
+    let target = Target::parse(endpoint, options)?;
+    if let Some(tls) = &target.tls {
+        // Read once now, so that a wrong file is found when the server is started.
+        tls.config().map_err(StartError)?;
+    }
+    let wrong =
+        |error: &dyn std::fmt::Display| StartError(format!("etcd endpoint {endpoint:?} is not usable: {error}"));
+    let scheme = if target.tls.is_some() { "https" } else { "http" };
+    let authority = format!("{}:{}", target.host, target.port);
+    let origin: Uri = format!("{scheme}://{authority}").parse().map_err(|error| wrong(&error))?;
+    // TLS is the connector's business, so tonic sees a plain address.
+    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| wrong(&error))?;
+    let endpoint = endpoint
+        .origin(origin)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
+        let target = target.clone();
+        async move { target.connect().await.map(TokioIo::new) }
+    })))
+}
+
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+impl Target {
+    fn parse(endpoint: &str, options: &Options) -> Result<Target, StartError> {
+        let wrong = |why: &str| StartError(format!("etcd endpoint {endpoint:?} {why}"));
+        let (scheme, address) = endpoint.split_once("://").unwrap_or(("http", endpoint));
+        let uri: Uri = format!("http://{}", address.trim_end_matches('/')).parse().map_err(|_| wrong("is no URL"))?;
+        let host = uri.host().ok_or_else(|| wrong("has no host"))?.to_string();
+        let tls = match scheme {
+            "http" => None,
+            "https" => {
+                let ca_file = options.ca_file.clone();
+                let ca_file =
+                    ca_file.ok_or_else(|| wrong("speaks TLS: name who signs its certificate (etcd-cafile)"))?;
+                let identity = match (&options.cert_file, &options.key_file) {
+                    (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+                    (None, None) => None,
+                    _ => return Err(StartError("etcd-certfile and etcd-keyfile belong together".into())),
+                };
+                Some(Tls { ca_file, identity })
+            }
+            _ => return Err(wrong("is neither http nor https")),
+        };
+        Ok(Target { host, port: uri.port_u16().unwrap_or(2379), tls })
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Io>, CannotConnect> {
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.attempt()).await;
+        connected
+            .unwrap_or_else(|_| Err("timed out".into()))
+            .map_err(|why| CannotConnect { address: format!("{}:{}", self.host, self.port), why })
+    }
+
+    async fn attempt(&self) -> Result<Box<dyn Io>, String> {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((host, self.port)).await.map_err(|error| error.to_string())?;
+        // Requests are small and answers are waited for.
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+        let name = ServerName::try_from(host.to_string()).map_err(|error| error.to_string())?;
+        let stream =
+            TlsConnector::from(tls.config()?).connect(name, stream).await.map_err(|error| error.to_string())?;
+        Ok(Box::new(stream))
+    }
+}
+
+impl Tls {
+    fn config(&self) -> Result<Arc<rustls::ClientConfig>, String> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.ca_file)? {
+            roots.add(certificate).map_err(|error| format!("{}: {error}", self.ca_file.display()))?;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
+                let private =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{}: {error}", key.display()))?;
+                let chain = certificates(cert)?;
+                builder.with_client_auth_cert(chain, private).map_err(|error| format!("{}: {error}", cert.display()))?
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
+    if found.is_empty() { Err(wrong(&"has no certificate in it")) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints() {
+        let with_ca = Options { ca_file: Some("ca.pem".into()), ..Options::at([]) };
+        let half = Options { cert_file: Some("me.pem".into()), ..with_ca.clone() };
+        let cases = [
+            ("http://10.0.0.1:2379", &with_ca, Ok(("10.0.0.1", 2379, false))),
+            ("https://etcd-0.example:4001/", &with_ca, Ok(("etcd-0.example", 4001, true))),
+            ("https://[::1]:2379", &with_ca, Ok(("[::1]", 2379, true))),
+            ("localhost:1", &with_ca, Ok(("localhost", 1, false))),
+            ("http://etcd", &with_ca, Ok(("etcd", 2379, false))),
+            ("ftp://etcd", &with_ca, Err("neither http nor https")),
+            ("https://etcd", &Options::at([]), Err("etcd-cafile")),
+            ("https://etcd", &half, Err("belong together")),
+            ("http://", &with_ca, Err("is no URL")),
+        ];
+        for (endpoint, options, expected) in cases {
+            match (Target::parse(endpoint, options), expected) {
+                (Ok(target), Ok((host, port, tls))) => {
+                    assert_eq!(
+                        (target.host.as_str(), target.port, target.tls.is_some()),
+                        (host, port, tls),
+                        "{endpoint}"
+                    );
+                }
+                (Err(error), Err(part)) => assert!(error.0.contains(part), "{endpoint}: {error}"),
+                (got, _) => panic!("{endpoint}: {got:?}"),
+            }
+        }
+    }
+}

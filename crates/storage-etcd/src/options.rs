@@ -1,0 +1,44 @@
+//! What the engine is started with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where etcd is and how to reach it: kube-apiserver's flags of the same names.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `https://host:2379`, each a member of one cluster.
+    pub endpoints: Vec<String>,
+    /// Who signs the members' certificates.
+    pub ca_file: Option<PathBuf>,
+    /// Who we are. Files are read again for every connection, so that they can be renewed.
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    /// How often history is compacted, together with all other API servers on this etcd; zero leaves it to others.
+    pub compaction_interval: Duration,
+    /// How long starting waits for the first member that answers.
+    pub start_timeout: Duration,
+    /// How long a read is tried again while members fail.
+    pub read_timeout: Duration,
+    /// How long a write is tried again while members fail.
+    pub write_timeout: Duration,
+}
+
+impl Options {
+    pub fn at(endpoints: impl IntoIterator<Item = String>) -> Self {
+        Options {
+            endpoints: endpoints.into_iter().collect(),
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            compaction_interval: Duration::ZERO,
+            start_timeout: Duration::from_secs(20),
+            read_timeout: Duration::from_secs(20),
+            write_timeout: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Why the engine cannot be started: one sentence for whoever configured it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StartError(pub String);

@@ -1,0 +1,272 @@
+//! What operators see: members that die, leaders that change, history that goes, connections that break.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use storage::suite::soon;
+use storage::{Error, Key, KeyRange, Revision, Store, WatchRequest, WatchStream};
+use storage_etcd::testing::Cluster;
+use storage_etcd::{EtcdStore, Options};
+
+async fn connect(cluster: &Cluster) -> EtcdStore {
+    EtcdStore::connect(Options::at(cluster.endpoints())).await.unwrap()
+}
+
+/// What became of every write that was tried.
+#[derive(Default)]
+struct Outcomes {
+    /// Revision → key and value, for those that were acknowledged.
+    acknowledged: BTreeMap<Revision, (Key, Bytes)>,
+    unknown: usize,
+    refused: usize,
+}
+
+/// Creates and updates keys of its own until told to stop: a writer alone knows what each must be.
+async fn write_until(store: EtcdStore, writer: usize, stop: Arc<AtomicBool>) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    let mut current: Option<(Key, Revision)> = None;
+    let mut n = 0;
+    while !stop.load(Ordering::SeqCst) {
+        n += 1;
+        let value = Bytes::from(format!("{writer}-{n}"));
+        let key = match &current {
+            Some((key, _)) if n % 4 != 0 => key.clone(),
+            _ => Key::from(format!("/fault/{writer}/{n:06}")),
+        };
+        let result = match &current {
+            Some((at, revision)) if *at == key => store.update(key.clone(), value.clone(), *revision, None).await,
+            _ => store.create(key.clone(), value.clone(), None).await,
+        };
+        match result {
+            Ok(written) => {
+                let entry = written.entry.unwrap();
+                assert_eq!((&entry.value, entry.mod_revision), (&value, written.revision));
+                outcomes.acknowledged.insert(written.revision, (key.clone(), value));
+                current = Some((key, written.revision));
+            }
+            Err(Error::OutcomeUnknown(_)) => {
+                outcomes.unknown += 1;
+                current = None;
+            }
+            Err(Error::Unavailable(_) | Error::Timeout(_)) => {
+                outcomes.refused += 1;
+                current = None;
+            }
+            // Nobody else writes these keys, so nothing can have been in the way.
+            Err(other) => panic!("{writer}-{n}: {other:?}"),
+        }
+    }
+    outcomes
+}
+
+/// Every event up to `end`, checked to be in order.
+async fn read_until(mut stream: WatchStream, end: Revision) -> BTreeMap<Revision, (Key, Bytes)> {
+    let mut seen = BTreeMap::new();
+    let mut position = 0;
+    while position < end {
+        let batch = soon("a batch", stream.next()).await.unwrap().unwrap();
+        assert!(batch.revision > position, "{} after {position}", batch.revision);
+        position = batch.revision;
+        for event in batch.events {
+            let entry = event.entry.clone().unwrap();
+            assert!(seen.insert(event.revision, (event.key.clone(), entry.value.clone())).is_none(), "twice");
+        }
+    }
+    seen
+}
+
+/// Runs writers and a watcher through what `trouble` does to the cluster, and compares what each of them knows.
+async fn through(cluster: &mut Cluster, trouble: impl AsyncFnOnce(&mut Cluster, &EtcdStore)) -> (usize, usize) {
+    let store = connect(cluster).await;
+    let start = store.progress().await.unwrap();
+    let stream = store.watch(WatchRequest::after(KeyRange::prefix("/fault/"), start)).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4).map(|writer| tokio::spawn(write_until(store.clone(), writer, stop.clone()))).collect();
+    trouble(cluster, &store).await;
+    stop.store(true, Ordering::SeqCst);
+    let mut acknowledged = BTreeMap::new();
+    let (mut unknown, mut refused) = (0, 0);
+    for writer in writers {
+        let outcomes = soon("a writer", writer).await.unwrap();
+        acknowledged.extend(outcomes.acknowledged);
+        unknown += outcomes.unknown;
+        refused += outcomes.refused;
+    }
+    let end = soon("progress", store.progress()).await.unwrap();
+    let seen = read_until(stream, end).await;
+    for (revision, write) in &acknowledged {
+        assert_eq!(seen.get(revision), Some(write), "an acknowledged write is not in the log");
+    }
+    let extra = seen.len() - acknowledged.len();
+    assert!(extra <= unknown, "{extra} writes happened that were refused; only {unknown} were in doubt");
+    // A second look at the same history is the same.
+    let again = store.watch(WatchRequest::after(KeyRange::prefix("/fault/"), start)).await.unwrap();
+    assert_eq!(read_until(again, end).await, seen);
+    (acknowledged.len(), unknown + refused)
+}
+
+/// Waits until writes go through again.
+async fn until_writable(store: &EtcdStore) {
+    soon("a write", async {
+        let mut n = 0;
+        while store.create(format!("/probe/{n}").into(), Bytes::new(), None).await.is_err() {
+            n += 1;
+        }
+        store.delete(format!("/probe/{n}").into(), None).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_member_restarts() {
+    let Some(mut cluster) = Cluster::single() else { return };
+    let (writes, lost) = through(&mut cluster, async |cluster, store| {
+        for _ in 0..3 {
+            until_writable(store).await;
+            cluster.kill(0);
+            cluster.revive(0);
+        }
+        until_writable(store).await;
+    })
+    .await;
+    assert!(writes > 50, "{writes} writes, {lost} lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_and_leaders_come_and_go() {
+    let Some(mut cluster) = Cluster::of_three() else { return };
+    let (writes, lost) = through(&mut cluster, async |cluster, store| {
+        // Whichever of them leads, in three rounds it is killed; and the member that we speak to is.
+        for round in 0..3 {
+            until_writable(store).await;
+            cluster.kill(round);
+            until_writable(store).await;
+            cluster.revive(round);
+        }
+        until_writable(store).await;
+    })
+    .await;
+    assert!(writes > 50, "{writes} writes, {lost} lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_member_is_gone_for_good() {
+    let Some(mut cluster) = Cluster::of_three() else { return };
+    // Gone before we come: the first endpoint of the list does not answer.
+    cluster.kill(0);
+    let (writes, _) = through(&mut cluster, async |_, store| {
+        until_writable(store).await;
+        store.check(Duration::from_secs(5)).await.unwrap();
+        let enough = store.progress().await.unwrap() + 50;
+        soon("fifty writes", async { while store.progress().await.unwrap() < enough {} }).await;
+    })
+    .await;
+    assert!(writes > 20, "{writes} writes");
+    // Without a majority nothing goes, and everybody says so instead of hanging.
+    let store = EtcdStore::connect(Options {
+        write_timeout: Duration::from_secs(1),
+        read_timeout: Duration::from_secs(1),
+        ..Options::at(cluster.endpoints())
+    })
+    .await
+    .unwrap();
+    cluster.kill(1);
+    assert!(store.check(Duration::from_secs(1)).await.is_err());
+    let refused = soon("the refusal", store.create("/fault/none".into(), Bytes::new(), None)).await;
+    assert!(matches!(refused, Err(Error::OutcomeUnknown(_) | Error::Unavailable(_))), "{refused:?}");
+    cluster.revive(1);
+    until_writable(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn compaction_under_a_watch_that_is_cut_off() {
+    let Some(mut cluster) = Cluster::single() else { return };
+    let store = connect(&cluster).await;
+    let first = store.create("/old/a".into(), Bytes::from_static(b"1"), None).await.unwrap().revision;
+    let mut stream = store.watch(WatchRequest::after(KeyRange::prefix("/old/"), first)).await.unwrap();
+    let second = store.update("/old/a".into(), Bytes::from_static(b"2"), first, None).await.unwrap().revision;
+    let batch = soon("the update", stream.next()).await.unwrap().unwrap();
+    assert_eq!(batch.revision, second);
+    // A watch that is up to date survives a compaction and a restart.
+    let third = store.update("/old/a".into(), Bytes::from_static(b"3"), second, None).await.unwrap().revision;
+    store.compact(third).await.unwrap();
+    assert_eq!(soon("the next", stream.next()).await.unwrap().unwrap().revision, third);
+    cluster.kill(0);
+    cluster.revive(0);
+    let fourth = store.update("/old/a".into(), Bytes::from_static(b"4"), third, None).await.unwrap().revision;
+    assert_eq!(soon("the one after", stream.next()).await.unwrap().unwrap().revision, fourth);
+
+    // One that was cut off for so long that its history is gone is told.
+    let lonely = connect(&cluster).await;
+    let mut cut = lonely.watch(WatchRequest::after(KeyRange::prefix("/old/"), fourth)).await.unwrap();
+    cluster.kill(0);
+    cluster.launch(0);
+    let other = connect(&cluster).await;
+    let mut last = fourth;
+    for n in 0..20 {
+        last = other.update("/old/a".into(), Bytes::from(format!("{n}")), last, None).await.unwrap().revision;
+    }
+    other.compact(last).await.unwrap();
+    let mut reached = fourth;
+    loop {
+        match soon("the end or what was missed", cut.next()).await.unwrap() {
+            // It was quick and saw it in time.
+            Ok(batch) if batch.revision == last => break,
+            Ok(batch) => {
+                assert!(batch.revision > reached);
+                reached = batch.revision;
+            }
+            Err(Error::Compacted { requested, compacted }) => {
+                assert_eq!((requested, compacted), (reached, last));
+                break;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Replicas take turns with compaction, as kube-apiserver's do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_share_compaction() {
+    let Some(cluster) = Cluster::single() else { return };
+    let interval = Duration::from_millis(300);
+    let options = || Options { compaction_interval: interval, ..Options::at(cluster.endpoints()) };
+    let one = EtcdStore::connect(options()).await.unwrap();
+    let two = EtcdStore::connect(options()).await.unwrap();
+    let revision = one.create("/c".into(), Bytes::new(), None).await.unwrap().revision;
+    let mut turns = one.watch(WatchRequest::after(KeyRange::single("compact_rev_key"), revision)).await.unwrap();
+    let mut seen: Vec<(i64, i64)> = Vec::new();
+    while seen.len() < 5 {
+        let batch = soon("a turn", turns.next()).await.unwrap().unwrap();
+        for event in batch.events {
+            let entry = event.entry.clone().unwrap();
+            seen.push((entry.version, String::from_utf8(entry.value.to_vec()).unwrap().parse().unwrap()));
+        }
+    }
+    // One turn in an interval, however many there are; the first compacts nothing.
+    assert_eq!(seen[0], (1, 0));
+    assert!(seen.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0 && pair[0].1 < pair[1].1), "{seen:?}");
+    let status = two.status().await.unwrap();
+    assert!(status.compacted >= seen[3].1, "{status:?} {seen:?}");
+}
+
+/// Keys written about the same time share a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_shared() {
+    let Some(cluster) = Cluster::single() else { return };
+    let store = connect(&cluster).await;
+    let mut leases = BTreeMap::new();
+    for (name, seconds) in [("a", 3600), ("b", 3600), ("c", 7200), ("d", 3600)] {
+        let ttl = Some(Duration::from_secs(seconds));
+        let written = store.create(format!("/lease/{name}").into(), Bytes::new(), ttl).await.unwrap();
+        leases.insert(name, written.entry.unwrap().lease);
+    }
+    assert_eq!((leases["a"], leases["a"]), (leases["b"], leases["d"]));
+    assert_ne!(leases["a"], leases["c"]);
+}
