@@ -13,6 +13,7 @@ mod error;
 mod renditions;
 mod resource;
 mod ring;
+mod through;
 mod watcher;
 
 pub use entry::{Describe, Event, Header, Object};

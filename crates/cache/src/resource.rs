@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::renditions::Renditions;
 use crate::ring::Ring;
+use crate::through::Through;
 use crate::watcher::Start;
 use crate::{Budget, Describe, Error, Event, Object, Watcher};
 
@@ -168,11 +169,16 @@ impl Cache {
     }
 
     fn apply(&self, batch: &Batch) {
+        let objects = batch.events.iter().map(|change| change.entry.as_ref().map(|entry| self.object(entry.clone())));
+        let objects: Vec<Option<Arc<Object>>> = objects.collect();
+        if self.options.index.is_some() {
+            // Reads the bytes, which readers need not wait for.
+            objects.iter().flatten().for_each(|object| drop(self.index_value(object)));
+        }
         let mut state = self.state.write();
-        for change in &batch.events {
-            let event = match &change.entry {
-                Some(entry) => {
-                    let object = self.object(entry.clone());
+        for (change, object) in batch.events.iter().zip(objects) {
+            let event = match object {
+                Some(object) => {
                     let previous = self.put(&mut state, object.clone());
                     Event { revision: change.revision, object: Some(object), previous }
                 }
@@ -203,7 +209,7 @@ impl Cache {
 
     /// Waits until every write acknowledged before this call is in the cache.
     pub async fn fresh(&self) -> Result<Revision, Error> {
-        let revision = self.store.progress().await?;
+        let revision = self.store.progress_of(&self.range).await?;
         self.wait_for(revision).await?;
         Ok(revision)
     }
@@ -251,6 +257,38 @@ impl Cache {
             .get(value)
             .map(|keys| keys.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect::<Vec<_>>());
         Some(Snapshot { objects: objects.unwrap_or_default(), revision: self.revision() })
+    }
+
+    /// The objects of a range as they were at `revision`: the present with what came later undone. None if the revision
+    /// has not been reached, or if the ring does not reach back to it; the store may know then.
+    pub fn snapshot_at(&self, range: &KeyRange, revision: Revision) -> Option<Snapshot> {
+        let state = self.state.read();
+        if revision > self.revision() {
+            return None;
+        }
+        let mut then: BTreeMap<&[u8], Option<&Arc<Object>>> = BTreeMap::new();
+        for event in state.ring.after(revision)? {
+            let Some(key) = event.subject().map(|object| object.key()).filter(|key| range.contains(key)) else {
+                continue;
+            };
+            // What the first later event has replaced is what was there.
+            then.entry(key).or_insert(event.previous.as_ref());
+        }
+        let unchanged =
+            state.objects.range::<[u8], _>(bounds(range)).filter(|(key, _)| !then.contains_key(key.as_bytes()));
+        let mut objects: Vec<Arc<Object>> = unchanged.map(|(_, object)| object.clone()).collect();
+        objects.extend(then.into_values().flatten().cloned());
+        objects.sort_by(|one, two| one.key().cmp(two.key()));
+        Some(Snapshot { objects, revision })
+    }
+
+    /// The store, as somebody uses it who expects to find in this cache what they have just written. On engines that
+    /// deliver later than they acknowledge, a write waits until the cache has seen it.
+    pub fn through(self: &Arc<Self>) -> Arc<dyn Store> {
+        if self.store.delivers_in_commit() {
+            return self.store.clone();
+        }
+        Arc::new(Through { store: self.store.clone(), cache: Arc::downgrade(self) })
     }
 
     /// What filters need to know about an object of this cache.

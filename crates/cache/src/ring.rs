@@ -35,7 +35,8 @@ impl Ring {
 
     /// Forgets everything: the events between the old state and `revision` were missed.
     pub(crate) fn reset(&mut self, revision: Revision) {
-        self.first += self.events.len() as u64;
+        // One number is left out: a cursor that had read everything must not take the next event for its next one.
+        self.first += self.events.len() as u64 + 1;
         self.events.clear();
         self.complete_after = revision;
     }
@@ -52,6 +53,12 @@ impl Ring {
         }
         let index = self.events.partition_point(|event| event.revision <= revision);
         Some(self.first + index as u64)
+    }
+
+    /// The events after `revision`; None if some of those have left the window.
+    pub(crate) fn after(&self, revision: Revision) -> Option<impl Iterator<Item = &Arc<Event>>> {
+        let skip = self.position_after(revision)? - self.first;
+        Some(self.events.iter().skip(usize::try_from(skip).ok()?))
     }
 
     /// Up to `limit` events from number `from` on; None if the first of them has left the window.
@@ -97,12 +104,13 @@ mod tests {
     fn a_reset_leaves_no_hole_unnoticed() {
         let mut ring = Ring::new(8, 0);
         ring.push(event(1));
-        let cursor = ring.position_after(0).unwrap();
+        let behind = ring.position_after(0).unwrap();
+        let up_to_date = ring.position_after(1).unwrap();
         ring.reset(5);
-        assert_eq!(read(&ring, cursor), None);
+        assert_eq!((read(&ring, behind), read(&ring, up_to_date)), (None, None));
         assert_eq!(ring.position_after(4), None);
         ring.push(event(6));
         assert_eq!(ring.position_after(5).map(|p| read(&ring, p).unwrap()), Some(vec![6]));
-        assert_eq!(ring.next(), 2);
+        assert_eq!(ring.next(), 3);
     }
 }

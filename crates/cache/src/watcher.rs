@@ -43,6 +43,8 @@ pub struct Watcher {
     applied: watch::Receiver<Revision>,
     /// Everything up to this revision has been handed out or queued in `ready`.
     seen: Revision,
+    /// Where the watch began. A client may know a revision before this cache does; what comes until then is not for it.
+    after: Revision,
 }
 
 enum State {
@@ -53,8 +55,15 @@ enum State {
 impl Watcher {
     pub(crate) async fn begin(cache: Arc<Cache>, range: KeyRange, start: Start) -> Result<Watcher, Error> {
         let applied = cache.applied();
-        let mut watcher =
-            Watcher { cache, range, state: State::Ring { next: 0 }, ready: VecDeque::new(), applied, seen: 0 };
+        let mut watcher = Watcher {
+            cache,
+            range,
+            state: State::Ring { next: 0 },
+            ready: VecDeque::new(),
+            applied,
+            seen: 0,
+            after: 0,
+        };
         match start {
             Start::Now => {
                 let (snapshot, next) = watcher.cache.snapshot_and_position(&watcher.range);
@@ -65,6 +74,7 @@ impl Watcher {
             }
             Start::After(revision) => {
                 watcher.seen = revision;
+                watcher.after = revision;
                 match watcher.cache.position_after(revision) {
                     Some(next) => watcher.state = State::Ring { next },
                     None => watcher.read_log().await?,
@@ -138,7 +148,9 @@ impl Watcher {
         if let Some(last) = events.last() {
             self.seen = self.seen.max(last.revision);
         }
-        let mine = |event: &Arc<Event>| event.subject().is_some_and(|object| self.range.contains(object.key()));
+        let mine = |event: &Arc<Event>| {
+            event.revision > self.after && event.subject().is_some_and(|object| self.range.contains(object.key()))
+        };
         self.ready.extend(events.into_iter().filter(mine).map(Item::Event));
     }
 

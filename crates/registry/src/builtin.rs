@@ -90,7 +90,7 @@ impl Setup {
             namespaced,
             strategy,
             codec,
-            store: self.store.clone(),
+            store: cache.through(),
             cache,
             prefix,
         }))
@@ -175,6 +175,15 @@ fn key_prefix<'a>(group: &str, resource: &'a str) -> std::borrow::Cow<'a, str> {
         ("apiextensions.k8s.io" | "apiregistration.k8s.io", resource) => format!("{group}/{resource}").into(),
         _ => resource.into(),
     }
+}
+
+/// Where the built-in resources are stored: the path below the prefix, without slashes around it, then group and resource.
+pub fn key_paths() -> impl Iterator<Item = (String, String, String)> {
+    builtin().resources().filter_map(|resource| {
+        let group = resource.stored.as_ref()?.group.to_string();
+        let name = resource.name.resource.to_string();
+        Some((key_prefix(&group, &name).into_owned(), group, name))
+    })
 }
 
 /// Protobuf in upstream's envelope, in the storage version; older versions are converted when read.

@@ -15,7 +15,7 @@ mod strategy;
 mod update;
 
 pub use action::{Action, ActionCall};
-pub use builtin::Setup;
+pub use builtin::{Setup, key_paths};
 pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
 pub use context::{Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome};

@@ -131,7 +131,7 @@ async fn now(
     Ok(cut(objects, limit, snapshot.revision, range, filter))
 }
 
-/// From the store's history.
+/// From the cache if it reaches back so far, otherwise from the store's history.
 async fn at_revision(
     storage: &Storage,
     range: &KeyRange,
@@ -141,8 +141,13 @@ async fn at_revision(
     start: Option<&Key>,
 ) -> Result<Page, Status> {
     let describe = storage.cache.describe();
-    let mut objects: Vec<Arc<Object>> = Vec::new();
     let mut part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
+    if let Some(snapshot) = storage.cache.snapshot_at(&part, revision) {
+        let mut objects = snapshot.objects;
+        objects.retain(|object| filter.is_everything() || filter.matches(object.header(describe)));
+        return Ok(cut(objects, limit, revision, range, filter));
+    }
+    let mut objects: Vec<Arc<Object>> = Vec::new();
     loop {
         let query = RangeQuery::new(part.clone()).at(revision).limit(SCAN);
         let found = storage.store.range(query).await.map_err(|error| old_list_failed(storage, error))?;

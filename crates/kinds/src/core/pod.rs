@@ -158,6 +158,11 @@ impl Strategy for Pod {
         Deletion::Graceful { grace_period_seconds: if seconds < 0 { 1 } else { seconds } }
     }
 
+    /// Every kubelet lists its own.
+    fn index(&self) -> Option<&'static str> {
+        Some("spec.nodeName")
+    }
+
     fn selectable_fields(&self) -> &'static [&'static str] {
         &[
             "spec.nodeName",

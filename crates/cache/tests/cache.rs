@@ -1,0 +1,242 @@
+//! The cache over a store that delivers within the commit, and over one that delivers later, as etcd does.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
+mod support;
+
+use std::sync::Arc;
+
+use cache::{Cache, Error, Item, Options, Start, Watcher};
+use storage::{KeyRange, RangeQuery, Revision, Store};
+use support::{Late, by_node, delete, put, soon, start};
+
+/// A short form of what a watcher is told.
+fn brief(item: &Item) -> String {
+    let text = |object: &cache::Object| String::from_utf8_lossy(object.value()).into_owned();
+    match item {
+        Item::Initial(object) => format!("={} {}", object.key(), text(object)),
+        Item::InitialDone(_) => "initial done".into(),
+        Item::Progress(_) => "progress".into(),
+        Item::Event(event) => match (&event.object, &event.previous) {
+            (Some(object), None) => format!("+{} {}", object.key(), text(object)),
+            (Some(object), Some(_)) => format!("~{} {}", object.key(), text(object)),
+            (None, Some(previous)) => format!("-{}", previous.key()),
+            (None, None) => "nothing".into(),
+        },
+    }
+}
+
+/// The next things but for progress.
+async fn take(watcher: &mut Watcher, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        match soon(watcher.next()).await.unwrap() {
+            Item::Progress(_) => {}
+            item => seen.push(brief(&item)),
+        }
+    }
+    seen
+}
+
+/// The revisions of events up to `last`.
+async fn revisions(watcher: &mut Watcher, last: Revision) -> Vec<Revision> {
+    let mut seen = Vec::new();
+    while seen.last() != Some(&last) {
+        if let Item::Event(event) = soon(watcher.next()).await.unwrap() {
+            seen.push(event.revision);
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_watch_begins_with_what_is_there() {
+    for store in [Late::never(), Late::always()] {
+        put(&store, "/pods/a/1", "one").await;
+        put(&store, "/pods/b/1", "two").await;
+        let cache = start(&store, Options::default()).await;
+        let mut all = cache.watch(KeyRange::prefix("/pods/"), Start::Now).await.unwrap();
+        let mut some = cache.watch(KeyRange::prefix("/pods/a/"), Start::Now).await.unwrap();
+        put(&store, "/pods/b/1", "three").await;
+        put(&store, "/pods/a/2", "four").await;
+        delete(&store, "/pods/a/1").await;
+        assert_eq!(
+            take(&mut all, 6).await,
+            ["=/pods/a/1 one", "=/pods/b/1 two", "initial done", "~/pods/b/1 three", "+/pods/a/2 four", "-/pods/a/1"]
+        );
+        assert_eq!(take(&mut some, 4).await, ["=/pods/a/1 one", "initial done", "+/pods/a/2 four", "-/pods/a/1"]);
+    }
+}
+
+#[tokio::test]
+async fn slow_watchers_read_the_log_and_come_back() {
+    for store in [Late::never(), Late::always()] {
+        let cache = start(&store, Options { ring_events: 4, ..Options::default() }).await;
+        let from = put(&store, "/pods/a/0", "0").await;
+        let mut watcher = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+        let mut written = Vec::new();
+        for round in 0..5 {
+            // Far more than the ring holds, then few enough to be found in it.
+            for n in 0..(if round % 2 == 0 { 50 } else { 3 }) {
+                written.push(put(&store, &format!("/pods/a/{n}"), &format!("{round}")).await);
+            }
+            let last = *written.last().unwrap();
+            let missing: Vec<Revision> = revisions(&mut watcher, last).await;
+            assert_eq!(missing, written[written.len() - missing.len()..]);
+        }
+        // Together they were everything; one from the start of history sees the same.
+        let mut again = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+        assert_eq!(revisions(&mut again, *written.last().unwrap()).await, written);
+    }
+}
+
+#[tokio::test]
+async fn who_is_too_slow_for_the_log_is_told() {
+    let store = Late::never();
+    let cache = start(&store, Options { ring_events: 4, ..Options::default() }).await;
+    let from = put(&store, "/pods/a/0", "0").await;
+    let mut slow = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+    let mut last = from;
+    for n in 0..20 {
+        last = put(&store, "/pods/a/0", &n.to_string()).await;
+    }
+    store.compact(last).await.unwrap();
+    assert!(matches!(soon(slow.next()).await, Err(Error::Expired { requested, .. }) if requested == from));
+    let late = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await;
+    assert!(matches!(late, Err(Error::Expired { .. })));
+    // What the ring still has needs no log.
+    let mut quick = cache.watch(KeyRange::prefix("/pods/"), Start::After(last - 2)).await.unwrap();
+    assert_eq!(revisions(&mut quick, last).await, [last - 1, last]);
+}
+
+#[tokio::test]
+async fn old_states_come_from_the_ring_as_long_as_it_reaches_back() {
+    let store = Late::never();
+    let cache = start(&store, Options { ring_events: 20, ..Options::default() }).await;
+    let mut points = Vec::new();
+    for step in 0..60u32 {
+        let key = format!("/pods/ns/{}", (step * step * 7 + step) % 8);
+        let there = cache.get(key.as_bytes()).is_some();
+        points.push(if there && step % 3 == 0 { delete(&store, &key).await } else { put(&store, &key, "x").await });
+    }
+    let range = KeyRange { start: "/pods/ns/2".into(), end: Some("/pods/ns/7".into()) };
+    let mut answered = 0;
+    for point in &points {
+        let Some(snapshot) = cache.snapshot_at(&range, *point) else { continue };
+        let expected = store.range(RangeQuery::new(range.clone()).at(*point)).await.unwrap().entries;
+        let found: Vec<_> = snapshot.objects.iter().map(|object| object.entry().clone()).collect();
+        assert_eq!((found, snapshot.revision), (expected, *point));
+        answered += 1;
+    }
+    assert_eq!(answered, 21, "the ring's events, and the state before the first of them");
+    assert!(cache.snapshot_at(&range, points.last().unwrap() + 1).is_none(), "the future");
+}
+
+#[tokio::test]
+async fn an_index_finds_what_a_filter_would() {
+    let store = Late::never();
+    let cache = start(&store, Options { index: Some("spec.nodeName"), ..Options::default() }).await;
+    let check = |cache: &Arc<Cache>| {
+        let range = KeyRange::prefix("/pods/");
+        for node in ["n1", "n2", "n3", ""] {
+            let indexed = cache.snapshot_by("spec.nodeName", node, &range).unwrap().objects;
+            let mut filtered = cache.snapshot(&range).objects;
+            filtered.retain(|object| object.header(&by_node()).field("spec.nodeName") == Some(node));
+            let keys = |objects: &[Arc<cache::Object>]| objects.iter().map(|o| o.key().clone()).collect::<Vec<_>>();
+            assert_eq!(keys(&indexed), keys(&filtered), "{node}");
+        }
+    };
+    for step in 0..80u32 {
+        let key = format!("/pods/ns/{}", step * 5 % 9);
+        match step % 7 {
+            6 if cache.get(key.as_bytes()).is_some() => drop(delete(&store, &key).await),
+            _ => drop(put(&store, &key, ["n1", "n2", "", "n3"][(step * step % 4) as usize]).await),
+        }
+        check(&cache);
+    }
+    assert!(cache.snapshot_by("spec.other", "n1", &KeyRange::all()).is_none());
+    // One namespace of one node.
+    put(&store, "/pods/other/1", "n1").await;
+    let part = cache.snapshot_by("spec.nodeName", "n1", &KeyRange::prefix("/pods/other/")).unwrap();
+    assert_eq!(part.objects.len(), 1);
+}
+
+#[tokio::test]
+async fn consistent_reads_see_every_acknowledged_write() {
+    for store in [Late::never(), Late::always()] {
+        let cache = start(&store, Options::default()).await;
+        for n in 0..50 {
+            // Written past the cache, as another server would.
+            let written = put(&store, "/pods/a/1", &n.to_string()).await;
+            put(&store, "/elsewhere", &n.to_string()).await;
+            let fresh = cache.fresh().await.unwrap();
+            assert!(fresh > written);
+            assert_eq!(cache.get(b"/pods/a/1").unwrap().revision(), written);
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_writes_through_the_cache_finds_it_there() {
+    for store in [Late::never(), Late::always()] {
+        let cache = start(&store, Options::default()).await;
+        let through = cache.through();
+        for n in 0..50 {
+            let written = put(&through, "/pods/a/1", &n.to_string()).await;
+            assert_eq!(cache.get(b"/pods/a/1").unwrap().revision(), written);
+        }
+        delete(&through, "/pods/a/1").await;
+        assert!(cache.get(b"/pods/a/1").is_none());
+    }
+}
+
+/// A client that comes from another server may know a revision before this cache does.
+#[tokio::test]
+async fn a_watch_from_ahead_is_not_told_the_past() {
+    let store = Late::always();
+    let cache = start(&store, Options::default()).await;
+    let hold = store.hold().await;
+    let seen_elsewhere = put(&store, "/pods/a/1", "seen elsewhere").await;
+    let mut watcher = cache.watch(KeyRange::prefix("/pods/"), Start::After(seen_elsewhere)).await.unwrap();
+    drop(hold);
+    let next = put(&store, "/pods/a/1", "next").await;
+    assert_eq!(revisions(&mut watcher, next).await, [next]);
+}
+
+/// A revision that does not come is an error, not a wait without end.
+#[tokio::test(start_paused = true)]
+async fn a_revision_from_the_future_is_too_large() {
+    let store = Late::never();
+    let cache = start(&store, Options::default()).await;
+    let now = put(&store, "/pods/a/1", "x").await;
+    let result = cache.wait_for(now + 1000).await;
+    assert!(
+        matches!(result, Err(Error::TooLarge { requested, current }) if requested == now + 1000 && current == now),
+        "{result:?}"
+    );
+}
+
+/// The change feed fails and the cache lists again: nobody may lose what happened in between.
+#[tokio::test]
+async fn watchers_survive_a_broken_feed() {
+    let store = Late::always();
+    let cache = start(&store, Options::default()).await;
+    let from = put(&store, "/pods/a/1", "0").await;
+    cache.wait_for(from).await.unwrap();
+    let mut up_to_date = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+    let mut written = Vec::new();
+    for round in 0..3 {
+        let hold = store.hold().await;
+        for n in 0..10 {
+            written.push(put(&store, "/pods/a/1", &format!("{round}-{n}")).await);
+        }
+        written.push(delete(&store, "/pods/a/1").await);
+        store.break_feeds();
+        drop(hold);
+        cache.wait_for(*written.last().unwrap()).await.unwrap();
+        assert!(cache.get(b"/pods/a/1").is_none());
+        written.push(put(&store, "/pods/a/1", "again").await);
+        let expected = &written[written.len() - 12..];
+        assert_eq!(revisions(&mut up_to_date, *written.last().unwrap()).await, expected);
+    }
+}

@@ -1,0 +1,136 @@
+//! A store for tests of what is above it: it can deliver late, hold back what it delivers, and break.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cache::{Budget, Cache, Describe, Header, Options};
+use futures::StreamExt;
+use storage::memory::MemoryStore;
+use storage::{
+    Batch, Change, Error, Expect, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, Written,
+};
+use tokio::sync::{RwLock, RwLockWriteGuard, watch};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("waited in vain")
+}
+
+/// A store in memory that delivers to subscribers after the commit, if it is late.
+pub struct Late {
+    inner: MemoryStore,
+    late: bool,
+    /// Deliveries read it; who holds it for writing stops them.
+    gate: Arc<RwLock<()>>,
+    broken: watch::Sender<u64>,
+}
+
+impl Late {
+    pub fn never() -> Arc<Late> {
+        Late::new(false)
+    }
+
+    pub fn always() -> Arc<Late> {
+        Late::new(true)
+    }
+
+    fn new(late: bool) -> Arc<Late> {
+        Arc::new(Late { inner: MemoryStore::new(), late, gate: Arc::default(), broken: watch::Sender::new(0) })
+    }
+
+    /// Nothing is delivered to subscribers until the guard is dropped.
+    pub async fn hold(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().await
+    }
+
+    /// Ends all subscriptions.
+    pub fn break_feeds(&self) {
+        self.broken.send_modify(|count| *count += 1);
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Late {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        self.inner.get(key, at).await
+    }
+    async fn range(&self, query: RangeQuery) -> Result<Page> {
+        self.inner.range(query).await
+    }
+    async fn write(&self, write: Write) -> Result<Written> {
+        self.inner.write(write).await
+    }
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
+        self.inner.watch(request).await
+    }
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        if !self.late {
+            return self.inner.subscribe(request, subscriber).await;
+        }
+        let stream = self.inner.watch(request).await?;
+        let (gate, broken) = (self.gate.clone(), self.broken.subscribe());
+        let stream = futures::stream::unfold(Some(stream), move |stream| {
+            let (gate, mut broken) = (gate.clone(), broken.clone());
+            async move {
+                let mut stream = stream?;
+                let batch: Option<Result<Batch>> = tokio::select! {
+                    biased;
+                    _ = broken.changed() => return Some((Err(Error::Unavailable("broken".into())), None)),
+                    batch = async {
+                        let batch = stream.next().await;
+                        let _open = gate.read().await;
+                        batch
+                    } => batch,
+                };
+                Some((batch?, Some(stream)))
+            }
+        });
+        Ok(Subscription::over(Box::pin(stream), subscriber))
+    }
+    fn delivers_in_commit(&self) -> bool {
+        !self.late
+    }
+    async fn progress(&self) -> Result<Revision> {
+        self.inner.progress().await
+    }
+    async fn compact(&self, revision: Revision) -> Result<()> {
+        self.inner.compact(revision).await
+    }
+    async fn status(&self) -> Result<Status> {
+        self.inner.status().await
+    }
+}
+
+pub async fn put<S: Store + ?Sized>(store: &Arc<S>, key: &str, value: &str) -> Revision {
+    let change = Change::Put { value: Bytes::copy_from_slice(value.as_bytes()), ttl: None };
+    store.write(Write { key: key.into(), change, expect: Expect::Any }).await.unwrap().revision
+}
+
+pub async fn delete<S: Store + ?Sized>(store: &Arc<S>, key: &str) -> Revision {
+    store.delete(key.into(), None).await.unwrap().revision
+}
+
+/// A cache of everything under `/pods/`.
+pub async fn start(store: &Arc<Late>, options: Options) -> Arc<Cache> {
+    let range = KeyRange::prefix("/pods/");
+    Cache::start(store.clone(), range, Arc::new(by_node()), Budget::new(1 << 20), options).await.unwrap()
+}
+
+/// Values are names of nodes.
+pub struct ByNode;
+
+pub fn by_node() -> ByNode {
+    ByNode
+}
+
+impl Describe for ByNode {
+    fn describe(&self, _: &Key, value: &Bytes) -> Header {
+        let node = String::from_utf8_lossy(value).into_owned();
+        Header { fields: vec![("spec.nodeName", node.into())], ..Header::default() }
+    }
+}
