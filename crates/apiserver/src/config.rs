@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::StoreConfig;
 use crate::serving::Serving;
 
 /// What a server is started with.
@@ -36,6 +37,7 @@ pub struct Config {
     pub request_timeout: Duration,
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
+    pub store: StoreConfig,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
     pub standalone: bool,
     pub serving: Serving,
@@ -97,6 +99,7 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,
+            store: StoreConfig::default(),
             standalone: false,
             serving: Serving::default(),
         }

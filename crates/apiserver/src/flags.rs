@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
-use crate::{Config, serving};
+use crate::{Config, serving, store};
 
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
@@ -189,13 +189,14 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
         "tls-cert-file" => config.tls_cert_file = path(),
         "tls-private-key-file" => config.tls_private_key_file = path(),
         "token-auth-file" => config.token_auth_file = path(),
+        other if store::FLAGS.contains(&other) => config.store.apply(other, values)?,
         other => config.serving.apply(other, values)?,
     }
     Ok(())
 }
 
 fn is_honoured(flag: &str) -> bool {
-    HONOURED.contains(&flag) || serving::FLAGS.contains(&flag)
+    HONOURED.contains(&flag) || serving::FLAGS.contains(&flag) || store::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.
@@ -328,7 +329,9 @@ mod tests {
             "--runtime-config=api/all=true,batch/v1=false",
             "--anonymous-auth=false",
             "--request-timeout=90s",
+            "--etcd-servers=https://a:2379,https://b:2379",
             "--etcd-prefix=/other",
+            "--etcd-compaction-interval=1m",
             "--profiling",
         ])
         .unwrap();
@@ -337,7 +340,10 @@ mod tests {
         assert_eq!(serve.config.runtime_config, [("api/all".to_string(), true), ("batch/v1".to_string(), false)]);
         assert!(!serve.config.anonymous_auth);
         assert_eq!(serve.config.request_timeout, Duration::from_secs(90));
-        assert_eq!(serve.without_effect, ["--etcd-prefix", "--profiling"]);
+        assert_eq!(serve.config.store.etcd_servers, ["https://a:2379", "https://b:2379"]);
+        assert_eq!(serve.config.store.prefix(), "/other");
+        assert_eq!(serve.config.store.compaction_interval, Duration::from_secs(60));
+        assert_eq!(serve.without_effect, ["--profiling"]);
     }
 
     #[test]

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use object::duration;
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{Always, Check, ConnectionOptions, Cors, Farewell, Health, Hook, InFlight, Lifecycle, ShutdownCheck};
-use storage::Store;
 
 use crate::{Config, Pki};
 
@@ -169,45 +167,22 @@ const HOOKS: &[&str] = &[
 ];
 
 /// The checks in the order upstream lists them; the hooks are for whoever starts the server to finish.
-pub fn health(store: Arc<dyn Store>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
+pub fn health(store: Vec<(Arc<dyn Check>, bool)>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
     let health = Health::default();
     let hooks: Vec<Arc<Hook>> = HOOKS.iter().map(|name| Hook::new(name)).collect();
     let synced = Hook::new("informer-sync");
     health.add(Arc::new(Always("ping")), true, true);
     health.add(Arc::new(Always("log")), true, true);
     health.add(Arc::new(Always("loopback-serving-certificate")), true, false);
-    health.add(Arc::new(StoreCheck { name: "etcd", store: store.clone() }), true, true);
-    health.add(Arc::new(StoreCheck { name: "etcd-readiness", store }), false, true);
+    for (check, live) in store {
+        health.add(check, live, true);
+    }
     health.add(synced.clone(), false, true);
     for hook in &hooks {
         health.add(hook.clone(), true, true);
     }
     health.add(Arc::new(ShutdownCheck(lifecycle.clone())), false, true);
     (health, hooks.into_iter().chain([synced]).collect())
-}
-
-/// Whether the store answers. Upstream calls it etcd, and so do those who ask.
-struct StoreCheck {
-    name: &'static str,
-    store: Arc<dyn Store>,
-}
-
-/// How long the store may take to say that it is well.
-const STORE_TIMEOUT: Duration = Duration::from_secs(2);
-
-#[async_trait]
-impl Check for StoreCheck {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    async fn check(&self) -> Result<(), String> {
-        match tokio::time::timeout(STORE_TIMEOUT, self.store.progress()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(format!("error getting data from the store: {error}")),
-            Err(_) => Err("the store did not answer in time".into()),
-        }
-    }
 }
 
 #[cfg(test)]

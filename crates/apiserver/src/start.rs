@@ -21,17 +21,16 @@ use rest::{Api, Call, Limits, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
-use server::{Farewell, Lifecycle, Listener, Metrics, Paths, Server, Version};
+use server::{Farewell, Lifecycle, Listener, Paths, Server, Version};
 use storage::Store;
-use storage_embedded::EmbeddedStore;
 
 use crate::accounts::{Accounts, StoredObjects};
 use crate::actions;
-use crate::admin::Admin;
 use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
 use crate::openid::OpenId;
-use crate::{Config, Pki, serving, store_path};
+use crate::store::{self, Opened};
+use crate::{Config, Pki, serving};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -59,7 +58,7 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
     own_loops: standalone::Loops,
-    _admin: Option<Admin>,
+    _store: Opened,
 }
 
 impl Running {
@@ -84,9 +83,8 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     std::fs::create_dir_all(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
     let pki = open_pki(&config)?;
-    let embedded = open_store(&config).await?;
-    let admin = Admin::open(&config.data_dir, embedded.clone());
-    let store: Arc<dyn Store> = embedded;
+    let mut opened = store::open(&config.store, &config.data_dir).await?;
+    let store = opened.store.clone();
     let features = features(&config)?;
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
     let kinds = kinds::Options {
@@ -118,12 +116,13 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
         describe_column: descriptions::column,
     });
-    let ports_key = "/registry/ranges/servicenodeports".to_string();
+    let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
     kinds.allocation.connect(Arc::new(Allocations { api: api.clone(), store: store.clone(), ports_key }));
     let lifecycle = Lifecycle::default();
-    let (health, hooks) = serving::health(store.clone(), &lifecycle);
+    let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
     let certificates = serving::certificates(&config, &pki).map_err(StartError::Setting)?;
     let tls = tls::config(certificates, &config.serving.protocols).map_err(StartError::Setting)?;
+    let metrics = opened.metrics(&config.store);
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
     let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
@@ -140,7 +139,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         authenticator,
         authorizer,
         health,
-        metrics: Arc::new(Metrics::default()),
+        metrics,
         version: Version::default(),
         paths,
         lifecycle: lifecycle.clone(),
@@ -164,7 +163,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
-    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, _admin: admin })
+    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, _store: opened })
 }
 
 /// Where the cluster finds this server. Services start with the second address of their range.
@@ -200,13 +199,6 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })
 }
 
-async fn open_store(config: &Config) -> Result<Arc<EmbeddedStore>, StartError> {
-    let path = store_path(&config.data_dir);
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(storage_embedded::Options::at(path))).await;
-    let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
-    Ok(Arc::new(store.map_err(|error| StartError::Store(error.to_string()))?))
-}
-
 fn features(config: &Config) -> Result<Features, StartError> {
     let mut features = Features::default();
     features.set(&config.feature_gates).map_err(StartError::Setting)?;
@@ -221,7 +213,7 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
     let runtime = config.runtime_config.clone();
     let setup = Setup {
         store,
-        prefix: "/registry".into(),
+        prefix: config.store.prefix(),
         budget: Budget::new(RENDITION_BUDGET_BYTES),
         strategies,
         conversions: kinds::conversions()

@@ -5,6 +5,7 @@
 //! in a later request.
 
 mod client;
+mod interop;
 mod normal;
 mod play;
 
@@ -14,6 +15,7 @@ use std::io::Read;
 use serde_json::Value;
 
 pub use client::Client;
+pub use interop::Interop;
 
 /// The recorded cases that live in this repository, compressed.
 const RECORDED: &[u8] = include_bytes!("../data/cases.json.gz");

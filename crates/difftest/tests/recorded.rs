@@ -1,10 +1,11 @@
-//! The recorded requests against a fresh server on the embedded store. The score of each group may only rise: when it
-//! does, raise it in `ratchet.txt` too.
+//! The recorded requests against a fresh server, on the embedded store and on etcd. The score of each group may only rise:
+//! when it does, raise it in `ratchet.txt` too.
 
 use std::collections::BTreeMap;
 
-use apiserver::{Config, start};
+use apiserver::{Config, StoreConfig, start};
 use difftest::{Client, cases, run};
+use storage_etcd::testing::Cluster;
 
 const RATCHET: &str = include_str!("../ratchet.txt");
 /// How many differing answers are shown when a group falls.
@@ -12,6 +13,16 @@ const SHOWN: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_those_of_a_real_server() {
+    check("embedded", StoreConfig::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_the_same_on_etcd() {
+    let Some(cluster) = Cluster::single() else { return };
+    check("etcd", StoreConfig { etcd_servers: cluster.endpoints(), ..StoreConfig::default() }).await;
+}
+
+async fn check(engine: &str, store: StoreConfig) {
     let folder = tempfile::tempdir().unwrap();
     let tokens = folder.path().join("tokens.csv");
     std::fs::write(&tokens, "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,\"devs\"\n")
@@ -21,6 +32,7 @@ async fn answers_are_those_of_a_real_server() {
         port: 0,
         token_auth_file: Some(tokens),
         disable_admission_plugins: vec!["ServiceAccount".into()],
+        store,
         ..Config::default()
     };
     let server = start(config).await.unwrap();
@@ -33,13 +45,13 @@ async fn answers_are_those_of_a_real_server() {
         .collect();
     let mut fallen = Vec::new();
     for (group, (passed, all)) in &score {
-        println!("difftest {group}: {passed}/{all}");
+        println!("difftest on {engine}, {group}: {passed}/{all}");
         if *passed < floor.get(group.as_str()).copied().unwrap_or(0) {
             fallen.push(group.clone());
         }
     }
     let (passed, all) = score.values().fold((0, 0), |sum, score| (sum.0 + score.0, sum.1 + score.1));
-    println!("difftest: {passed} of {all} answers are those of a real server");
+    println!("difftest on {engine}: {passed} of {all} answers are those of a real server");
     for difference in differences.iter().filter(|d| fallen.iter().any(|g| d.case.starts_with(g.as_str()))).take(SHOWN) {
         println!(
             "--- {} step {}: {}\nwant {}\ngot  {}",
@@ -47,5 +59,5 @@ async fn answers_are_those_of_a_real_server() {
         );
     }
     server.stop(std::time::Duration::ZERO).await;
-    assert!(fallen.is_empty(), "scores fell in {fallen:?}");
+    assert!(fallen.is_empty(), "scores fell on {engine} in {fallen:?}");
 }

@@ -1,0 +1,331 @@
+//! Which store a server uses: its own file or an etcd, with or without encryption; and how it is doing.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use object::duration;
+use server::{Check, Metrics};
+use storage::Store;
+use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
+use storage_embedded::EmbeddedStore;
+use storage_etcd::EtcdStore;
+use tokio::task::AbortHandle;
+
+use crate::admin::Admin;
+use crate::{StartError, store_path};
+
+/// How often the encryption configuration is looked at, as upstream does.
+const ENCRYPTION_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The flags that [`StoreConfig`] takes.
+pub(crate) const FLAGS: &[&str] = &[
+    "encryption-provider-config",
+    "encryption-provider-config-automatic-reload",
+    "etcd-cafile",
+    "etcd-certfile",
+    "etcd-compaction-interval",
+    "etcd-db-metric-poll-interval",
+    "etcd-healthcheck-timeout",
+    "etcd-keyfile",
+    "etcd-prefix",
+    "etcd-readycheck-timeout",
+    "etcd-servers",
+];
+
+/// Where objects are kept and how.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// `--etcd-servers`. With none, the data directory has a store of its own.
+    pub etcd_servers: Vec<String>,
+    pub etcd_cafile: Option<PathBuf>,
+    pub etcd_certfile: Option<PathBuf>,
+    pub etcd_keyfile: Option<PathBuf>,
+    /// What all keys begin with.
+    pub prefix: String,
+    pub compaction_interval: Duration,
+    pub healthcheck_timeout: Duration,
+    pub readycheck_timeout: Duration,
+    pub size_metric_interval: Duration,
+    pub encryption_config: Option<PathBuf>,
+    pub encryption_reload: bool,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        StoreConfig {
+            etcd_servers: Vec::new(),
+            etcd_cafile: None,
+            etcd_certfile: None,
+            etcd_keyfile: None,
+            prefix: "/registry".into(),
+            compaction_interval: Duration::from_secs(5 * 60),
+            healthcheck_timeout: Duration::from_secs(2),
+            readycheck_timeout: Duration::from_secs(2),
+            size_metric_interval: Duration::from_secs(30),
+            encryption_config: None,
+            encryption_reload: false,
+        }
+    }
+}
+
+impl StoreConfig {
+    /// Takes one of the [`FLAGS`].
+    pub(crate) fn apply(&mut self, name: &str, values: &[String]) -> Result<(), String> {
+        let last = values.last().map(String::as_str).unwrap_or("");
+        let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
+        match name {
+            "encryption-provider-config" => self.encryption_config = path(),
+            "encryption-provider-config-automatic-reload" => {
+                self.encryption_reload = matches!(last, "true" | "1" | "t" | "T" | "TRUE" | "True");
+            }
+            "etcd-cafile" => self.etcd_cafile = path(),
+            "etcd-certfile" => self.etcd_certfile = path(),
+            "etcd-compaction-interval" => self.compaction_interval = span(last)?,
+            "etcd-db-metric-poll-interval" => self.size_metric_interval = span(last)?,
+            "etcd-healthcheck-timeout" => self.healthcheck_timeout = span(last)?,
+            "etcd-keyfile" => self.etcd_keyfile = path(),
+            "etcd-prefix" => self.prefix = last.to_string(),
+            "etcd-readycheck-timeout" => self.readycheck_timeout = span(last)?,
+            "etcd-servers" => {
+                let servers = values.iter().flat_map(|value| value.split(',')).filter(|server| !server.is_empty());
+                self.etcd_servers = servers.map(str::to_string).collect();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The prefix as keys have it: with one slash in front and none behind.
+    pub fn prefix(&self) -> String {
+        format!("/{}", self.prefix.trim_matches('/'))
+    }
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let parsed = duration::Duration::parse(text).map_err(|error| error.to_string())?;
+    u64::try_from(parsed.0).map(Duration::from_nanos).map_err(|_| format!("{text} must not be negative"))
+}
+
+/// A store in use, with what goes on around it. Dropping it ends that.
+pub(crate) struct Opened {
+    pub store: Arc<dyn Store>,
+    encryption: Option<Arc<Encryption>>,
+    /// How to ask the engine whether it is well.
+    ask: Ask,
+    background: Vec<Box<dyn Send + Sync>>,
+}
+
+type Ask = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
+
+/// Opens the store that the configuration names.
+pub(crate) async fn open(config: &StoreConfig, data_dir: &Path) -> Result<Opened, StartError> {
+    let mut opened = match config.etcd_servers.is_empty() {
+        true => open_embedded(data_dir, config).await?,
+        false => open_etcd(config).await?,
+    };
+    if let Some(path) = &config.encryption_config {
+        let to_json = Arc::new(|bytes: &[u8]| codec::yaml::to_json(bytes, true).map_err(|error| error.to_string()));
+        let file = ConfigFile::load(path, to_json).await.map_err(|error| StartError::Setting(error.to_string()))?;
+        let encryption = file.encryption().clone();
+        opened.store = Arc::new(EncryptedStore::new(
+            opened.store.clone(),
+            encryption.clone(),
+            resources_of_keys(&config.prefix()),
+        ));
+        if config.encryption_reload {
+            opened.background.push(Box::new(Arc::new(file).follow(ENCRYPTION_INTERVAL)));
+        }
+        opened.encryption = Some(encryption);
+    }
+    Ok(opened)
+}
+
+async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, StartError> {
+    let mut options = storage_embedded::Options::at(store_path(data_dir));
+    if !config.compaction_interval.is_zero() {
+        options.history_age = config.compaction_interval;
+    }
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
+    let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
+    let store = Arc::new(store.map_err(|error| StartError::Store(error.to_string()))?);
+    let asked = store.clone();
+    let ask: Ask = Arc::new(move || {
+        let store = asked.clone();
+        Box::pin(async move {
+            match store.status().await.map_err(|error| error.to_string())?.health {
+                storage::Health::Healthy => Ok(()),
+                storage::Health::Degraded(why) => Err(why),
+            }
+        })
+    });
+    // Whoever may use the data directory can ask for a backup.
+    let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
+    Ok(Opened { store, encryption: None, ask, background })
+}
+
+async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
+    let options = storage_etcd::Options {
+        ca_file: config.etcd_cafile.clone(),
+        cert_file: config.etcd_certfile.clone(),
+        key_file: config.etcd_keyfile.clone(),
+        compaction_interval: config.compaction_interval,
+        ..storage_etcd::Options::at(config.etcd_servers.iter().cloned())
+    };
+    let store = EtcdStore::connect(options).await.map_err(|error| StartError::Store(error.to_string()))?;
+    let asked = store.clone();
+    let ask: Ask = Arc::new(move || {
+        let store = asked.clone();
+        Box::pin(async move { store.check().await })
+    });
+    Ok(Opened { store: Arc::new(store), encryption: None, ask, background: Vec::new() })
+}
+
+impl Opened {
+    /// Upstream's checks, and whether liveness asks them too: `etcd` and `etcd-readiness`, whatever the engine is;
+    /// `kms-providers` if values are encrypted.
+    pub fn checks(&self, config: &StoreConfig) -> Vec<(Arc<dyn Check>, bool)> {
+        let check = |name, timeout| Arc::new(StoreCheck { name, timeout, ask: self.ask.clone() });
+        let mut checks: Vec<(Arc<dyn Check>, bool)> = vec![
+            (check("etcd", config.healthcheck_timeout), true),
+            (check("etcd-readiness", config.readycheck_timeout), false),
+        ];
+        if let Some(encryption) = &self.encryption {
+            checks.push((Arc::new(KeysCheck(encryption.clone())), true));
+        }
+        checks
+    }
+
+    /// Metrics that have the store's size in them.
+    pub fn metrics(&mut self, config: &StoreConfig) -> Arc<Metrics> {
+        let metrics = Arc::new(Metrics::default());
+        let interval = config.size_metric_interval;
+        if interval.is_zero() {
+            return metrics;
+        }
+        let size = Arc::new(AtomicI64::new(-1));
+        let (store, latest) = (self.store.clone(), size.clone());
+        let task = tokio::spawn(async move {
+            loop {
+                let bytes = store.status().await.ok().and_then(|status| i64::try_from(status.size).ok());
+                latest.store(bytes.unwrap_or(-1), Ordering::Relaxed);
+                tokio::time::sleep(interval).await;
+            }
+        });
+        self.background.push(Box::new(AbortOnDrop(task.abort_handle())));
+        metrics.contribute(move |out| {
+            let bytes = size.load(Ordering::Relaxed);
+            out.push_str("# HELP apiserver_storage_size_bytes Size of the store, as allocated on disk.\n");
+            out.push_str("# TYPE apiserver_storage_size_bytes gauge\n");
+            if bytes >= 0 {
+                let _ = writeln!(out, "apiserver_storage_size_bytes{{storage_cluster_id=\"etcd-0\"}} {bytes}");
+            }
+        });
+        metrics
+    }
+}
+
+/// Whether the store answers. Upstream calls it etcd, and so do those who ask.
+struct StoreCheck {
+    name: &'static str,
+    timeout: Duration,
+    ask: Ask,
+}
+
+#[async_trait]
+impl Check for StoreCheck {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        let answer = tokio::time::timeout(self.timeout, (self.ask)()).await;
+        answer.unwrap_or_else(|_| Err("error getting data from etcd: context deadline exceeded".into()))
+    }
+}
+
+/// Whether the plugins that keep keys are well.
+struct KeysCheck(Arc<Encryption>);
+
+#[async_trait]
+impl Check for KeysCheck {
+    fn name(&self) -> &str {
+        "kms-providers"
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.0.check_health().await
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Tells which resource a key belongs to: the encryption configuration speaks of resources.
+fn resources_of_keys(prefix: &str) -> ResourceOf {
+    let built_in: HashMap<String, (String, String)> =
+        registry::key_paths().map(|(path, group, resource)| (path, (group, resource))).collect();
+    let prefix = format!("{prefix}/");
+    Arc::new(move |key| {
+        let path = std::str::from_utf8(key).ok()?.strip_prefix(&prefix)?;
+        let mut ends = path.match_indices('/').map(|(at, _)| at);
+        let (one, two) = (ends.next()?, ends.next());
+        let known = |end: usize| {
+            built_in.get(&path[..end]).map(|(group, resource)| (group.clone().into(), resource.clone().into()))
+        };
+        // Custom resources are under group and resource.
+        let custom = |end: usize| Some((path[..one].to_string().into(), path[one + 1..end].to_string().into()));
+        match two {
+            None => known(one),
+            Some(two) => known(two).or_else(|| known(one)).or_else(|| custom(two)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_belong_to_resources() {
+        let resource_of = resources_of_keys("/registry");
+        for (key, expected) in [
+            ("/registry/secrets/default/a", Some(("", "secrets"))),
+            ("/registry/services/specs/default/a", Some(("", "services"))),
+            ("/registry/services/endpoints/default/a", Some(("", "endpoints"))),
+            ("/registry/minions/a", Some(("", "nodes"))),
+            ("/registry/deployments/default/a", Some(("apps", "deployments"))),
+            ("/registry/ingress/default/a", Some(("networking.k8s.io", "ingresses"))),
+            ("/registry/example.com/widgets/default/a", Some(("example.com", "widgets"))),
+            (
+                "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com",
+                Some(("apiextensions.k8s.io", "customresourcedefinitions")),
+            ),
+            ("/registry/ranges/servicenodeports", None),
+            ("/elsewhere/secrets/a/b", None),
+            ("compact_rev_key", None),
+        ] {
+            let found = resource_of(key.as_bytes());
+            let found = found.as_ref().map(|(group, resource)| (group.as_ref(), resource.as_ref()));
+            assert_eq!(found, expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn prefixes() {
+        for (given, expected) in [("/registry", "/registry"), ("registry/", "/registry"), ("/a/b", "/a/b")] {
+            assert_eq!(StoreConfig { prefix: given.into(), ..StoreConfig::default() }.prefix(), expected);
+        }
+    }
+}
