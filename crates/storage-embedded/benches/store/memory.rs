@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use storage::Store;
+use cache::{Budget, Cache, Describe, Header};
+use storage::{Key, KeyRange, Store};
 use storage_embedded::{EmbeddedStore, Options};
 
 use crate::{Settings, directory};
@@ -28,7 +30,7 @@ pub fn child(file: &PathBuf) {
     runtime.block_on(async {
         let before = resident();
         let found = file.exists();
-        let store = EmbeddedStore::open(Options::at(file)).unwrap();
+        let store = Arc::new(EmbeddedStore::open(Options::at(file)).unwrap());
         let loaded = resident();
         let mut encoded = 0;
         for chunk in 0..OBJECTS / 100 {
@@ -45,15 +47,33 @@ pub fn child(file: &PathBuf) {
             }
         }
         let used = resident() - before;
+        // As a server has them: the cache shares the store's entries.
+        let range = KeyRange::prefix("/registry/");
+        let cache = Cache::start(store.clone(), range, Arc::new(Unread), Budget::new(0), cache::Options::default());
+        let cache = cache.await.unwrap();
+        assert_eq!(cache.len(), OBJECTS);
+        let cached = resident() - before;
         println!(
-            "memory: {OBJECTS} objects of {VALUE_BYTES} bytes {}: {:.1} MB resident for {:.1} MB encoded, {:.2}x",
+            "memory: {OBJECTS} objects of {VALUE_BYTES} bytes {}: {:.1} MB encoded, {:.1} MB resident ({:.2}x), with the \
+             cache {:.1} MB ({:.2}x)",
             if found { "read from the file" } else { "written" },
-            used as f64 / 1e6,
             encoded as f64 / 1e6,
+            used as f64 / 1e6,
             used as f64 / encoded as f64,
+            cached as f64 / 1e6,
+            cached as f64 / encoded as f64,
         );
         assert!(loaded >= before);
     });
+}
+
+/// Nobody selects, so nothing is read.
+struct Unread;
+
+impl Describe for Unread {
+    fn describe(&self, _: &Key, _: &Bytes) -> Header {
+        Header::default()
+    }
 }
 
 fn resident() -> usize {
