@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod components;
+mod conformance;
 mod generate;
 mod test;
 
@@ -11,8 +13,13 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "generate" => generate::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
+        Some((command, rest)) if command == "bench" => bench::run(rest),
+        Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
-        _ => Err("usage: cargo xtask test | generate [--check] | components <name>…".into()),
+        _ => Err(
+            "usage: cargo xtask test | generate [--check] | conformance [name…] | bench [flag…] | components <name>…"
+                .into(),
+        ),
     };
     match outcome {
         Ok(message) => {

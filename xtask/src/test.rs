@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything CI runs, in the order that finds mistakes cheapest.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -25,17 +26,21 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     for (purpose, arguments) in STEPS {
         let step = Instant::now();
         eprintln!("==> {purpose}: cargo {}", arguments.join(" "));
-        let status = Command::new(cargo())
-            .args(*arguments)
-            .envs(environment.clone())
-            .status()
-            .map_err(|error| format!("cannot run cargo: {error}"))?;
-        if !status.success() {
-            return Err(format!("{purpose}: cargo {} failed", arguments.join(" ")));
-        }
+        cargo_with(arguments, &environment).map_err(|why| format!("{purpose}: {why}"))?;
         eprintln!("    {} s", step.elapsed().as_secs());
     }
     Ok(format!("all tests pass ({} s)", began.elapsed().as_secs()))
+}
+
+/// Runs cargo to its end.
+pub fn cargo_run(arguments: &[&str]) -> Result<(), String> {
+    cargo_with(arguments, &[])
+}
+
+fn cargo_with(arguments: &[&str], environment: &[(String, PathBuf)]) -> Result<(), String> {
+    let started = Command::new(cargo()).args(arguments).envs(environment.iter().cloned()).status();
+    let status = started.map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
 }
 
 /// The cargo that runs us, so that the toolchain stays the pinned one.

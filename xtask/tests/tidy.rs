@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["rest"],
     &["discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
-    &["testing", "difftest"],
+    &["testing", "difftest", "bench"],
     &["xtask"],
 ];
 

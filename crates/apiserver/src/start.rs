@@ -289,7 +289,7 @@ fn authenticator(
     methods.push(Box::new(CertificateAuthority::new(authorities).map_err(StartError::Setting)?));
     let mut tokens: Vec<Box<dyn TokenMethod>> = Vec::new();
     if let Some(path) = &config.token_auth_file {
-        tokens.push(Box::new(TokenFile::read(path).map_err(|error| StartError::Setting(error.to_string()))?));
+        tokens.push(Box::new(TokenFile::read(path).map_err(|error| StartError::Setting(format!("{}: {error}", path.display())))?));
     }
     tokens.push(Box::new(accounts));
     Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))

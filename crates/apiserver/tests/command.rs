@@ -1,0 +1,137 @@
+//! The command as a newcomer meets it: what it prints, what a second start finds, and what it says when it cannot start.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+struct Serving {
+    child: Child,
+    greeting: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    /// Starts and reads what it says until it says what to try.
+    fn start(program: &Path, data_dir: &Path, arguments: &[&str]) -> Serving {
+        let mut command = Command::new(program);
+        command.args(["--secure-port=0", "--data-dir"]).arg(data_dir).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut greeting = String::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            greeting.push_str(&line.unwrap());
+            greeting.push('\n');
+            if greeting.contains("get namespaces") {
+                break;
+            }
+        }
+        Serving { child, greeting }
+    }
+
+    /// Ends as a supervisor would end it, and answers with the exit code.
+    fn terminate(mut self) -> Option<i32> {
+        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+fn ferrokube() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_ferrokube"))
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(ferrokube()).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_second_start_reuses_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let first = Serving::start(&ferrokube(), &data, &[]);
+    assert!(first.greeting.starts_with("ferrokube is ready on https://127.0.0.1:"), "{}", first.greeting);
+    assert!(first.greeting.contains("kubectl --kubeconfig"), "{}", first.greeting);
+    assert_eq!(first.terminate(), Some(0));
+    let authority = std::fs::read(data.join("pki/ca.crt")).unwrap();
+    let key_mode = std::fs::metadata(data.join("pki/ca.key")).unwrap().permissions().mode();
+    assert_eq!(key_mode & 0o077, 0, "keys are for their owner only");
+
+    // The same server under the name it stands in for.
+    let link = folder.path().join("kube-apiserver");
+    std::os::unix::fs::symlink(ferrokube(), &link).unwrap();
+    let second = Serving::start(&link, &data, &[]);
+    assert!(second.greeting.contains("is ready on"), "{}", second.greeting);
+    assert_eq!(std::fs::read(data.join("pki/ca.crt")).unwrap(), authority);
+
+    // Somebody else cannot use its data meanwhile, but can back it up.
+    let data_text = data.to_str().unwrap();
+    let third = run(&["--secure-port=0", "--data-dir", data_text]);
+    assert!(!third.status.success());
+    assert!(text(&third.stderr).contains("in use by another process"), "{}", text(&third.stderr));
+    let backup = folder.path().join("backup");
+    let made = run(&["backup", "--data-dir", data_text, backup.to_str().unwrap()]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert_eq!(second.terminate(), Some(0));
+
+    let checked = run(&["check", "--data-dir", data_text]);
+    assert!(text(&checked.stdout).contains("is whole"), "{}", text(&checked.stderr));
+    let refused = run(&["restore", "--data-dir", data_text, backup.to_str().unwrap()]);
+    assert!(text(&refused.stderr).contains("--force"), "{}", text(&refused.stderr));
+    let restored = run(&["restore", "--force", "--data-dir", data_text, backup.to_str().unwrap()]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    let third = Serving::start(&ferrokube(), &data, &[]);
+    assert_eq!(third.terminate(), Some(0));
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_said_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("--secure-port={}", taken.local_addr().unwrap().port());
+    let file = folder.path().join("file");
+    std::fs::write(&file, "not a folder").unwrap();
+    let below_file = file.join("data");
+    let broken = folder.path().join("broken");
+    std::fs::create_dir(&broken).unwrap();
+    std::fs::write(broken.join("store.redb"), "this is not a store, whatever its name says").unwrap();
+    for (arguments, want) in [
+        (vec!["--data-dir", data, &port], "cannot listen on 127.0.0.1:"),
+        (vec!["--data-dir", below_file.to_str().unwrap()], "the data directory"),
+        (vec!["--data-dir", broken.to_str().unwrap()], "cannot open the store"),
+        (vec!["--data-dir", data, "--secure-port=no"], "invalid argument \"no\" for \"--secure-port\" flag"),
+        (vec!["--data-dir", data, "--authorization-mode=Maybe"], "unknown authorization mode Maybe"),
+        (vec!["--data-dir", data, "--no-such-flag"], "--no-such-flag"),
+        (vec!["--data-dir", data, "--service-cluster-ip-range=everywhere"], "--service-cluster-ip-range"),
+        (vec!["--data-dir", data, "--token-auth-file=missing.csv"], "missing.csv"),
+    ] {
+        let output = run(&arguments);
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?} started");
+        assert!(said.contains(want), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn it_speaks_of_itself() {
+    assert!(text(&run(&["--version"]).stdout).starts_with("Kubernetes v1.37."));
+    let help = text(&run(&["--help"]).stdout);
+    for want in ["backup", "Secure serving:", "Etcd:", "--etcd-servers", "no effect yet"] {
+        assert!(help.contains(want), "{want} is not in the help");
+    }
+    assert!(text(&run(&["completion", "bash"]).stdout).contains("ferrokube"));
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = run(&["kubeconfig", "--data-dir", folder.path().to_str().unwrap()]);
+    assert!(text(&nothing.stderr).contains("start ferrokube there once"));
+}

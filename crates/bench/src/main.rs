@@ -1,0 +1,80 @@
+//! Starts API servers one after the other, puts the same load on each over HTTP/2 and TLS, and writes down what it cost:
+//! requests per second, latencies, CPU time of the server's processes per request, and memory.
+
+mod client;
+mod load;
+mod objects;
+mod report;
+mod scenarios;
+mod target;
+mod watchers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use target::Kind;
+
+/// What to compare, and for how long.
+#[derive(Parser, Clone)]
+pub struct Arguments {
+    #[arg(long)]
+    pub ferrokube: PathBuf,
+    #[arg(long)]
+    pub kube_apiserver: Option<PathBuf>,
+    #[arg(long)]
+    pub etcd: Option<PathBuf>,
+    /// Seconds for each load.
+    #[arg(long, default_value_t = 5)]
+    pub seconds: u64,
+    /// How many pods of about 4 KB are listed.
+    #[arg(long, default_value_t = 5000)]
+    pub pods: usize,
+    /// Only these targets: ferrokube, ferrokube-etcd, kube-apiserver.
+    #[arg(long)]
+    pub only: Vec<String>,
+    /// Where the report goes.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// How the components were built, for the report.
+    #[arg(long, default_value = "")]
+    pub versions: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.to_string()),
+    };
+    match runtime.block_on(run(&arguments)) {
+        Ok(text) => {
+            eprintln!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => fail(&why),
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<String, String> {
+    let mut results = Vec::new();
+    for kind in [Kind::KubeApiserver, Kind::Ferrokube, Kind::FerrokubeOnEtcd] {
+        let wanted = arguments.only.is_empty() || arguments.only.iter().any(|name| name == kind.name());
+        if !wanted || !kind.is_possible(arguments) {
+            continue;
+        }
+        eprintln!("== {}", kind.name());
+        results.push((kind, scenarios::all(arguments, kind).await?));
+    }
+    let text = report::table(arguments, &results);
+    if let Some(path) = &arguments.out {
+        std::fs::write(path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(text)
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("bench: {why}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask conformance [name…]`: real components against the release binary.
+//!
+//! Each run keeps its logs and data in `target/conformance/<name>`, so that what went wrong can be read afterwards.
+
+mod cluster;
+mod envtest;
+mod helm;
+mod lab;
+mod soak;
+mod swap;
+
+pub use lab::target_folder;
+
+/// What can be run, in the order of a run without names: quick ones first. The soak is run by name only.
+const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
+    ("helm", helm::run),
+    ("envtest", envtest::run),
+    ("swap", swap::run),
+    ("cluster", cluster::run),
+    ("soak", soak::run),
+];
+
+pub fn run(names: &[String]) -> Result<String, String> {
+    if let Some(unknown) = names.iter().find(|name| !RUNS.iter().any(|(known, _)| known == name)) {
+        let known: Vec<&str> = RUNS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no conformance run {unknown}; there are {}", known.join(", ")));
+    }
+    let wanted = |name: &str| if names.is_empty() { name != "soak" } else { names.iter().any(|n| n == name) };
+    let mut report = Vec::new();
+    let mut failed = false;
+    for (name, run) in RUNS.iter().filter(|(name, _)| wanted(name)) {
+        eprintln!("==> {name}");
+        match run() {
+            Ok(said) => report.push(format!("{name}: ok, {said}")),
+            Err(why) => {
+                failed = true;
+                report.push(format!("{name}: FAILED, {why}"));
+            }
+        }
+    }
+    let report = report.join("\n");
+    if failed { Err(report) } else { Ok(report) }
+}
