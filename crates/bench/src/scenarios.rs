@@ -52,7 +52,7 @@ async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Cost>, Str
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let maps = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     let count = arguments.pods as u64;
-    let create_pods = request({ move |client, n| write(client, Method::POST, pods.clone(), JSON, pod(n)).boxed() });
+    let create_pods = request(move |client, n| write(client, Method::POST, pods.clone(), JSON, pod(n)).boxed());
     let mut loads = vec![load::run(target, "create pods of 4 KB", AT_ONCE, 600, count, create_pods).await?];
     let seconds = arguments.seconds;
     let create = {

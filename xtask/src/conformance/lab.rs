@@ -19,7 +19,6 @@ pub struct Lab {
 #[derive(Clone)]
 pub struct Server {
     pub kubeconfig: PathBuf,
-    pub port: u16,
     pub pid: u32,
     /// Keys and certificates: the authority, and what signs service-account tokens.
     pub ca: PathBuf,
@@ -112,7 +111,6 @@ impl Lab {
         let pki = data.join("pki");
         let server = Server {
             kubeconfig: data.join("kubeconfig"),
-            port,
             pid,
             ca: pki.join("ca.crt"),
             ca_key: pki.join("ca.key"),
@@ -153,7 +151,7 @@ impl Lab {
         let kubeconfig = file("kubeconfig");
         fs::write(&kubeconfig, token_kubeconfig(port)).map_err(|error| error.to_string())?;
         let (ca, ca_key, account_key) = (file("ca.crt"), file("ca.key"), file("sa.key"));
-        let server = Server { kubeconfig, port, pid, ca, ca_key, account_key, binary: None };
+        let server = Server { kubeconfig, pid, ca, ca_key, account_key, binary: None };
         self.wait_until_ready("kube-apiserver", &server)?;
         Ok(server)
     }
