@@ -1,6 +1,6 @@
 //! Where services' addresses and ports are kept: in the store like everything else, so that all servers agree.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use codec::Notes;
@@ -13,15 +13,21 @@ use storage::Store;
 
 /// Allocation through the registry and, for node ports, one object of its own beside it.
 pub struct Allocations {
-    pub api: Arc<Api>,
+    /// Weak, because the API leads here through its services.
+    pub api: Weak<Api>,
     pub store: Arc<dyn Store>,
     /// Where the node ports are: `/registry/ranges/servicenodeports`.
     pub ports_key: String,
 }
 
 impl Allocations {
+    fn api(&self) -> Result<Arc<Api>, Status> {
+        self.api.upgrade().ok_or_else(|| Status::internal("the server is shutting down"))
+    }
+
     fn storage(&self, group: &str, resource: &str) -> Result<Arc<Storage>, Status> {
-        let catalog = self.api.catalog.load();
+        let api = self.api()?;
+        let catalog = api.catalog.load();
         let found = catalog.stored(group, resource).cloned();
         found.ok_or_else(|| Status::internal(format!("services need {resource}, which is turned off")))
     }
@@ -38,7 +44,8 @@ impl AllocationStore for Allocations {
     async fn create_address(&self, address: Value) -> Result<bool, Status> {
         let storage = self.storage("networking.k8s.io", "ipaddresses")?;
         let user = User::loopback();
-        let cx = self.api.context(&user, "", "v1", "", false);
+        let api = self.api()?;
+        let cx = api.context(&user, "", "v1", "", false);
         match storage.create(&cx, address, &AdmitAll).await {
             Ok(_) => Ok(true),
             Err(status) if status.reason == Reason::AlreadyExists => Ok(false),
@@ -49,7 +56,8 @@ impl AllocationStore for Allocations {
     async fn delete_address(&self, name: &str) -> Result<(), Status> {
         let storage = self.storage("networking.k8s.io", "ipaddresses")?;
         let user = User::loopback();
-        let cx = self.api.context(&user, "", "v1", "", false);
+        let api = self.api()?;
+        let cx = api.context(&user, "", "v1", "", false);
         match storage.delete(&cx, name, &Value::map(), &AdmitAll).await {
             Ok(_) => Ok(()),
             Err(status) if status.reason == Reason::NotFound => Ok(()),

@@ -58,7 +58,7 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
     own_loops: standalone::Loops,
-    _store: Opened,
+    store: Opened,
 }
 
 impl Running {
@@ -75,6 +75,7 @@ impl Running {
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the listener did not end well");
         }
+        self.store.store.close().await;
     }
 }
 
@@ -83,7 +84,17 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     std::fs::create_dir_all(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
     let pki = open_pki(&config)?;
-    let mut opened = store::open(&config.store, &config.data_dir).await?;
+    let opened = store::open(&config.store, &config.data_dir).await?;
+    let store = opened.store.clone();
+    let running = assemble(config, pki, opened).await;
+    if running.is_err() {
+        // The next start should not find a file that looks like the victim of a crash.
+        store.close().await;
+    }
+    running
+}
+
+async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Running, StartError> {
     let store = opened.store.clone();
     let features = features(&config)?;
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
@@ -117,7 +128,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         describe_column: descriptions::column,
     });
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
-    kinds.allocation.connect(Arc::new(Allocations { api: api.clone(), store: store.clone(), ports_key }));
+    kinds.allocation.connect(Arc::new(Allocations { api: Arc::downgrade(&api), store: store.clone(), ports_key }));
     let lifecycle = Lifecycle::default();
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
     let certificates = serving::certificates(&config, &pki).map_err(StartError::Setting)?;
@@ -153,17 +164,20 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
     let own_loops = standalone::start_own(api.clone());
-    let loops = match config.standalone {
-        true => {
-            let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
-            Some(standalone::start(api.clone(), authority).await)
-        }
-        false => None,
-    };
+    let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
-    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, _store: opened })
+    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, store: opened })
+}
+
+/// What a controller manager would do, if there is none.
+async fn standalone_loops(config: &Config, pki: &Pki, api: &Arc<Api>) -> Result<Option<standalone::Loops>, StartError> {
+    if !config.standalone {
+        return Ok(None);
+    }
+    let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
+    Ok(Some(standalone::start(api.clone(), authority).await))
 }
 
 /// Where the cluster finds this server. Services start with the second address of their range.
@@ -289,7 +303,9 @@ fn authenticator(
     methods.push(Box::new(CertificateAuthority::new(authorities).map_err(StartError::Setting)?));
     let mut tokens: Vec<Box<dyn TokenMethod>> = Vec::new();
     if let Some(path) = &config.token_auth_file {
-        tokens.push(Box::new(TokenFile::read(path).map_err(|error| StartError::Setting(format!("{}: {error}", path.display())))?));
+        tokens.push(Box::new(
+            TokenFile::read(path).map_err(|error| StartError::Setting(format!("{}: {error}", path.display())))?,
+        ));
     }
     tokens.push(Box::new(accounts));
     Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))

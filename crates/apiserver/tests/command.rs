@@ -110,7 +110,7 @@ fn what_keeps_it_from_starting_is_said_in_a_sentence() {
         (vec!["--data-dir", below_file.to_str().unwrap()], "the data directory"),
         (vec!["--data-dir", broken.to_str().unwrap()], "cannot open the store"),
         (vec!["--data-dir", data, "--secure-port=no"], "invalid argument \"no\" for \"--secure-port\" flag"),
-        (vec!["--data-dir", data, "--authorization-mode=Maybe"], "authorization mode Maybe is not supported"),
+        (vec!["--data-dir", data, "--authorization-mode=Maybe"], "authorization-mode \"Maybe\" is not a valid mode"),
         (vec!["--data-dir", data, "--no-such-flag"], "--no-such-flag"),
         (vec!["--data-dir", data, "--service-cluster-ip-range=everywhere"], "--service-cluster-ip-range"),
         (vec!["--data-dir", data, "--token-auth-file=missing.csv"], "missing.csv"),

@@ -358,7 +358,7 @@ impl Subscriber for Follower {
     }
 
     fn end(&self, error: storage::Error) {
-        let Some(cache) = self.cache.upgrade() else { return };
+        let Some(cache) = self.cache.upgrade().filter(|cache| !cache.store.is_closed()) else { return };
         tracing::warn!(%error, "the store's change feed ended; listing again");
         tokio::spawn(async move {
             while let Err(error) = cache.follow().await {

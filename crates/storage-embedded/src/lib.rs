@@ -28,6 +28,7 @@ pub use options::{BackendFactory, Clock, Options};
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
@@ -51,7 +52,9 @@ use crate::writer::Writer;
 /// A store in one file. Dropping it finishes what was asked and closes the file.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    /// Empty once the store was closed.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    closed: AtomicBool,
 }
 
 impl EmbeddedStore {
@@ -94,7 +97,7 @@ impl EmbeddedStore {
             spawn("store-checkpoint", &shared, move |_| checkpointer.run())?,
             spawn("store-herald", &shared, |shared| shared.herald.run())?,
         ];
-        Ok(EmbeddedStore { shared, threads })
+        Ok(EmbeddedStore { shared, threads: Mutex::new(threads), closed: AtomicBool::new(false) })
     }
 
     /// Copies the store as it is now into a new file, while it goes on serving.
@@ -131,16 +134,33 @@ pub(crate) fn load(disk: &Disk, options: &Options) -> Result<(Loaded, Found), Op
 
 impl Drop for EmbeddedStore {
     fn drop(&mut self) {
-        self.shared.queue.close();
-        for thread in self.threads.drain(..) {
-            // A panic in it was reported when it happened.
-            drop(thread.join());
-        }
+        end(&self.shared, std::mem::take(self.threads.get_mut()));
+    }
+}
+
+/// Lets the threads finish what was asked; the last one closes the file.
+fn end(shared: &Shared, threads: Vec<JoinHandle<()>>) {
+    shared.queue.close();
+    for thread in threads {
+        // A panic in it was reported when it happened.
+        drop(thread.join());
     }
 }
 
 #[async_trait]
 impl Store for EmbeddedStore {
+    async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let (shared, threads) = (self.shared.clone(), std::mem::take(&mut *self.threads.lock()));
+        if tokio::task::spawn_blocking(move || end(&shared, threads)).await.is_err() {
+            tracing::error!("the store's threads did not end in order");
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<storage::Found> {
         self.shared.get(key, at).await
     }

@@ -53,6 +53,14 @@ pub trait Store: Send + Sync + 'static {
 
     async fn status(&self) -> Result<Status>;
 
+    /// Finishes what was asked and lets go of files; afterwards the store is only good for being dropped.
+    async fn close(&self) {}
+
+    /// Whether it was closed, so that nobody waits for it to come back.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
     /// Writes a key that must not exist: `KeyExists` otherwise.
     async fn create(&self, key: Key, value: Bytes, ttl: Option<Duration>) -> Result<Written> {
         self.write(Write { key, change: Change::Put { value, ttl }, expect: Expect::Absent }).await

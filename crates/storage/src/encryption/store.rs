@@ -120,6 +120,14 @@ impl Store for EncryptedStore {
     async fn status(&self) -> Result<Status> {
         self.inner.status().await
     }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
 }
 
 #[derive(Clone)]
