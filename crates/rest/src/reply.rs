@@ -83,13 +83,8 @@ impl Reply {
 
     /// Adds a `Warning` header for each text, as upstream's recorder formats them.
     pub fn warn(mut self, warnings: &[String]) -> Reply {
-        let mut seen: Vec<&String> = Vec::new();
-        for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
-            if seen.contains(&warning) {
-                continue;
-            }
-            seen.push(warning);
-            let text = format!("299 - {}", quoted_string(warning));
+        for warning in fitting(warnings) {
+            let text = format!("299 - {}", quoted_string(&warning));
             if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
                 self.headers.append(HeaderName::from_static("warning"), value);
             }
@@ -111,6 +106,45 @@ impl Reply {
         *response.headers_mut() = self.headers;
         response
     }
+}
+
+/// How many characters all warnings together may have, and each of them once that was not enough.
+const WARNINGS_MAX: usize = 4 * 1024;
+const WARNING_MAX: usize = 256;
+
+/// Each text once. Where all of them are too long together, each is cut, and what follows the limit is left out.
+fn fitting(warnings: &[String]) -> Vec<String> {
+    let mut texts: Vec<&str> = Vec::new();
+    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
+        if !texts.contains(&warning.as_str()) {
+            texts.push(warning);
+        }
+    }
+    let length = |text: &str| text.chars().count();
+    let Some(first_over) = texts
+        .iter()
+        .scan(0, |all, text| {
+            Some({
+                *all += length(text);
+                *all
+            })
+        })
+        .position(|all| all > WARNINGS_MAX)
+    else {
+        return texts.into_iter().map(str::to_string).collect();
+    };
+    let mut written = 0;
+    let mut kept = Vec::new();
+    for (i, text) in texts.into_iter().enumerate() {
+        // What came before the limit was known stays, cut; the rest only while there is room.
+        if i > first_over && written >= WARNINGS_MAX {
+            break;
+        }
+        let cut: String = text.chars().take(WARNING_MAX).collect();
+        written += length(&cut);
+        kept.push(cut);
+    }
+    kept
 }
 
 /// A quoted-string of RFC 7230 without control characters.

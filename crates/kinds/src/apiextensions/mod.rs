@@ -1,6 +1,7 @@
 //! The apiextensions group.
 
 mod definition;
+mod openapi;
 mod structural;
 mod v1;
 mod validate;

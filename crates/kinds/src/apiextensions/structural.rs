@@ -1,10 +1,10 @@
-//! Whether a schema is structural: every value in an object has one type that the schema names.
+//! Whether a schema is structural: every value in an object has one type that the schema names, and what `allOf`, `anyOf`,
+//! `oneOf` and `not` say is about values that are named outside of them.
 
-use object::{Cursor, Errors};
+use object::{Cursor, Errors, Path, Value};
 
 use crate::common::checks::Checks;
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// Schemas nest no deeper than documents do; this bounds the walk all the same.
 const MAX_DEPTH: usize = 100;
 
@@ -15,51 +15,230 @@ enum Level {
     Item,
 }
 
-/// Checks the `openAPIV3Schema` of a version.
-pub fn validate(schema: &Cursor, errors: &mut Errors) {
-    validate_level(schema, Level::Root, 0, errors);
+/// Reports what is not structural about the `openAPIV3Schema` of a version, in the order of the messages; says whether it
+/// is.
+pub fn validate(schema: &Cursor, errors: &mut Errors) -> bool {
+    let mut found = Errors::new();
+    validate_level(schema, Level::Root, 0, &mut found);
+    complete(schema, schema, 0, &mut found);
+    let mut all: Vec<_> = found.iter().cloned().collect();
+    all.sort_by_key(ToString::to_string);
+    let fine = all.is_empty();
+    all.into_iter().for_each(|error| errors.push(error));
+    fine
+}
+
+fn extension<'a>(schema: &Cursor<'a>, name: &str) -> Cursor<'a> {
+    schema.field(&format!("x-kubernetes-{name}"))
 }
 
 fn validate_level(schema: &Cursor, level: Level, depth: usize, errors: &mut Errors) {
     if depth > MAX_DEPTH {
         return schema.forbidden(errors, "must not be nested this deeply");
     }
-    validate_type(schema, level, errors);
-    for (_, property) in schema.field("properties").entries() {
-        validate_level(&property, Level::Field, depth + 1, errors);
-    }
-    let additional = schema.field("additionalProperties");
-    if additional.value().as_map().is_some() {
-        validate_level(&additional, Level::Field, depth + 1, errors);
-    }
-    let items = schema.field("items");
+    let (items, additional) = (schema.field("items"), schema.field("additionalProperties"));
     if items.is_set() {
         validate_level(&items, Level::Item, depth + 1, errors);
     } else if schema.field("type").str() == "array" {
         items.required(errors, "must be specified");
     }
+    for (_, property) in schema.field("properties").entries() {
+        validate_level(&property, Level::Field, depth + 1, errors);
+    }
+    if additional.is_set() {
+        if level == Level::Root {
+            additional.forbidden(errors, "must not be used at the root");
+        }
+        if additional.value().as_map().is_some() {
+            validate_level(&additional, Level::Field, depth + 1, errors);
+        }
+    }
+    validate_extensions(schema, errors);
+    let (any, all) = (schema.field("anyOf"), schema.field("allOf"));
+    let skip = (is_int_or_string(any.value()), is_int_or_string(all.index(0).field("anyOf").value()));
+    validate_values(schema, skip, depth + 1, errors);
+    validate_type(schema, level, errors);
+    validate_metadata(schema, level, errors);
+}
+
+fn validate_extensions(schema: &Cursor, errors: &mut Errors) {
+    if !extension(schema, "int-or-string").bool() {
+        return;
+    }
+    for name in ["preserve-unknown-fields", "embedded-resource"] {
+        let flag = extension(schema, name);
+        if flag.bool() {
+            flag.invalid(errors, "must be false if x-kubernetes-int-or-string is true");
+        }
+    }
 }
 
 fn validate_type(schema: &Cursor, level: Level, errors: &mut Errors) {
     let kind = schema.field("type");
-    let flag = |name: &str| schema.field(&format!("x-kubernetes-{name}")).bool();
-    let (preserves, embeds) = (flag("preserve-unknown-fields"), flag("embedded-resource"));
-    if level == Level::Root && !matches!(kind.str(), "" | "object") {
+    let flag = |name: &str| extension(schema, name).bool();
+    let embeds = flag("embedded-resource");
+    if embeds && kind.str() != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        if kind.is_empty() {
+            kind.required(errors, detail);
+        } else {
+            kind.bad(errors, detail);
+        }
+    } else if kind.is_empty() && !flag("int-or-string") && !flag("preserve-unknown-fields") {
+        let at = match level {
+            Level::Root => "at the root",
+            Level::Item => "for specified array items",
+            Level::Field => "for specified object fields",
+        };
+        kind.required(errors, format!("must not be empty {at}"));
+    }
+    if embeds && schema.field("additionalProperties").is_set() {
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        schema.field("additionalProperties").forbidden(errors, detail);
+    }
+    if level == Level::Root && !kind.is_empty() && kind.str() != "object" {
         kind.bad(errors, "must be object at the root");
     }
-    match (kind.str(), level) {
-        ("", Level::Root) => kind.required(errors, "must not be empty at the root"),
-        ("", _) if flag("int-or-string") || preserves => {}
-        ("", Level::Field) => kind.required(errors, "must not be empty for specified object fields"),
-        ("", Level::Item) => kind.required(errors, "must not be empty for specified array items"),
-        (known, _) if !TYPES.contains(&known) => kind.not_supported(errors, &TYPES),
-        (known, _) if known != "object" && embeds => {
-            kind.bad(errors, "must be object if x-kubernetes-embedded-resource is true");
+    if embeds && !flag("preserve-unknown-fields") && schema.field("properties").is_empty() {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
+                      x-kubernetes-preserve-unknown-fields";
+        schema.field("properties").required(errors, detail);
+    }
+}
+
+/// What every object has is the server's; a definition may say a little about names.
+fn validate_metadata(schema: &Cursor, level: Level, errors: &mut Errors) {
+    let properties = schema.field("properties");
+    let is_resource = level == Level::Root || extension(schema, "embedded-resource").bool();
+    for name in ["kind", "apiVersion"] {
+        let property = properties.key(name);
+        if is_resource && property.is_set() && property.field("type").str() != "string" {
+            property.field("type").bad(errors, "must be string");
         }
-        (known, _) if known != "object" && preserves => {
-            kind.bad(errors, "must be object if x-kubernetes-preserve-unknown-fields is true");
+    }
+    let metadata = properties.key("metadata");
+    if !metadata.is_set() {
+        return;
+    }
+    if is_resource && metadata.field("type").str() != "object" {
+        metadata.field("type").bad(errors, "must be object");
+    }
+    if level == Level::Root && !only_names(metadata.value()) {
+        let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        metadata.forbidden(errors, detail);
+    }
+}
+
+fn only_names(metadata: &Value) -> bool {
+    let is_name = |name: &str| matches!(name, "name" | "generateName");
+    metadata.as_map().is_some_and(|map| {
+        map.iter().all(|(key, value)| match key {
+            "type" | "default" => true,
+            "properties" => value.as_map().is_some_and(|properties| properties.keys().all(is_name)),
+            _ => value.is_empty(),
+        })
+    })
+}
+
+/// The one use of `anyOf` that may name types.
+fn is_int_or_string(any: &Value) -> bool {
+    let is = |schema: &Value, kind: &str| {
+        schema.as_map().is_some_and(|map| map.len() == 1) && schema.str_at(&["type"]) == kind
+    };
+    matches!(any.as_list(), Some([first, second]) if is(first, "integer") && is(second, "string"))
+}
+
+/// Checks what combines schemas, with the exceptions for `anyOf` here and in the first of `allOf`.
+fn validate_values(schema: &Cursor, (skip_any, skip_first): (bool, bool), depth: usize, errors: &mut Errors) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    if !skip_any {
+        schema.field("anyOf").each().for_each(|nested| validate_nested(&nested, false, depth + 1, errors));
+    }
+    for (i, nested) in schema.field("allOf").each().enumerate() {
+        validate_nested(&nested, skip_first && i == 0, depth + 1, errors);
+    }
+    schema.field("oneOf").each().for_each(|nested| validate_nested(&nested, false, depth + 1, errors));
+    if schema.field("not").is_set() {
+        validate_nested(&schema.field("not"), false, depth + 1, errors);
+    }
+}
+
+/// Inside of `allOf` and the like, values are judged and not described.
+fn validate_nested(schema: &Cursor, skip_any: bool, depth: usize, errors: &mut Errors) {
+    validate_values(schema, (skip_any, false), depth + 1, errors);
+    if depth > MAX_DEPTH {
+        return;
+    }
+    if schema.field("items").is_set() {
+        validate_nested(&schema.field("items"), false, depth + 1, errors);
+    }
+    for (_, property) in schema.field("properties").entries() {
+        validate_nested(&property, false, depth + 1, errors);
+    }
+    let forbidden = [
+        ("type", "must be empty to be structural"),
+        ("additionalProperties", "must be undefined to be structural"),
+        ("default", "must be undefined to be structural"),
+        ("title", "must be empty to be structural"),
+        ("description", "must be empty to be structural"),
+        ("nullable", "must be false to be structural"),
+        ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+        ("x-kubernetes-embedded-resource", "must be false to be structural"),
+        ("x-kubernetes-int-or-string", "must be false to be structural"),
+        ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+        ("x-kubernetes-list-type", "must be undefined to be structural"),
+        ("x-kubernetes-map-type", "must be undefined to be structural"),
+        ("x-kubernetes-validations", "must be empty to be structural"),
+    ];
+    for (name, detail) in forbidden {
+        let field = schema.field(name);
+        let set = if detail.contains("undefined") { field.is_set() } else { !field.is_empty() };
+        if set {
+            field.forbidden(errors, detail);
         }
-        (_, _) if flag("int-or-string") => kind.bad(errors, "must be empty if x-kubernetes-int-or-string is true"),
-        _ => {}
+    }
+    let metadata = schema.field("properties").key("metadata");
+    if metadata.is_set() {
+        metadata.forbidden(errors, "must not be specified in a nested context");
+    }
+}
+
+/// Every value that `values` judges must be described by `schema`.
+fn complete(schema: &Cursor, values: &Cursor, depth: usize, errors: &mut Errors) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    let lists = ["allOf", "anyOf", "oneOf"].map(|name| values.field(name));
+    let not = Some(values.field("not")).filter(Cursor::is_set);
+    for nested in not.into_iter().chain(lists.iter().flat_map(|list| list.each())) {
+        complete_nested(schema, &nested, depth + 1, errors);
+    }
+}
+
+fn complete_nested(schema: &Cursor, values: &Cursor, depth: usize, errors: &mut Errors) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    complete(schema, values, depth + 1, errors);
+    let missing = |path: &Path, from: &Path, errors: &mut Errors| {
+        errors.required(path, format!("because it is defined in {from}"));
+    };
+    if values.field("items").is_set() {
+        let (described, judged) = (schema.field("items"), values.field("items"));
+        if described.is_set() {
+            complete_nested(&described, &judged, depth + 1, errors);
+        } else {
+            missing(described.path(), judged.path(), errors);
+        }
+    }
+    for (name, judged) in values.field("properties").entries() {
+        let described = schema.field("properties").key(name);
+        if described.is_set() {
+            complete_nested(&described, &judged, depth + 1, errors);
+        } else {
+            missing(described.path(), judged.path(), errors);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Path, Value, names};
 
-use super::structural;
+use super::{openapi, structural};
 use crate::admissionregistration::webhook_client;
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::internal;
@@ -55,7 +55,8 @@ pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
         let schema = first.at(&["schema", "openAPIV3Schema"]);
         if shared.schema && schema.is_set() {
             let path = spec.path().field("validation").field("openAPIV3Schema");
-            structural::validate(&Cursor::new(schema.value(), path), errors);
+            let has_status = versions.each().any(|version| version.at(&["subresources", "status"]).is_set());
+            validate_schema(&Cursor::new(schema.value(), path), has_status, errors);
         }
         if shared.subresources {
             validate_scale(&top("subresources"), errors);
@@ -100,7 +101,7 @@ fn validate_version(version: &Cursor, shared: &Shared, errors: &mut Errors) {
     }
     let schema = version.at(&["schema", "openAPIV3Schema"]);
     if !shared.schema && schema.is_set() {
-        structural::validate(&schema, errors);
+        validate_schema(&schema, version.at(&["subresources", "status"]).is_set(), errors);
     }
     if !shared.subresources {
         validate_scale(&version.field("subresources"), errors);
@@ -108,6 +109,12 @@ fn validate_version(version: &Cursor, shared: &Shared, errors: &mut Errors) {
     if !shared.columns {
         version.field("additionalPrinterColumns").each().for_each(|column| validate_column(&column, errors));
     }
+}
+
+fn validate_schema(schema: &Cursor, has_status: bool, errors: &mut Errors) {
+    openapi::validate_root(schema, has_status, errors);
+    structural::validate(schema, errors);
+    openapi::validate(schema, errors);
 }
 
 fn deprecation_warning(deprecated: bool, warning: Option<&str>) -> Vec<String> {
@@ -163,16 +170,17 @@ fn shown(versions: &Cursor, shared: &Shared) -> object::BadValue {
 pub fn names(names_field: &Cursor, errors: &mut Errors) {
     let mut check = |field: &Cursor, lower: bool| {
         let text = if lower { field.str().to_lowercase() } else { field.str().to_string() };
-        let messages = if text.is_empty() { Vec::new() } else { names::dns1035_label(&text) };
+        let messages = names::dns1035_label(&text);
         if !messages.is_empty() {
             let intro = if lower { "may have mixed case, but should otherwise match: " } else { "" };
             field.bad(errors, format!("{intro}{}", messages.join(",")));
         }
     };
-    check(&names_field.field("plural"), false);
-    check(&names_field.field("singular"), false);
-    check(&names_field.field("kind"), true);
-    check(&names_field.field("listKind"), true);
+    for (name, lower) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
+        if !names_field.field(name).is_empty() {
+            check(&names_field.field(name), lower);
+        }
+    }
     names_field.field("shortNames").each().for_each(|name| check(&name, false));
     let (kind, list) = (names_field.field("kind"), names_field.field("listKind"));
     if !kind.is_empty() && kind.str() == list.str() {
@@ -198,15 +206,24 @@ fn validate_scale(subresources: &Cursor, errors: &mut Errors) {
         [("specReplicasPath", ".spec.", "under .spec"), ("statusReplicasPath", ".status.", "under .status")]
     {
         let field = at(field);
-        if field.require(errors) && !field.str().starts_with(prefix) {
+        if field.require(errors) && validate_path(&field, errors) && !field.str().starts_with(prefix) {
             field.bad(errors, format!("should be a json path {wanted}"));
         }
     }
     let selector = at("labelSelectorPath");
     let fine = selector.str().starts_with(".spec.") || selector.str().starts_with(".status.");
-    if !selector.is_empty() && !fine {
+    if !selector.is_empty() && validate_path(&selector, errors) && !fine {
         selector.bad(errors, "should be a json path under either .spec or .status");
     }
+}
+
+/// A path to a field; says whether it is one.
+fn validate_path(path: &Cursor, errors: &mut Errors) -> bool {
+    let fine = path.str().starts_with('.');
+    if !fine {
+        path.bad(errors, "must be a simple json path starting with .");
+    }
+    fine
 }
 
 fn validate_column(column: &Cursor, errors: &mut Errors) {
@@ -221,7 +238,10 @@ fn validate_column(column: &Cursor, errors: &mut Errors) {
     if !format.is_empty() && !COLUMN_FORMATS.contains(&format.str()) {
         format.bad(errors, format!("must be one of {}", COLUMN_FORMATS.join(",")));
     }
-    Cursor::new(column.field("jsonPath").value(), column.path().field("JSONPath")).require(errors);
+    let path = Cursor::new(column.field("jsonPath").value(), column.path().field("JSONPath"));
+    if path.require(errors) {
+        validate_path(&path, errors);
+    }
 }
 
 /// Whether a stored conversion names a version of reviews that we know; one that does not may stay so.

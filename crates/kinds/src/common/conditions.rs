@@ -22,7 +22,8 @@ pub fn validate(conditions: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_one(condition: &Cursor, errors: &mut Errors) {
+/// Checks a condition by itself.
+pub fn validate_one(condition: &Cursor, errors: &mut Errors) {
     let kind = condition.field("type");
     if kind.str().is_empty() {
         kind.required(errors, "is required");

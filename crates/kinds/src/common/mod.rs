@@ -6,6 +6,7 @@ pub mod checks;
 pub mod claim;
 pub mod columns;
 pub mod conditions;
+pub mod declared;
 pub mod diff;
 pub mod image;
 pub mod internal;

@@ -297,7 +297,9 @@ fn modernize(old: &mut Value, new: &Value) {
             let requirements = term.get_mut(list).and_then(Value::as_list_mut);
             for (requirement, new) in requirements.into_iter().flatten().zip(new_term.list_at(&[list])) {
                 let key = (requirement.str_at(&["key"]), new.str_at(&["key"]));
-                if RENAMED.contains(&key) {
+                // Upstream looks the old name up, and takes an empty name for the new one of a label that has none.
+                let has_new_name = RENAMED.iter().any(|(old, _)| *old == key.0);
+                if RENAMED.contains(&key) || (key.1.is_empty() && !has_new_name) {
                     requirement.keep(&["key"], new);
                 }
             }

@@ -29,6 +29,9 @@ impl Strategy for RuntimeClass {
         validate_parts(new, errors);
         let handler = new.field("handler");
         if handler.str() != old.field("handler").str() {
+            if !handler.is_empty() {
+                handler.check(errors, names::short_name);
+            }
             handler.invalid_as(errors, Value::Null, "field is immutable");
             handler.require(errors);
         }

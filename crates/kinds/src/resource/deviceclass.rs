@@ -1,11 +1,11 @@
 //! DeviceClasses: what administrators let people ask for.
 
-use object::{Cursor, Errors, names};
+use object::{Cursor, Errors, Value, names};
 use registry::{Context, Strategy};
 
-use super::claim::too_many;
-use super::devices::{self, CONFIG_MAX, SELECTORS_MAX};
-use crate::common::problems;
+use super::claim::up_to;
+use super::devices::{self, CONFIG_MAX};
+use crate::common::declared::RESOURCE;
 
 pub struct DeviceClass;
 
@@ -18,23 +18,12 @@ impl Strategy for DeviceClass {
         if is_prefix { names::name_is_dns_subdomain(name, true) } else { names::long_name(name) }
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        let spec = object.field("spec");
-        let (selectors, config, extended) =
-            (spec.field("selectors"), spec.field("config"), spec.field("extendedResourceName"));
-        devices::selectors(&selectors, errors);
-        for config in config.each() {
-            devices::configuration(&config, errors);
-        }
-        // What upstream declares on the types comes last.
-        too_many(&selectors, SELECTORS_MAX, errors);
-        too_many(&config, CONFIG_MAX, errors);
-        for config in config.each() {
-            devices::configuration_declared(&config, errors);
-        }
-        if extended.is_set() {
-            problems::report(&extended, names::extended_resource_name(extended.str()), errors);
-        }
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_spec(cx, object, None, errors);
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        validate_spec(cx, new, Some(old.field("spec").value()), errors);
     }
 
     fn counts_generations(&self) -> bool {
@@ -44,6 +33,15 @@ impl Strategy for DeviceClass {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+}
+
+fn validate_spec(cx: &Context, object: &Cursor, old: Option<&Value>, errors: &mut Errors) {
+    let spec = object.field("spec");
+    devices::selectors(&spec.field("selectors"), errors);
+    for config in up_to(&spec.field("config"), CONFIG_MAX) {
+        devices::configuration(&config, errors);
+    }
+    RESOURCE.validate(cx, "DeviceClassSpec", &spec, old, errors);
 }
 
 #[cfg(test)]

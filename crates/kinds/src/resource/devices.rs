@@ -1,39 +1,34 @@
 //! Pieces that claims, classes, slices and taint rules share.
 
-use std::collections::BTreeSet;
-
 use object::timestamp::{Clock, SystemClock, Time};
-use object::{BadValue, Cursor, Errors, Value, names};
-use schema::{Node, Schema, Shape, builtin};
+use object::{Cursor, Errors, Value, names};
 
+use super::claim::up_to;
 use crate::common::checks::Checks;
 
 pub const SELECTORS_MAX: usize = 32;
 pub const CONFIG_MAX: usize = 32;
+const BINDING_MAX: usize = 4;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
 const PARAMETERS_MAX_BYTES: usize = 10 * 1024;
 const DRIVER_MAX_BYTES: usize = 63;
 const POOL_MAX_BYTES: usize = 253;
-pub const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
-
-/// `value` as a message shows it: fields in the order of the v1 type, and only those that are set.
-pub fn shown(type_name: &str, value: &Value) -> BadValue {
-    let mut out = Vec::new();
-    let node = builtin().types().find(&format!("io.k8s.api.resource.v1.{type_name}"));
-    let node = node.map(|id| Node { shape: Shape::Struct(id), ..Node::default() });
-    codec::json::encode(value, node.as_ref().map(|node| Schema::new(builtin().types(), node)), &mut out);
-    BadValue::Raw(String::from_utf8_lossy(&out).into_owned())
-}
 
 /// The name of a driver.
 pub fn driver_name(name: &Cursor, errors: &mut Errors) {
-    if !name.require(errors) {
-        return;
+    if name.require(errors) {
+        driver_domain(name, name.str(), errors);
     }
-    if name.str().len() > DRIVER_MAX_BYTES {
-        errors.too_long(name.path(), DRIVER_MAX_BYTES);
+}
+
+/// As [`driver_name`], for a domain that stands in a longer name.
+pub fn driver_domain(at: &Cursor, domain: &str, errors: &mut Errors) {
+    if domain.len() > DRIVER_MAX_BYTES {
+        errors.too_long(at.path(), DRIVER_MAX_BYTES);
     }
-    name.invalid_each(errors, names::dns1123_subdomain(&name.str().to_lowercase()));
+    for message in names::dns1123_subdomain(&domain.to_lowercase()) {
+        at.invalid_as(errors, domain, message);
+    }
 }
 
 /// The name of a pool: domains with slashes between them.
@@ -53,7 +48,7 @@ pub fn pool_name(name: &Cursor, errors: &mut Errors) {
 
 /// Selectors of devices; what the expressions say is not looked at here.
 pub fn selectors(list: &Cursor, errors: &mut Errors) {
-    for selector in list.each() {
+    for selector in up_to(list, SELECTORS_MAX) {
         let cel = selector.field("cel");
         let expression = cel.field("expression");
         if !cel.is_set() {
@@ -67,62 +62,76 @@ pub fn selectors(list: &Cursor, errors: &mut Errors) {
 /// A configuration that only a driver understands.
 pub fn configuration(config: &Cursor, errors: &mut Errors) {
     let opaque = config.field("opaque");
-    if !opaque.is_set() {
-        return opaque.required(errors, "");
-    }
-    let parameters = opaque.field("parameters");
-    match parameters.value() {
-        Value::Null => parameters.required(errors, ""),
-        Value::Map(_) => {
-            let mut raw = Vec::new();
-            codec::json::encode(parameters.value(), None, &mut raw);
-            if raw.len() > PARAMETERS_MAX_BYTES {
-                errors.too_long(parameters.path(), PARAMETERS_MAX_BYTES);
-            }
-        }
-        _ => parameters.invalid_as(errors, "<value omitted>", "must be a valid JSON object"),
+    if opaque.is_set() {
+        raw_object(&opaque.field("parameters"), PARAMETERS_MAX_BYTES, errors);
+    } else {
+        opaque.required(errors, "");
     }
 }
 
-/// What upstream declares about configurations.
-pub fn configuration_declared(config: &Cursor, errors: &mut Errors) {
-    if config.field("opaque").is_set() {
-        driver_name(&config.at(&["opaque", "driver"]), errors);
+/// An object of whatever form, but not too long.
+pub fn raw_object(field: &Cursor, max_bytes: usize, errors: &mut Errors) {
+    let mut raw = Vec::new();
+    codec::json::encode(field.value(), None, &mut raw);
+    match field.value() {
+        Value::Null => field.required(errors, ""),
+        _ if raw.len() > max_bytes => errors.too_long(field.path(), max_bytes),
+        Value::Map(_) => {}
+        _ => field.invalid_as(errors, "<value omitted>", "must be a valid JSON object"),
     }
 }
 
-/// A list that may not be longer, and where a key may not come twice.
-pub fn set(list: &Cursor, max: usize, type_name: &str, key: impl Fn(&Cursor) -> String, errors: &mut Errors) {
-    if list.len() > max {
-        errors.too_many(list.path(), list.len(), max);
-    }
-    let mut seen = BTreeSet::new();
-    for item in list.each().filter(|item| !seen.insert(key(item))) {
-        match item.value() {
-            Value::Map(_) => errors.duplicate_as(&item, shown(type_name, item.value())),
-            _ => item.duplicate(errors),
-        }
+/// What else is to be said about a toleration than what upstream declares.
+pub fn toleration(toleration: &Cursor, errors: &mut Errors) {
+    let value = toleration.field("value");
+    match toleration.field("operator").str() {
+        "Exists" if !value.is_empty() => value.bad(errors, "must be empty for operator `Exists`"),
+        "Equal" => value.check(errors, names::label_value),
+        _ => {}
     }
 }
 
-trait Duplicates {
-    fn duplicate_as(&mut self, item: &Cursor, shown: BadValue);
-}
-
-impl Duplicates for Errors {
-    fn duplicate_as(&mut self, item: &Cursor, shown: BadValue) {
-        self.push(object::FieldError::new(object::ErrorType::Duplicate, item.path(), shown, ""));
-    }
-}
-
-/// Checks a taint; one that is not new may keep its effect.
+/// The same for a taint.
 pub fn taint(taint: &Cursor, errors: &mut Errors) {
     taint.field("key").check(errors, names::label_key);
     taint.field("value").check(errors, names::label_value);
 }
 
-pub fn taint_declared(taint: &Cursor, errors: &mut Errors) {
-    taint.field("effect").require_one_of(errors, &EFFECTS);
+/// What a device waits for before pods may be bound to its node: conditions, and conditions that end the wait.
+pub fn binding_conditions(of: &Cursor, errors: &mut Errors) {
+    let (conditions, failures) = (of.field("bindingConditions"), of.field("bindingFailureConditions"));
+    for condition in up_to(&conditions, BINDING_MAX).chain(up_to(&failures, BINDING_MAX)) {
+        condition.check(errors, names::label_key);
+    }
+    let repeats = |list: &Cursor, item: &Cursor, i: usize| list.strs().take(i).any(|other| other == item.str());
+    for (i, condition) in conditions.each().enumerate() {
+        if repeats(&conditions, &condition, i) {
+            condition.duplicate(errors);
+        }
+    }
+    for (i, condition) in failures.each().enumerate() {
+        if repeats(&failures, &condition, i) {
+            condition.duplicate(errors);
+        }
+        if conditions.strs().any(|other| other == condition.str()) {
+            condition.bad(errors, "bindingFailureConditions must not overlap with bindingConditions");
+        }
+    }
+    if conditions.is_empty() && !failures.is_empty() {
+        let detail = "bindingConditions are required to use bindingFailureConditions";
+        conditions.invalid(errors, detail);
+    }
+    if failures.is_empty() && !conditions.is_empty() {
+        failures.invalid(errors, "bindingFailureConditions are required to use bindingConditions");
+    }
+}
+
+/// What a node need not do for a device: it cannot leave out the preparation alone.
+pub fn skipped_operations(list: &Cursor, errors: &mut Errors) {
+    let has = |wanted: &str| list.strs().any(|operation| operation == wanted);
+    if has("NodePrepareResources") && !has("NodeUnprepareResources") && !has("*") {
+        list.invalid(errors, "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped");
+    }
 }
 
 /// Fills in when a taint was added.

@@ -1,10 +1,13 @@
 //! The resource group: devices, who offers them, and who claims them.
 
+mod capacity;
 mod claim;
+mod device;
 mod deviceclass;
 mod devices;
 mod resourceclaim;
 mod resourceslice;
+mod status;
 mod taintrule;
 
 use std::sync::Arc;

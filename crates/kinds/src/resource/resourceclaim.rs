@@ -3,8 +3,9 @@
 use object::{BadValue, Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
-use super::claim;
+use super::{claim, status};
 use crate::common::checks::{IMMUTABLE, same};
+use crate::common::declared::RESOURCE;
 use crate::common::{internal, metadata};
 
 pub struct ResourceClaim;
@@ -16,16 +17,34 @@ impl Strategy for ResourceClaim {
         }
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        claim::validate(&object.field("spec"), errors);
+    fn prepare_create(&self, cx: &Context, object: &mut Value) {
+        if let Some(spec) = object.get_mut("spec") {
+            claim::drop_disabled(cx, spec, None);
+        }
+    }
+
+    fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
+        if let Some(spec) = new.get_mut("spec") {
+            claim::drop_disabled(cx, spec, Some(old.field("spec")));
+        }
+    }
+
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        claim::admin_access(cx, &object.field("spec"), errors);
+        claim::validate(cx, &object.field("spec"), errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         immutable_spec(new, old, Value::Null, errors);
     }
 
-    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+    fn prepare_status_update(&self, cx: &Context, new: &mut Value, old: &Value) {
         metadata::keep_for_status(new, old);
+        status::prepare(cx, new, old);
+    }
+
+    fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        status::validate(cx, new, old, errors);
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
@@ -58,14 +77,31 @@ impl Strategy for ResourceClaimTemplate {
         false
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        metadata::of_template(&object.at(&["spec", "metadata"]), errors);
-        claim::validate(&object.at(&["spec", "spec"]), errors);
+    fn prepare_create(&self, cx: &Context, object: &mut Value) {
+        if let Some(spec) = object.at_mut(&["spec", "spec"]) {
+            claim::drop_disabled(cx, spec, None);
+        }
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
+        if let Some(spec) = new.at_mut(&["spec", "spec"]) {
+            claim::drop_disabled(cx, spec, Some(old.at(&["spec", "spec"])));
+        }
+    }
+
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        claim::admin_access(cx, &object.at(&["spec", "spec"]), errors);
+        metadata::of_template(&object.at(&["spec", "metadata"]), errors);
+        claim::validate(cx, &object.at(&["spec", "spec"]), errors);
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let (spec, before) = (new.at(&["spec", "spec"]), old.at(&["spec", "spec"]));
+        metadata::of_template(&new.at(&["spec", "metadata"]), errors);
+        claim::validate_written(cx, &spec, errors);
         let shown = internal::shown("ResourceClaimTemplateSpec", new.field("spec").value());
         immutable_spec(new, old, shown, errors);
+        RESOURCE.validate(cx, "ResourceClaimSpec", &spec, Some(before.value()), errors);
     }
 
     fn returns_deleted_object(&self) -> bool {

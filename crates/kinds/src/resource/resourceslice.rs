@@ -1,18 +1,23 @@
 //! ResourceSlices: the devices that a driver offers.
 
-use object::{Cursor, Errors, Meta, Value, names};
+use std::collections::BTreeSet;
+
+use object::{Cursor, Errors, Map, Meta, Value, names};
 use registry::{Context, FieldRefusal, Strategy, columns};
 
-use super::devices;
-use crate::common::checks::{Checks, IMMUTABLE};
+use super::claim::up_to;
+use super::{device, devices};
+use crate::common::checks::{Checks, immutable, immutable_text};
+use crate::common::declared::RESOURCE;
+use crate::common::internal;
+use crate::common::pod_spec::affinity;
 
 const DEVICES_MAX: usize = 128;
 /// Where devices have taints or share counters, each of them costs more.
 const DEVICES_MAX_ADVANCED: usize = 64;
 const COUNTER_SETS_MAX: usize = 8;
-const ATTRIBUTES_MAX: usize = 32;
-const TAINTS_MAX: usize = 16;
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+const ONE_TERM: &str = "must have exactly one node selector term";
 
 pub struct ResourceSlice;
 
@@ -25,12 +30,20 @@ impl Strategy for ResourceSlice {
         stamp_taints(object);
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_spec(&object.field("spec"), None, errors);
+    fn prepare_create(&self, cx: &Context, object: &mut Value) {
+        drop_disabled(cx, object, &Value::Null);
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        validate_spec(&new.field("spec"), Some(&old.field("spec")), errors);
+    fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
+        drop_disabled(cx, new, old);
+    }
+
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_spec(cx, &object.field("spec"), None, errors);
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        validate_spec(cx, &new.field("spec"), Some(&old.field("spec")), errors);
     }
 
     fn warnings(&self, _cx: &Context, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -71,15 +84,83 @@ impl Strategy for ResourceSlice {
 }
 
 fn stamp_taints(object: &mut Value) {
-    let devices = object.at_mut(&["spec", "devices"]).and_then(Value::as_list_mut);
-    for device in devices.into_iter().flatten() {
+    for_each_device(object, |device| {
         for taint in device.get_mut("taints").and_then(Value::as_list_mut).into_iter().flatten() {
             devices::stamp_taint(taint);
         }
-    }
+    });
 }
 
-fn validate_spec(spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
+fn for_each_device(object: &mut Value, change: impl FnMut(&mut Value)) {
+    object.at_mut(&["spec", "devices"]).and_then(Value::as_list_mut).into_iter().flatten().for_each(change);
+}
+
+/// Fields of devices that belong to features.
+const GATED: [(&str, &[&str]); 4] = [
+    ("DRAPartitionableDevices", &["consumesCounters", "nodeName", "nodeSelector", "allNodes"]),
+    ("DRADeviceBindingConditions", &["bindingConditions", "bindingFailureConditions", "bindsToNode"]),
+    ("DRAConsumableCapacity", &["allowMultipleAllocations"]),
+    ("DRANodeAllocatableResources", &["nodeAllocatableResources"]),
+];
+const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
+
+/// Drops what belongs to features that are off, unless the slice has it already.
+fn drop_disabled(cx: &Context, new: &mut Value, old: &Value) {
+    let before = old.list_at(&["spec", "devices"]);
+    let off = |gate: &str, used: bool| !used && !cx.features.enabled(gate);
+    let mut fields: Vec<&str> = Vec::new();
+    for (gate, of_gate) in GATED {
+        if off(gate, before.iter().any(|device| of_gate.iter().any(|field| !device.field(field).is_null()))) {
+            fields.extend(of_gate);
+        }
+    }
+    let of_spec = [
+        ("DRAPartitionableDevices", "sharedCounters"),
+        ("DRAPartitionableDevices", "perDeviceNodeSelection"),
+        ("DRAPartitionableDevicesType", "partitionTypeAttribute"),
+        ("DRAOptionalNodeOperations", "skipNodeOperations"),
+    ];
+    for (gate, field) in of_spec {
+        if off(gate, !old.at(&["spec", field]).is_null()) {
+            new.remove(&["spec", field]);
+        }
+    }
+    let counters = |device: &Value| device.list_at(&["consumesCounters"]).to_vec();
+    let groups = before.iter().flat_map(counters).any(|c| !c.field("compatibilityGroups").is_empty());
+    let no_groups = off("DRADeviceCompatibilityGroups", groups);
+    let entries = |device: &Value, field: &str| device.field(field).as_map().cloned().unwrap_or_default();
+    let policies =
+        before.iter().any(|d| entries(d, "capacity").iter().any(|(_, c)| !c.field("requestPolicy").is_null()));
+    let no_policies = fields.contains(&"allowMultipleAllocations") && !policies;
+    let has_list = |attribute: &Value| LISTS.iter().any(|list| !attribute.field(list).is_null());
+    let lists = before.iter().any(|device| entries(device, "attributes").iter().any(|(_, a)| has_list(a)));
+    let no_lists = off("DRAListTypeAttributes", lists);
+    for_each_device(new, |device| {
+        fields.iter().for_each(|field| {
+            device.remove(&[field]);
+        });
+        for counters in device.get_mut("consumesCounters").and_then(Value::as_list_mut).into_iter().flatten() {
+            if no_groups {
+                counters.remove(&["compatibilityGroups"]);
+            }
+        }
+        for (_, capacity) in device.get_mut("capacity").and_then(Value::as_map_mut).into_iter().flat_map(Map::iter_mut)
+        {
+            if no_policies {
+                capacity.remove(&["requestPolicy"]);
+            }
+        }
+        for (_, attribute) in
+            device.get_mut("attributes").and_then(Value::as_map_mut).into_iter().flat_map(Map::iter_mut)
+        {
+            for list in LISTS.iter().filter(|_| no_lists) {
+                attribute.remove(&[list]);
+            }
+        }
+    });
+}
+
+fn validate_spec(cx: &Context, spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
     let pool = spec.field("pool");
     devices::driver_name(&spec.field("driver"), errors);
     devices::pool_name(&pool.field("name"), errors);
@@ -91,22 +172,25 @@ fn validate_spec(spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
         pool.field("generation").invalid(errors, "must be greater than or equal to zero");
     }
     if let Some(old) = old {
-        for path in [&["pool", "name"][..], &["driver"], &["nodeName"]] {
-            let (new, old) = (spec.at(path), old.at(path));
-            match new.value() {
-                Value::Null if old.is_set() && path != ["nodeName"] => new.bad(errors, IMMUTABLE),
-                value if value != old.value() => new.invalid(errors, IMMUTABLE),
-                _ => {}
-            }
+        for path in [&["pool", "name"][..], &["driver"]] {
+            immutable_text(&spec.at(path), &old.at(path), errors);
         }
+        immutable(&spec.field("nodeName"), &old.field("nodeName"), errors);
     }
     validate_place(spec, errors);
     let (counters, list) = (spec.field("sharedCounters"), spec.field("devices"));
     if counters.is_set() && list.is_set() {
         spec.invalid_as(errors, "", "only one of `sharedCounters` or `devices` is allowed");
     }
-    validate_devices(spec, &list, errors);
-    devices::set(&counters, COUNTER_SETS_MAX, "CounterSet", |set| set.field("name").str().to_string(), errors);
+    validate_devices(spec, &list, old, errors);
+    for set in up_to(&counters, COUNTER_SETS_MAX) {
+        device::counters(&set.field("counters"), errors);
+    }
+    if spec.field("partitionTypeAttribute").is_set() {
+        validate_partition_type(spec, errors);
+    }
+    devices::skipped_operations(&spec.field("skipNodeOperations"), errors);
+    RESOURCE.validate(cx, "ResourceSliceSpec", spec, old.map(Cursor::value), errors);
 }
 
 /// Where the devices are.
@@ -123,9 +207,10 @@ fn validate_place(spec: &Cursor, errors: &mut Errors) {
     }
     if selector.is_set() {
         places.push("`nodeSelector`");
+        affinity::node_selector(&selector, false, errors);
         let terms = selector.field("nodeSelectorTerms");
         if terms.len() != 1 {
-            terms.invalid(errors, "must have exactly one node selector term");
+            terms.invalid_as(errors, internal::shown("[]NodeSelectorTerm", terms.value()), ONE_TERM);
         }
     }
     for (field, shown) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")] {
@@ -145,50 +230,60 @@ fn validate_place(spec: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_devices(spec: &Cursor, list: &Cursor, errors: &mut Errors) {
-    let is_advanced =
-        |device: &Cursor| !device.field("taints").is_empty() || !device.field("consumesCounters").is_empty();
+fn validate_devices(spec: &Cursor, list: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
+    let has_lists = |device: &Cursor| {
+        device
+            .field("attributes")
+            .entries()
+            .any(|(_, attribute)| LISTS.iter().any(|list| attribute.field(list).is_set()))
+    };
+    let is_advanced = |device: &Cursor| {
+        !device.field("taints").is_empty() || !device.field("consumesCounters").is_empty() || has_lists(device)
+    };
     let max = if list.each().any(|device| is_advanced(&device)) { DEVICES_MAX_ADVANCED } else { DEVICES_MAX };
     if list.len() > max {
-        errors.too_many(list.path(), list.len(), max);
+        return errors.too_many(list.path(), list.len(), max);
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let placed = spec.field("perDeviceNodeSelection").bool();
     for device in list.each() {
-        let name = device.field("name");
-        validate_device(&device, spec.field("perDeviceNodeSelection").bool(), errors);
-        if !seen.insert(name.str()) {
-            errors.duplicate(device.path(), name.str());
-        }
+        let name = device.field("name").str();
+        let before = old.and_then(|old| old.field("devices").each().find(|old| old.field("name").str() == name));
+        device::validate(&device, before.as_ref().map(Cursor::value), placed, errors);
+    }
+    let mut seen = BTreeSet::new();
+    for device in list.each().filter(|device| !seen.insert(device.field("name").str())) {
+        errors.duplicate(device.path(), device.field("name").str());
     }
 }
 
-fn validate_device(device: &Cursor, placed: bool, errors: &mut Errors) {
-    device.field("name").check(errors, names::dns1123_label);
-    let count = device.field("attributes").len() + device.field("capacity").len();
-    if count > ATTRIBUTES_MAX {
-        let detail = format!("the total number of attributes and capacities must not exceed {ATTRIBUTES_MAX}");
-        device.invalid_as(errors, count, detail);
+/// Devices that share counters say by one attribute which kind of part they are.
+fn validate_partition_type(spec: &Cursor, errors: &mut Errors) {
+    let attribute = spec.field("partitionTypeAttribute");
+    let name = attribute.str();
+    let consuming = |device: &Cursor| !device.field("consumesCounters").is_empty();
+    if !spec.field("devices").each().any(|device| consuming(&device)) {
+        return attribute.bad(errors, "may only be set on a slice which declares devices that consume counters");
     }
-    let taints = device.field("taints");
-    if taints.len() > TAINTS_MAX {
-        errors.too_many(taints.path(), taints.len(), TAINTS_MAX);
+    if !names::resource_fully_qualified_name(name).is_empty() {
+        return;
     }
-    for taint in taints.each() {
-        devices::taint(&taint, errors);
-    }
-    let places = ["nodeName", "nodeSelector", "allNodes"].map(|field| device.field(field).is_set());
-    if !placed && places.contains(&true) {
-        let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to \
-                      true in the ResourceSlice spec";
-        device.invalid_as(errors, Value::Null, detail);
-    }
-    if placed && !places.contains(&true) {
-        let detail = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                      `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-        device.required(errors, detail);
-    }
-    for taint in taints.each() {
-        devices::taint_declared(&taint, errors);
+    let bare = name.strip_prefix(&format!("{}/", spec.field("driver").str())).unwrap_or("");
+    for device in spec.field("devices").each().filter(consuming) {
+        let attributes = device.field("attributes");
+        let found = [name, bare].into_iter().find(|key| !key.is_empty() && attributes.key(key).is_set());
+        let named = attributes.key(name);
+        match found.map(|key| attributes.key(key)) {
+            None => named.required(
+                errors,
+                "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set",
+            ),
+            Some(found) if !found.field("string").is_set() => named.invalid_as(
+                errors,
+                internal::shown("DeviceAttribute", found.value()),
+                "must be a string value because `partitionTypeAttribute` names this attribute",
+            ),
+            Some(_) => {}
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use registry::{Context, Strategy, columns};
 
 use super::devices;
 use crate::common::checks::Checks;
+use crate::common::declared::RESOURCE;
 use crate::common::{conditions, metadata};
 
 const CONDITIONS_MAX: usize = 8;
@@ -25,17 +26,14 @@ impl Strategy for DeviceTaintRule {
         }
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_spec(&object.field("spec"), errors);
-        devices::taint_declared(&object.at(&["spec", "taint"]), errors);
+        RESOURCE.validate(cx, "DeviceTaintRuleSpec", &object.field("spec"), None, errors);
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         validate_spec(&new.field("spec"), errors);
-        let effect = ["spec", "taint", "effect"];
-        if new.at(&effect).str() != old.at(&effect).str() {
-            devices::taint_declared(&new.at(&["spec", "taint"]), errors);
-        }
+        RESOURCE.validate(cx, "DeviceTaintRuleSpec", &new.field("spec"), Some(old.field("spec").value()), errors);
     }
 
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {

@@ -2,7 +2,6 @@
 
 mod podgroup;
 mod priorityclass;
-pub mod rules;
 mod workload;
 
 use std::sync::Arc;

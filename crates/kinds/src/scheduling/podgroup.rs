@@ -3,8 +3,8 @@
 use object::{Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
-use super::rules;
 use crate::common::checks::Checks;
+use crate::common::declared::SCHEDULING;
 use crate::common::{conditions, metadata};
 
 pub struct PodGroup;
@@ -36,11 +36,11 @@ impl Strategy for PodGroup {
         if spec.field("parentCompositePodGroupName").is_set() && !spec.field("workloadRef").is_set() {
             spec.field("workloadRef").required(errors, "must be set when parentCompositePodGroupName is set");
         }
-        rules::validate(cx, "PodGroupSpec", &spec, None, errors);
+        SCHEDULING.validate(cx, "PodGroupSpec", &spec, None, errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        rules::validate(cx, "PodGroupSpec", &new.field("spec"), Some(old.field("spec").value()), errors);
+        SCHEDULING.validate(cx, "PodGroupSpec", &new.field("spec"), Some(old.field("spec").value()), errors);
     }
 
     fn prepare_status_update(&self, cx: &Context, new: &mut Value, old: &Value) {
@@ -61,7 +61,7 @@ impl Strategy for PodGroup {
                 name.bad(errors, "must match the name of an entry in `spec.resourceClaims`");
             }
         }
-        rules::validate(cx, "PodGroupStatus", &status, Some(old.field("status").value()), errors);
+        SCHEDULING.validate(cx, "PodGroupStatus", &status, Some(old.field("status").value()), errors);
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
@@ -100,11 +100,11 @@ impl Strategy for CompositePodGroup {
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        rules::validate(cx, "CompositePodGroupSpec", &object.field("spec"), None, errors);
+        SCHEDULING.validate(cx, "CompositePodGroupSpec", &object.field("spec"), None, errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        rules::validate(cx, "CompositePodGroupSpec", &new.field("spec"), Some(old.field("spec").value()), errors);
+        SCHEDULING.validate(cx, "CompositePodGroupSpec", &new.field("spec"), Some(old.field("spec").value()), errors);
     }
 
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {

@@ -6,7 +6,7 @@ use object::{Cursor, Errors, Value};
 use registry::{Context, Strategy};
 
 use super::podgroup::{GATED, drop_disabled};
-use super::rules;
+use crate::common::declared::SCHEDULING;
 use crate::common::internal;
 
 const MAX_DEPTH: usize = 4;
@@ -33,13 +33,13 @@ impl Strategy for Workload {
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         let spec = object.field("spec");
         validate_spec(&spec, errors);
-        rules::validate(cx, "WorkloadSpec", &spec, None, errors);
+        SCHEDULING.validate(cx, "WorkloadSpec", &spec, None, errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let spec = new.field("spec");
         validate_spec(&spec, errors);
-        rules::validate(cx, "WorkloadSpec", &spec, Some(old.field("spec").value()), errors);
+        SCHEDULING.validate(cx, "WorkloadSpec", &spec, Some(old.field("spec").value()), errors);
     }
 
     fn allows_unconditional_update(&self) -> bool {

@@ -6,9 +6,9 @@ use registry::Context;
 
 use super::{failure_policy, success_policy};
 use crate::common::checks::{Checks, same};
+use crate::common::declared::SCHEDULING;
 use crate::common::pod_spec::Options;
 use crate::common::{internal, pod_template, selector};
-use crate::scheduling::rules;
 
 const PARALLELISM_MAX: i64 = 100_000;
 const FAILED_INDEXES_MAX: i64 = 100_000;
@@ -198,7 +198,7 @@ pub fn declared(cx: &Context, spec: &Cursor, old: Option<&Value>, errors: &mut E
     match (before.map(|before| !before.is_null()), scheduling.is_set()) {
         (Some(false), true) => scheduling.invalid_as(errors, Value::Null, "field cannot be set once created"),
         (Some(true), false) => scheduling.invalid_as(errors, Value::Null, "field cannot be cleared once set"),
-        (_, true) => rules::validate(cx, "JobScheduling", &scheduling, before, errors),
+        (_, true) => SCHEDULING.validate(cx, "JobScheduling", &scheduling, before, errors),
         (_, false) => {}
     }
 }

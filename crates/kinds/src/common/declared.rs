@@ -1,7 +1,7 @@
-//! Upstream's declared rules about groups of pods, as data (`data/scheduling-rules.txt`), and what applies them.
+//! Upstream's declared rules of some groups, as data (`data/*-rules.txt`), and what applies them.
 //!
 //! What an update does not change is not looked at again, so that objects which were stored under other rules can still be
-//! updated. Items of a list are the same when they have the same name.
+//! updated. Items of a list are the same when they have the same name, or whatever else they are told apart by.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,14 +9,23 @@ use std::sync::LazyLock;
 use object::{Cursor, Errors, Value, names};
 use registry::Context;
 
-use crate::common::checks::{Checks, IMMUTABLE, same};
-use crate::common::versioned;
+use super::checks::{Checks, IMMUTABLE, same};
+use super::{problems, versioned};
 
-const TEXT: &str = include_str!("../../data/scheduling-rules.txt");
 /// Templates contain templates; deeper than this nothing is allowed anyway.
 const MAX_DEPTH: usize = 32;
 
-static TYPES: LazyLock<HashMap<&'static str, Type>> = LazyLock::new(parse);
+pub static SCHEDULING: LazyLock<Rules> =
+    LazyLock::new(|| parse(include_str!("../../data/scheduling-rules.txt"), "io.k8s.api.scheduling.v1beta1"));
+pub static RESOURCE: LazyLock<Rules> =
+    LazyLock::new(|| parse(include_str!("../../data/resource-rules.txt"), "io.k8s.api.resource.v1"));
+
+/// The rules of a group.
+pub struct Rules {
+    types: HashMap<&'static str, Type>,
+    /// Where the API's own definitions of the types are.
+    package: &'static str,
+}
 
 #[derive(Default)]
 struct Type {
@@ -31,15 +40,18 @@ struct Field {
     inner: Option<&'static str>,
 }
 
-/// Checks what stands at `new` by the rules of a type. `old` is what an update finds there; a create finds nothing.
-pub fn validate(cx: &Context, type_name: &str, new: &Cursor, old: Option<&Value>, errors: &mut Errors) {
-    if old.is_some_and(|old| unchanged(new.value(), old)) {
-        return;
+impl Rules {
+    /// Checks what stands at `new` by the rules of a type. `old` is what an update finds there; a create finds nothing.
+    pub fn validate(&self, cx: &Context, type_name: &str, new: &Cursor, old: Option<&Value>, errors: &mut Errors) {
+        if old.is_some_and(|old| unchanged(new.value(), old)) {
+            return;
+        }
+        Check { rules: self, cx, update: old.is_some(), errors }.of_type(type_name, new, old, 0);
     }
-    Check { cx, update: old.is_some(), errors }.of_type(type_name, new, old, 0);
 }
 
 struct Check<'a, 'b> {
+    rules: &'a Rules,
     cx: &'a Context<'b>,
     update: bool,
     errors: &'a mut Errors,
@@ -47,7 +59,8 @@ struct Check<'a, 'b> {
 
 impl Check<'_, '_> {
     fn of_type(&mut self, name: &str, new: &Cursor, old: Option<&Value>, depth: usize) {
-        let Some(of) = TYPES.get(name).filter(|_| depth < MAX_DEPTH) else { return };
+        let rules = self.rules;
+        let Some(of) = rules.types.get(name).filter(|_| depth < MAX_DEPTH) else { return };
         self.union(&of.union, new, old);
         for field in &of.fields {
             self.field(field, &new.field(field.name), old.map(|old| old.field(field.name)), depth);
@@ -86,33 +99,44 @@ impl Check<'_, '_> {
             self.format(rule, argument, new);
         }
         let Some(inner) = field.inner else { return };
-        match inner.strip_prefix("[]") {
-            None => self.of_type(inner, new, old, depth + 1),
-            Some(item) => {
-                let keyed = field.rules.iter().any(|(rule, _)| matches!(*rule, "keyed" | "unique"));
-                self.items(item, keyed, new, old, depth);
+        if let Some(item) = inner.strip_prefix("[]") {
+            let keys = field.rules.iter().find(|(rule, _)| matches!(*rule, "keyed" | "unique")).map(|(_, keys)| *keys);
+            self.items(item, keys, new, old, depth);
+        } else if let Some(of) = inner.strip_prefix("{}") {
+            for (key, entry) in new.entries() {
+                let before = old.map(|old| old.field(key)).filter(|before| !before.is_null());
+                if !(self.update && before.is_some_and(|before| unchanged(entry.value(), before))) {
+                    self.of_type(of, &entry, before, depth + 1);
+                }
             }
+        } else {
+            self.of_type(inner, new, old, depth + 1);
         }
     }
 
-    fn items(&mut self, of: &str, keyed: bool, new: &Cursor, old: Option<&Value>, depth: usize) {
-        if keyed {
-            self.unique(of, new);
+    /// `keys` are the fields that items are told apart by: `a,b`; the name if it is empty.
+    fn items(&mut self, of: &str, keys: Option<&str>, new: &Cursor, old: Option<&Value>, depth: usize) {
+        if let Some(keys) = keys {
+            self.unique(of, keys, new);
         }
         for item in new.each() {
-            let before = if keyed { old.and_then(|old| named(old, name_of(item.value()))) } else { None };
+            let before = keys.and_then(|keys| old.and_then(|old| find(old, keys, item.value())));
             if !(self.update && before.is_some_and(|before| unchanged(item.value(), before))) {
                 self.of_type(of, &item, before, depth + 1);
             }
         }
     }
 
-    fn unique(&mut self, of: &str, list: &Cursor) {
-        let names: Vec<&str> = list.each().map(|item| name_of(item.value())).collect();
+    fn unique(&mut self, of: &str, keys: &str, list: &Cursor) {
+        let items: Vec<Vec<&str>> = list.each().map(|item| key_of(item.value(), keys)).collect();
         for (i, item) in list.each().enumerate() {
-            if names.iter().take(i).any(|name| *name == name_of(item.value())) {
+            let key = key_of(item.value(), keys);
+            if items.iter().take(i).any(|other| *other == key) {
                 // The types are the same in every version.
-                let definition = format!("io.k8s.api.scheduling.v1beta1.{}", go_name(of));
+                let definition = match of {
+                    "Condition" => "io.k8s.apimachinery.pkg.apis.meta.v1.Condition".to_string(),
+                    _ => format!("{}.{}", self.rules.package, go_name(of)),
+                };
                 self.errors.duplicate(item.path(), versioned::shown(&definition, item.value()));
             }
         }
@@ -140,6 +164,9 @@ impl Check<'_, '_> {
                 (true, false) => self.refuse(new, "field cannot be cleared once set"),
                 _ => false,
             },
+            "no-modify" if self.update && set && old.is_some_and(is_set) => {
+                self.refuse(new, "field cannot be modified once set")
+            }
             "max-items" => {
                 let max = argument.parse().unwrap_or(usize::MAX);
                 if new.len() > max {
@@ -164,10 +191,10 @@ impl Check<'_, '_> {
 
     fn items_stay(&mut self, new: &Cursor, old: &Value) -> bool {
         let before = self.errors.len();
-        for item in new.each().filter(|item| named(old, name_of(item.value())).is_none()) {
+        for item in new.each().filter(|item| find(old, "", item.value()).is_none()) {
             item.forbidden(self.errors, "item may not be added");
         }
-        for _ in old.as_list().unwrap_or(&[]).iter().filter(|item| named(new.value(), name_of(item)).is_none()) {
+        for _ in old.as_list().unwrap_or(&[]).iter().filter(|item| find(new.value(), "", item).is_none()) {
             new.forbidden(self.errors, "item may not be removed");
         }
         self.errors.len() > before
@@ -180,6 +207,36 @@ impl Check<'_, '_> {
             "long-name" => field.check(self.errors, names::long_name),
             "label-key" => field.check(self.errors, names::label_key),
             "path-segment" => field.check(self.errors, names::path_segment_name),
+            "long-name-caseless" => field.check(self.errors, names::long_name_caseless),
+            "uuid" => field.check(self.errors, names::uuid),
+            "pool-name" => problems::report(field, names::resource_pool_name(field.str()), self.errors),
+            "attribute" => problems::report(field, names::resource_fully_qualified_name(field.str()), self.errors),
+            "extended-resource" => problems::report(field, names::extended_resource_name(field.str()), self.errors),
+            "max-length" if i64::try_from(field.str().chars().count()).is_ok_and(|length| length > bound()) => {
+                self.errors.too_long_characters(field.path(), usize::try_from(bound()).unwrap_or(usize::MAX));
+            }
+            "max-bytes" if i64::try_from(field.str().len()).is_ok_and(|bytes| bytes > bound()) => {
+                self.errors.too_long(field.path(), usize::try_from(bound()).unwrap_or(usize::MAX));
+            }
+            "each" => {
+                let (rule, argument) = argument.split_once(':').unwrap_or((argument, ""));
+                field.each().for_each(|item| self.format(rule, argument, &item));
+            }
+            "short-keys" => {
+                for (key, _) in field.entries() {
+                    for message in names::short_name(key) {
+                        field.invalid_as(self.errors, key, message);
+                    }
+                }
+            }
+            "unique-values" => {
+                let items: Vec<Cursor> = field.each().collect();
+                for (i, item) in items.iter().enumerate() {
+                    if items.iter().take(i).any(|other| other.value() == item.value()) {
+                        item.duplicate(self.errors);
+                    }
+                }
+            }
             "enum" => {
                 field.one_of(self.errors, &argument.split('|').collect::<Vec<_>>());
             }
@@ -224,20 +281,24 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-fn name_of(item: &Value) -> &str {
-    item.str_at(&["name"])
+/// What an item is told apart by: the values of the fields that `keys` names, or its name.
+fn key_of<'a>(item: &'a Value, keys: &str) -> Vec<&'a str> {
+    let keys = if keys.is_empty() { "name" } else { keys };
+    keys.split(',').map(|key| item.str_at(&[key])).collect()
 }
 
-fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
-    list.as_list()?.iter().find(|item| name_of(item) == name)
+fn find<'a>(list: &'a Value, keys: &str, item: &Value) -> Option<&'a Value> {
+    let key = key_of(item, keys);
+    list.as_list()?.iter().find(|other| key_of(other, keys) == key)
 }
 
-fn parse() -> HashMap<&'static str, Type> {
+fn parse(text: &'static str, package: &'static str) -> Rules {
     let mut types: HashMap<&'static str, Type> = HashMap::new();
     let mut current = "";
-    for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
         let Some(line) = line.strip_prefix(' ') else {
             current = line;
+            types.entry(current).or_default();
             continue;
         };
         let of = types.entry(current).or_default();
@@ -251,7 +312,7 @@ fn parse() -> HashMap<&'static str, Type> {
             }
         }
     }
-    types
+    Rules { types, package }
 }
 
 #[cfg(test)]
@@ -279,12 +340,26 @@ mod tests {
             "enum",
             "min",
             "max",
+            "no-modify",
+            "long-name-caseless",
+            "uuid",
+            "pool-name",
+            "attribute",
+            "extended-resource",
+            "max-bytes",
+            "max-length",
+            "each",
+            "short-keys",
+            "unique-values",
         ];
-        for (name, of) in TYPES.iter() {
+        for (name, of, types) in [&*SCHEDULING, &*RESOURCE]
+            .into_iter()
+            .flat_map(|rules| rules.types.iter().map(|(name, of)| (*name, of, &rules.types)))
+        {
             for field in &of.fields {
                 assert!(field.rules.iter().all(|(rule, _)| rules.contains(rule)), "{name}.{}", field.name);
-                let inner = field.inner.map(|inner| inner.trim_start_matches("[]"));
-                assert!(inner.is_none_or(|inner| TYPES.contains_key(inner)), "{name}.{}", field.name);
+                let inner = field.inner.map(|inner| inner.trim_start_matches("[]").trim_start_matches("{}"));
+                assert!(inner.is_none_or(|inner| types.contains_key(inner)), "{name}.{}", field.name);
             }
         }
     }
