@@ -5,6 +5,7 @@
 mod cluster;
 mod envtest;
 mod helm;
+mod interop;
 mod lab;
 mod soak;
 mod swap;
@@ -15,6 +16,7 @@ pub use lab::target_folder;
 const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("helm", helm::run),
     ("envtest", envtest::run),
+    ("interop", interop::run),
     ("swap", swap::run),
     ("cluster", cluster::run),
     ("soak", soak::run),

@@ -1,5 +1,5 @@
 //! `interop <kube-apiserver's address> <ferrokube's address> <token>`: compares two servers on one etcd, as soon as both are
-//! ready. `interop key <file>` makes a key that kube-apiserver can sign service account tokens with.
+//! ready. `interop key <file>` makes a key that kube-apiserver can sign service account tokens with, and `<file>.pub`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,7 +39,9 @@ async fn main() -> ExitCode {
 
 fn make_key(path: &str) -> Result<(), String> {
     let key = rcgen::KeyPair::generate().map_err(|error| error.to_string())?;
-    std::fs::write(path, key.serialize_pem()).map_err(|error| format!("{path}: {error}"))
+    let write = |path: &str, text: String| std::fs::write(path, text).map_err(|error| format!("{path}: {error}"));
+    write(path, key.serialize_pem())?;
+    write(&format!("{path}.pub"), key.public_key_pem())
 }
 
 async fn run(arguments: &[String]) -> Result<Interop, String> {
