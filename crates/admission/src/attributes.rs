@@ -1,6 +1,6 @@
 //! [`Attributes`]: what a plugin knows about the request.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use object::{GroupVersionKind, GroupVersionResource, Value};
 use registry::Context;
@@ -37,6 +37,10 @@ pub struct Attributes<'a> {
     pub cx: Context<'a>,
     /// The CreateOptions, UpdateOptions or DeleteOptions.
     pub options: &'a Value,
+    /// What refusals call the object while it has no name: the start of the name it will get.
+    generated: String,
+    /// The name it has been given since.
+    given: OnceLock<String>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -50,7 +54,36 @@ impl<'a> Attributes<'a> {
         options: &'a Value,
     ) -> Attributes<'a> {
         let subresource = cx.subresource;
-        Attributes { operation, kind, resource, subresource, name, cx, options, warnings: Mutex::new(Vec::new()) }
+        Attributes {
+            operation,
+            kind,
+            resource,
+            subresource,
+            name,
+            cx,
+            options,
+            generated: String::new(),
+            given: OnceLock::new(),
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// The same about an object whose name is to begin with this.
+    pub fn with_generated_name(self, start: &str) -> Attributes<'a> {
+        Attributes { generated: start.to_string(), ..self }
+    }
+
+    /// The object has got a name meanwhile.
+    pub(crate) fn named(&self, name: &str) {
+        if self.name.is_empty() && !name.is_empty() {
+            let _ = self.given.set(name.to_string());
+        }
+    }
+
+    /// The object's name in refusals.
+    pub fn shown_name(&self) -> &str {
+        let given = self.given.get().map_or("", String::as_str);
+        [self.name, given, self.generated.as_str()].into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
     }
 
     /// Whether the request is about this resource itself, not a subresource.

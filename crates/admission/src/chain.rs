@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{Status, Value};
+use object::{Meta, Status, Value};
 
 use crate::{Attributes, Operation};
 
@@ -64,6 +64,7 @@ impl Chain {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
+        attributes.named(object.map_or("", |object| object.name()));
         for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes.operation)) {
             plugin.validate(attributes, object, old).await?;
         }

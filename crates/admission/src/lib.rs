@@ -5,7 +5,11 @@
 
 mod attributes;
 mod chain;
+mod config;
 pub mod plugins;
+mod surroundings;
 
 pub use attributes::{Attributes, Operation};
 pub use chain::{Chain, Plugin};
+pub use config::Configuration;
+pub use surroundings::{Question, Surroundings};

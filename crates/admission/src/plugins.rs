@@ -1,14 +1,25 @@
 //! The built-in plugins, in the order upstream runs them.
 
+mod always;
 mod always_pull_images;
+mod certificates;
 mod default_toleration_seconds;
 mod defaults;
+mod event_rate_limit;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod namespaces;
+mod node_features;
+mod node_restriction;
+mod owner_references;
+mod pod_node_selector;
+mod pod_resize;
 mod pod_security;
+mod pod_tolerations;
 mod pod_topology_labels;
 mod priority;
 mod protection;
+mod refusals;
 mod resize;
 mod resource_quota;
 mod resources;
@@ -17,54 +28,201 @@ mod service_account;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod tolerations;
 
 use std::sync::Arc;
 
 use object::{GroupResource, Status};
 
 pub use self::resource_quota::QuotaWriter;
-use crate::{Attributes, Chain, Plugin};
+use crate::{Attributes, Chain, Configuration, Plugin, Surroundings};
 
-/// A plugin with its name, in upstream's order; the flag says whether it is on unless told otherwise.
-fn known() -> Vec<(bool, Arc<dyn Plugin>)> {
-    vec![
-        (true, Arc::new(namespace_lifecycle::NamespaceLifecycle)),
-        (true, Arc::new(limit_ranger::LimitRanger)),
-        (true, Arc::new(service_account::ServiceAccount)),
-        (true, Arc::new(taint_nodes::TaintNodesByCondition)),
-        (false, Arc::new(always_pull_images::AlwaysPullImages)),
-        (true, Arc::new(pod_security::PodSecurity)),
-        (true, Arc::new(priority::Priority)),
-        (true, Arc::new(default_toleration_seconds::DefaultTolerationSeconds)),
-        (true, Arc::new(defaults::DefaultStorageClass)),
-        (true, Arc::new(protection::StorageObjectInUseProtection)),
-        (true, Arc::new(resize::PersistentVolumeClaimResize)),
-        (true, Arc::new(runtime_class::RuntimeClass)),
-        (true, Arc::new(defaults::DefaultIngressClass)),
-        (true, Arc::new(pod_topology_labels::PodTopologyLabels)),
-    ]
+/// What a chain is made of.
+pub struct Settings<'a> {
+    /// `--enable-admission-plugins`.
+    pub enabled: &'a [String],
+    /// `--disable-admission-plugins`.
+    pub disabled: &'a [String],
+    pub config: &'a Configuration,
+    pub server: Arc<dyn Surroundings>,
+    pub quotas: Arc<dyn QuotaWriter>,
 }
 
-/// The chain that `--enable-admission-plugins` and `--disable-admission-plugins` ask for, without quotas.
-pub fn chain(enabled: &[String], disabled: &[String]) -> Chain {
-    chain_with_quotas(enabled, disabled, None)
-}
+/// All names that upstream knows, in the order the plugins run; the flag says whether one is on unless told otherwise.
+const ORDER: &[(&str, bool)] = &[
+    ("AlwaysAdmit", false),
+    ("NamespaceAutoProvision", false),
+    ("NamespaceLifecycle", true),
+    ("NamespaceExists", false),
+    ("LimitPodHardAntiAffinityTopology", false),
+    ("LimitRanger", true),
+    ("ServiceAccount", true),
+    ("NodeRestriction", false),
+    ("TaintNodesByCondition", true),
+    ("AlwaysPullImages", false),
+    ("ImagePolicyWebhook", false),
+    ("PodSecurity", true),
+    ("PodNodeSelector", false),
+    ("Priority", true),
+    ("DefaultTolerationSeconds", true),
+    ("PodTolerationRestriction", false),
+    ("EventRateLimit", false),
+    ("ExtendedResourceToleration", false),
+    ("DefaultStorageClass", true),
+    ("StorageObjectInUseProtection", true),
+    ("PodGroupProtection", true),
+    ("OwnerReferencesPermissionEnforcement", false),
+    ("PersistentVolumeClaimResize", true),
+    ("RuntimeClass", true),
+    ("CertificateApproval", true),
+    ("CertificateSigning", true),
+    ("ClusterTrustBundleAttest", true),
+    ("CertificateSubjectRestriction", true),
+    ("DefaultIngressClass", true),
+    ("DenyServiceExternalIPs", false),
+    ("PodTopologyLabels", true),
+    ("NodeDeclaredFeatureValidator", true),
+    ("PodResizeValidator", true),
+    ("MutatingAdmissionPolicy", true),
+    ("MutatingAdmissionWebhook", true),
+    ("ValidatingAdmissionPolicy", true),
+    ("ValidatingAdmissionWebhook", true),
+    ("ResourceQuota", true),
+    ("AlwaysDeny", false),
+];
 
-/// The same with ResourceQuota, if there is somebody who can charge quotas.
-pub fn chain_with_quotas(enabled: &[String], disabled: &[String], quotas: Option<Arc<dyn QuotaWriter>>) -> Chain {
-    let on = |default: bool, name: &str| {
+/// The chain that the flags and the configuration ask for.
+pub fn chain(settings: &Settings<'_>) -> Result<Chain, String> {
+    check_names(settings)?;
+    let mut plugins = Vec::new();
+    for (name, default) in ORDER {
         let named = |list: &[String]| list.iter().any(|item| item == name);
-        !named(disabled) && (default || named(enabled))
-    };
-    let mut plugins = known();
-    if let Some(writer) = quotas {
-        plugins.push((true, Arc::new(resource_quota::ResourceQuota::new(writer))));
+        if !named(settings.disabled) && (*default || named(settings.enabled)) {
+            plugins.extend(plugin(name, settings)?);
+        }
     }
-    Chain::new(plugins.into_iter().filter(|(default, plugin)| on(*default, plugin.name())).map(|(_, p)| p).collect())
+    Ok(Chain::new(plugins))
+}
+
+fn check_names(settings: &Settings<'_>) -> Result<(), String> {
+    for (flag, names) in [("enable", settings.enabled), ("disable", settings.disabled)] {
+        if let Some(name) = names.iter().find(|name| !ORDER.iter().any(|(known, _)| known == name)) {
+            return Err(format!("{flag}-admission-plugins plugin {} is unknown", object::quote(name)));
+        }
+    }
+    let mut both: Vec<&str> =
+        settings.enabled.iter().filter(|name| settings.disabled.contains(name)).map(String::as_str).collect();
+    both.sort_unstable();
+    both.dedup();
+    if both.is_empty() {
+        return Ok(());
+    }
+    Err(format!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" ")))
+}
+
+/// A plugin by its name; None for those that others run: webhooks and policies.
+fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>, String> {
+    let server = || settings.server.clone();
+    let config = settings.config;
+    let plugin: Arc<dyn Plugin> = match name {
+        "AlwaysAdmit" => Arc::new(always::AlwaysAdmit),
+        "AlwaysDeny" => Arc::new(always::AlwaysDeny),
+        "NamespaceAutoProvision" => Arc::new(namespaces::NamespaceAutoProvision { server: server() }),
+        "NamespaceLifecycle" => Arc::new(namespace_lifecycle::NamespaceLifecycle),
+        "NamespaceExists" => Arc::new(namespaces::NamespaceExists),
+        "LimitPodHardAntiAffinityTopology" => Arc::new(refusals::LimitPodHardAntiAffinityTopology),
+        "LimitRanger" => Arc::new(limit_ranger::LimitRanger),
+        "ServiceAccount" => Arc::new(service_account::ServiceAccount),
+        "NodeRestriction" => Arc::new(node_restriction::NodeRestriction { server: server() }),
+        "TaintNodesByCondition" => Arc::new(taint_nodes::TaintNodesByCondition),
+        "AlwaysPullImages" => Arc::new(always_pull_images::AlwaysPullImages),
+        "ImagePolicyWebhook" => {
+            return Err(
+                "the admission plugin ImagePolicyWebhook calls a webhook, which this server does not do yet".into()
+            );
+        }
+        "PodSecurity" => Arc::new(pod_security::PodSecurity::new(config)?),
+        "PodNodeSelector" => Arc::new(pod_node_selector::PodNodeSelector::new(config)?),
+        "Priority" => Arc::new(priority::Priority),
+        "DefaultTolerationSeconds" => Arc::new(default_toleration_seconds::DefaultTolerationSeconds),
+        "PodTolerationRestriction" => Arc::new(pod_tolerations::PodTolerationRestriction::new(config)?),
+        "EventRateLimit" => Arc::new(event_rate_limit::EventRateLimit::new(config)?),
+        "ExtendedResourceToleration" => Arc::new(tolerations::ExtendedResourceToleration),
+        "DefaultStorageClass" => Arc::new(defaults::DefaultStorageClass),
+        "StorageObjectInUseProtection" => Arc::new(protection::StorageObjectInUseProtection),
+        "PodGroupProtection" => Arc::new(protection::PodGroupProtection),
+        "OwnerReferencesPermissionEnforcement" => {
+            Arc::new(owner_references::OwnerReferencesPermissionEnforcement { server: server() })
+        }
+        "PersistentVolumeClaimResize" => Arc::new(resize::PersistentVolumeClaimResize),
+        "RuntimeClass" => Arc::new(runtime_class::RuntimeClass),
+        "CertificateApproval" => Arc::new(certificates::CertificateApproval { server: server() }),
+        "CertificateSigning" => Arc::new(certificates::CertificateSigning { server: server() }),
+        "ClusterTrustBundleAttest" => Arc::new(certificates::ClusterTrustBundleAttest { server: server() }),
+        "CertificateSubjectRestriction" => Arc::new(certificates::CertificateSubjectRestriction),
+        "DefaultIngressClass" => Arc::new(defaults::DefaultIngressClass),
+        "DenyServiceExternalIPs" => Arc::new(refusals::DenyServiceExternalIps),
+        "PodTopologyLabels" => Arc::new(pod_topology_labels::PodTopologyLabels),
+        "NodeDeclaredFeatureValidator" => Arc::new(node_features::NodeDeclaredFeatureValidator),
+        "PodResizeValidator" => Arc::new(pod_resize::PodResizeValidator),
+        "ResourceQuota" => Arc::new(resource_quota::ResourceQuota::new(settings.quotas.clone(), config)?),
+        _ => return Ok(None),
+    };
+    Ok(Some(plugin))
 }
 
 /// The 403 that a plugin refuses a request with.
 pub(crate) fn forbidden(attributes: &Attributes<'_>, why: impl std::fmt::Display) -> Status {
     let resource = GroupResource::new(attributes.resource.group.clone(), attributes.resource.resource.clone());
-    Status::forbidden(&resource, attributes.name, why)
+    Status::forbidden(&resource, attributes.shown_name(), why)
+}
+
+/// An error that upstream's plugins return as it is, without saying what kind of failure it was.
+pub(crate) fn plain_failure(message: impl Into<String>) -> Status {
+    Status { code: 500, reason: object::Reason::Unknown, message: message.into(), details: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::testing::{NoQuotas, Open};
+
+    fn names(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
+        let strings = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        let (enabled, disabled) = (strings(enabled), strings(disabled));
+        let config = Configuration::default();
+        let (server, quotas) = (Arc::new(Open), Arc::new(NoQuotas));
+        let settings = Settings { enabled: &enabled, disabled: &disabled, config: &config, server, quotas };
+        chain(&settings).map(|chain| chain.names().collect())
+    }
+
+    #[test]
+    fn flags_choose_plugins() {
+        let default = names(&[], &[]).unwrap();
+        assert_eq!((default.first(), default.last()), (Some(&"NamespaceLifecycle"), Some(&"ResourceQuota")));
+        assert!(!default.contains(&"AlwaysPullImages"));
+        let chosen = names(&["AlwaysDeny", "AlwaysAdmit"], &["Priority"]).unwrap();
+        assert_eq!((chosen.first(), chosen.last()), (Some(&"AlwaysAdmit"), Some(&"AlwaysDeny")));
+        assert!(!chosen.contains(&"Priority"));
+        for (enabled, disabled, want) in [
+            ("Nope", "Priority", "enable-admission-plugins plugin \"Nope\" is unknown"),
+            ("Priority", "Nope", "disable-admission-plugins plugin \"Nope\" is unknown"),
+            ("Priority", "Priority", "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped"),
+        ] {
+            assert_eq!(names(&[enabled], &[disabled]), Err(want.to_string()));
+        }
+    }
+
+    #[test]
+    fn plugins_are_called_what_they_are_listed_as() {
+        let all: Vec<&str> = ORDER.iter().map(|(name, _)| *name).collect();
+        let ours = names(
+            &all.iter()
+                .copied()
+                .filter(|name| *name != "ImagePolicyWebhook" && *name != "EventRateLimit")
+                .collect::<Vec<_>>(),
+            &[],
+        );
+        assert!(ours.unwrap().iter().all(|name| all.contains(name)));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admission::{Attributes, Operation, Plugin};
+use ::admission::{Attributes, Operation, Plugin};
 use async_trait::async_trait;
 use authz::rbac::{Rbac, Rule};
 use authz::{Authorizer, Decision};

@@ -3,6 +3,7 @@
 mod accounts;
 mod actions;
 pub mod admin;
+mod admission;
 mod allocation;
 pub mod client;
 mod config;

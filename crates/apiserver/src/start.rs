@@ -26,6 +26,7 @@ use storage::Store;
 
 use crate::accounts::{Accounts, StoredObjects};
 use crate::actions;
+use crate::admission::Surroundings;
 use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
 use crate::openid::OpenId;
@@ -114,7 +115,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     {
         catalog.set_action(group, resource, subresource, action);
     }
-    let mut admission = admission::plugins::chain(&config.enable_admission_plugins, &config.disable_admission_plugins);
+    let surroundings = Arc::new(Surroundings::new(authorizer.clone()));
+    let mut admission =
+        crate::admission::chain(&config, &catalog, &features, surroundings.clone()).map_err(StartError::Setting)?;
     if let Some(rbac) = rbac {
         admission.push(Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() }));
     }
@@ -127,6 +130,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
         describe_column: descriptions::column,
     });
+    surroundings.connect(&api);
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
     kinds.allocation.connect(Arc::new(Allocations { api: Arc::downgrade(&api), store: store.clone(), ports_key }));
     let lifecycle = Lifecycle::default();

@@ -33,7 +33,8 @@ pub async fn create(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
         let storage = scope.storage()?.clone();
         let cx = scope.context(options.dry_run);
         let name = object.name().to_string();
-        let attributes = scope.admission(Operation::Create, &name, cx, &options.object);
+        let generated = object.meta_str("generateName").to_string();
+        let attributes = scope.admission(Operation::Create, &name, cx, &options.object).with_generated_name(&generated);
         scope.api.admission.mutate(&attributes, &mut object, None).await?;
         let admit = Admission { scope, attributes: &attributes };
         let outcome = storage.create(&cx, object, &admit).await?;

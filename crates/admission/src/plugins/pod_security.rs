@@ -15,14 +15,78 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use object::{GroupKind, Meta, Status, Value};
+use object::{Cursor, Errors, GroupKind, Meta, Status, Value, names};
 
 use self::checks::{Pod, Violations, evaluate};
 use self::policy::{Level, LevelVersion, Policy};
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Configuration, Operation, Plugin};
 
-pub struct PodSecurity;
+/// What namespaces that do not say are held to, and who is not held to anything.
+#[derive(Default)]
+pub struct PodSecurity {
+    default: Policy,
+    exempt_users: Vec<String>,
+    exempt_namespaces: Vec<String>,
+    exempt_runtime_classes: Vec<String>,
+}
+
+impl PodSecurity {
+    /// Reads the plugin's PodSecurityConfiguration.
+    pub fn new(config: &Configuration) -> Result<PodSecurity, String> {
+        let own = config.of_kind("PodSecurity", "pod-security.admission.config.k8s.io", "PodSecurityConfiguration")?;
+        let own = own.cloned().unwrap_or_default();
+        let mut errors = Errors::new();
+        let root = Cursor::root(&own);
+        let default = Policy::configured(&root.field("defaults"), &mut errors);
+        let exemptions = root.field("exemptions");
+        let namespaces = exemptions.field("namespaces");
+        let plugin = PodSecurity {
+            default,
+            exempt_namespaces: exempt(&namespaces, |name| names::name_is_dns_label(name, false), &mut errors),
+            exempt_runtime_classes: exempt(
+                &exemptions.field("runtimeClasses"),
+                |name| names::name_is_dns_subdomain(name, false),
+                &mut errors,
+            ),
+            exempt_users: exempt(
+                &exemptions.field("usernames"),
+                |name| if name.is_empty() { vec!["username must not be empty".into()] } else { Vec::new() },
+                &mut errors,
+            ),
+        };
+        if errors.is_empty() {
+            return Ok(plugin);
+        }
+        Err(format!("failed to initialize admission plugin \"PodSecurity\": {}", errors.aggregate()))
+    }
+
+    fn is_exempt(&self, attributes: &Attributes<'_>) -> bool {
+        self.exempt_namespaces.iter().any(|name| name == attributes.cx.namespace)
+            || self.exempt_users.contains(&attributes.cx.user.name)
+    }
+
+    fn is_exempt_class(&self, spec: &Value) -> bool {
+        let class = spec.str_at(&["runtimeClassName"]);
+        !class.is_empty() && self.exempt_runtime_classes.iter().any(|name| name == class)
+    }
+}
+
+/// The names of a list of exemptions, each valid and once.
+fn exempt(list: &Cursor, check: impl Fn(&str) -> Vec<String>, errors: &mut Errors) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for item in list.each() {
+        let problems = check(item.str());
+        if !problems.is_empty() {
+            item.invalid_as(errors, item.str(), problems.join(", "));
+        } else if names.iter().any(|name| name == item.str()) {
+            item.duplicate(errors);
+        } else {
+            names.push(item.str().to_string());
+        }
+    }
+    names
+}
 
 /// Subresources of pods that carry something other than a pod's spec.
 const IGNORED_SUBRESOURCES: &[&str] =
@@ -50,11 +114,13 @@ impl Plugin for PodSecurity {
     ) -> Result<(), Status> {
         let Some(object) = object else { return Ok(()) };
         match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
-            ("", "namespaces") if attributes.subresource.is_empty() => namespace(attributes, object, old),
-            ("", "pods") if !IGNORED_SUBRESOURCES.contains(&attributes.subresource) => pod(attributes, object, old),
+            ("", "namespaces") if attributes.subresource.is_empty() => self.namespace(attributes, object, old),
+            ("", "pods") if !IGNORED_SUBRESOURCES.contains(&attributes.subresource) => {
+                self.pod(attributes, object, old)
+            }
             (group, resource) if attributes.subresource.is_empty() => match template(group, resource, object) {
                 Some(template) => {
-                    warn_about_template(attributes, template);
+                    self.warn_about_template(attributes, template);
                     Ok(())
                 }
                 None => Ok(()),
@@ -77,28 +143,66 @@ fn template<'a>(group: &str, resource: &str, object: &'a Value) -> Option<&'a Va
     (!template.is_null()).then_some(template)
 }
 
-fn pod(attributes: &Attributes<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-    let name = attributes.cx.namespace;
-    let namespace = attributes.cx.lookup.get("", "namespaces", "", name);
-    let namespace = namespace.ok_or_else(|| Status::internal(format!("failed to lookup namespace {name:?}")))?;
-    let (policy, errors) = Policy::of(&namespace);
-    let unchanged = old.is_some_and(|old| !is_significant_update(object, old));
-    if (errors.is_empty() && policy.is_privileged()) || unchanged {
-        return Ok(());
+impl PodSecurity {
+    fn pod(&self, attributes: &Attributes<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        let name = attributes.cx.namespace;
+        let namespace = attributes.cx.lookup.get("", "namespaces", "", name);
+        let namespace = namespace.ok_or_else(|| Status::internal(format!("failed to lookup namespace {name:?}")))?;
+        let (policy, errors) = Policy::of(&namespace, &self.default);
+        if self.is_exempt(attributes) || self.is_exempt_class(object.field("spec")) {
+            return Ok(());
+        }
+        let unchanged = old.is_some_and(|old| !is_significant_update(object, old));
+        if (errors.is_empty() && policy.is_privileged()) || unchanged {
+            return Ok(());
+        }
+        let pod = Pod::of(object);
+        let violations = evaluate(policy.enforce, pod);
+        if !violations.is_empty() {
+            return Err(forbidden(attributes, format!("violates PodSecurity \"{}\": {violations}", policy.enforce)));
+        }
+        warn(attributes, policy.warn, &evaluate(policy.warn, pod));
+        Ok(())
     }
-    let pod = Pod::of(object);
-    let violations = evaluate(policy.enforce, pod);
-    if !violations.is_empty() {
-        return Err(forbidden(attributes, format!("violates PodSecurity \"{}\": {violations}", policy.enforce)));
-    }
-    warn(attributes, policy.warn, &evaluate(policy.warn, pod));
-    Ok(())
-}
 
-fn warn_about_template(attributes: &Attributes<'_>, template: &Value) {
-    if let Some(namespace) = attributes.cx.lookup.get("", "namespaces", "", attributes.cx.namespace) {
-        let (policy, _) = Policy::of(&namespace);
-        warn(attributes, policy.warn, &evaluate(policy.warn, Pod::of(template)));
+    fn warn_about_template(&self, attributes: &Attributes<'_>, template: &Value) {
+        if self.is_exempt(attributes) || self.is_exempt_class(template.field("spec")) {
+            return;
+        }
+        if let Some(namespace) = attributes.cx.lookup.get("", "namespaces", "", attributes.cx.namespace) {
+            let (policy, _) = Policy::of(&namespace, &self.default);
+            warn(attributes, policy.warn, &evaluate(policy.warn, Pod::of(template)));
+        }
+    }
+
+    fn namespace(&self, attributes: &Attributes<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        let (policy, errors) = Policy::of(object, &self.default);
+        let (before, old_errors) = old.map(|old| Policy::of(old, &self.default)).unwrap_or_default();
+        // Labels that were broken before may stay so, or the namespace could not be changed in any other way.
+        if !errors.is_empty() && errors != old_errors {
+            let kind = GroupKind::new(attributes.kind.group.clone(), attributes.kind.kind.clone());
+            return Err(Status::invalid(&kind, attributes.name, &errors));
+        }
+        let relaxed = policy.enforce.version == before.enforce.version && policy.enforce.level <= before.enforce.level;
+        if old.is_some() && (policy.enforce.level == Level::Privileged || relaxed) {
+            return Ok(());
+        }
+        if self.exempt_namespaces.iter().any(|name| name == object.name()) {
+            if !policy.is_privileged() && policy != self.default {
+                let (name, ignored) = (object::quote(object.name()), policy.stated(object));
+                attributes.warn(format!(
+                    "namespace {name} is exempt from Pod Security, and the policy ({ignored}) will be ignored"
+                ));
+            }
+            return Ok(());
+        }
+        if old.is_none() {
+            return Ok(());
+        }
+        for warning in existing_violations(attributes, object.name(), policy.enforce) {
+            attributes.warn(warning);
+        }
+        Ok(())
     }
 }
 
@@ -123,24 +227,6 @@ fn is_significant_update(pod: &Value, old: &Value) -> bool {
     changed("containers")
         || changed("initContainers")
         || pod.list_at(&["spec", "ephemeralContainers"]).iter().any(added)
-}
-
-fn namespace(attributes: &Attributes<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-    let (policy, errors) = Policy::of(object);
-    let (before, old_errors) = old.map(Policy::of).unwrap_or_default();
-    // Labels that were broken before may stay so, or the namespace could not be changed in any other way.
-    if !errors.is_empty() && errors != old_errors {
-        let kind = GroupKind::new(attributes.kind.group.clone(), attributes.kind.kind.clone());
-        return Err(Status::invalid(&kind, attributes.name, &errors));
-    }
-    let relaxed = policy.enforce.version == before.enforce.version && policy.enforce.level <= before.enforce.level;
-    if old.is_none() || policy.enforce.level == Level::Privileged || relaxed {
-        return Ok(());
-    }
-    for warning in existing_violations(attributes, object.name(), policy.enforce) {
-        attributes.warn(warning);
-    }
-    Ok(())
 }
 
 /// What to tell about pods that are in the namespace already and would not be let in any more.

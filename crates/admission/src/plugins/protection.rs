@@ -30,3 +30,28 @@ impl Plugin for StorageObjectInUseProtection {
         Ok(())
     }
 }
+
+/// Groups of pods stay until the pods are gone.
+pub struct PodGroupProtection;
+
+const GROUP: &str = "scheduling.k8s.io";
+
+#[async_trait]
+impl Plugin for PodGroupProtection {
+    fn name(&self) -> &'static str {
+        "PodGroupProtection"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation == Operation::Create
+    }
+
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {
+        let finalizer = format!("{GROUP}/podgroup-protection");
+        let on = attributes.cx.features.enabled("GenericWorkload");
+        if on && attributes.is(GROUP, "podgroups") && !object.finalizers().any(|name| name == finalizer) {
+            object.slot(&["metadata", "finalizers"]).make_list().push(finalizer.into());
+        }
+        Ok(())
+    }
+}

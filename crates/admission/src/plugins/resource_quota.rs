@@ -6,6 +6,7 @@
 
 mod check;
 mod evaluator;
+mod limited;
 mod pods;
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,9 @@ use tokio::sync::Mutex;
 
 use self::check::Request;
 use self::evaluator::Evaluator;
+use self::limited::Limited;
 use super::resources;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Configuration, Operation, Plugin};
 
 /// Reads and charges quotas in the store.
 #[async_trait]
@@ -40,6 +42,8 @@ pub trait QuotaWriter: Send + Sync + 'static {
 
 pub struct ResourceQuota {
     writer: Arc<dyn QuotaWriter>,
+    /// What may not be used at all where no quota covers it.
+    limited: Vec<Limited>,
     /// Requests of one namespace are charged one after the other, or they would mostly undo each other's work.
     turns: Vec<Mutex<()>>,
 }
@@ -50,8 +54,9 @@ const TURNS: usize = 64;
 const ATTEMPTS: usize = 16;
 
 impl ResourceQuota {
-    pub fn new(writer: Arc<dyn QuotaWriter>) -> ResourceQuota {
-        ResourceQuota { writer, turns: (0..TURNS).map(|_| Mutex::new(())).collect() }
+    pub fn new(writer: Arc<dyn QuotaWriter>, config: &Configuration) -> Result<ResourceQuota, String> {
+        let limited = Limited::configured(config)?;
+        Ok(ResourceQuota { writer, limited, turns: (0..TURNS).map(|_| Mutex::new(())).collect() })
     }
 
     fn turn(&self, namespace: &str) -> &Mutex<()> {
@@ -115,10 +120,10 @@ impl Plugin for ResourceQuota {
             return Ok(());
         }
         let Some(evaluator) = Evaluator::of(attributes, object, old) else { return Ok(()) };
-        let request = Request { attributes, evaluator, object, old };
+        let request = Request { attributes, evaluator, object, old, limited: &self.limited };
         // Most namespaces have no quota, or none for this object: the cache knows, and nobody has to wait.
         let quotas = attributes.cx.lookup.list("", "resourcequotas", namespace);
-        if !quotas.iter().any(|quota| request.concerns(quota)) {
+        if self.limited.is_empty() && !quotas.iter().any(|quota| request.concerns(quota)) {
             return Ok(());
         }
         let _turn = self.turn(namespace).lock().await;

@@ -104,6 +104,11 @@ async fn account(attributes: &Attributes<'_>, pod: &Value) -> Result<Arc<Value>,
     Err(forbidden(attributes, why))
 }
 
+/// Whether a pod uses any secret.
+pub(super) fn uses_secrets(pod: &Value) -> bool {
+    secrets::uses_any(pod)
+}
+
 /// Pods that a kubelet read from a file show what already runs; they have no part in accounts or secrets.
 fn mirror_pod(attributes: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     let projected =

@@ -5,11 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, Waker};
 
+use async_trait::async_trait;
 use object::{GroupVersionKind, GroupVersionResource, Meta, Status, Timestamp, Value};
 use registry::{Context, Features, Lookup};
 use request::User;
 
-use crate::{Attributes, Operation, Plugin};
+use crate::plugins::QuotaWriter;
+use crate::{Attributes, Operation, Plugin, Question, Surroundings};
 
 /// Other objects, by group and resource.
 #[derive(Default)]
@@ -42,7 +44,7 @@ pub struct Admitted {
 
 /// Creates `resource` (such as `deployments.apps` or `pods/binding`) in the namespace `ns`.
 pub fn create(plugin: &dyn Plugin, world: &dyn Lookup, resource: &str, object: Value) -> Result<Admitted, String> {
-    now(admit(plugin, world, resource, object, None)).map_err(|status| status.message)
+    As(User::default()).play(plugin, world, resource, object, None)
 }
 
 pub fn update(
@@ -52,11 +54,98 @@ pub fn update(
     object: Value,
     old: Value,
 ) -> Result<Admitted, String> {
-    now(admit(plugin, world, resource, object, Some(old))).map_err(|status| status.message)
+    As(User::default()).play(plugin, world, resource, object, Some(old))
+}
+
+/// Requests by somebody.
+pub struct As(pub User);
+
+impl As {
+    pub fn play(
+        &self,
+        plugin: &dyn Plugin,
+        world: &dyn Lookup,
+        resource: &str,
+        object: Value,
+        old: Option<Value>,
+    ) -> Result<Admitted, String> {
+        now(admit_as(&self.0, plugin, world, resource, object, old)).map_err(|status| status.message)
+    }
+}
+
+/// A server where everything is allowed.
+pub struct Open;
+
+#[async_trait]
+impl Surroundings for Open {
+    async fn allows(&self, _: &Question) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn mapping(&self, _: &GroupVersionKind) -> Option<(GroupVersionResource, bool)> {
+        None
+    }
+
+    async fn make_namespace(&self, _: &str) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// A server where one verb on one name is allowed: `sign example.com/*`.
+pub struct Closed {
+    pub allowed: &'static str,
+}
+
+#[async_trait]
+impl Surroundings for Closed {
+    async fn allows(&self, question: &Question) -> Result<(), String> {
+        if format!("{} {}", question.verb, question.name) == self.allowed { Ok(()) } else { Err(String::new()) }
+    }
+
+    fn mapping(&self, kind: &GroupVersionKind) -> Option<(GroupVersionResource, bool)> {
+        let resource = format!("{}s", kind.kind.to_lowercase());
+        Some((
+            GroupVersionResource {
+                group: kind.group.clone(),
+                version: kind.version.clone(),
+                resource: resource.into(),
+            },
+            false,
+        ))
+    }
+
+    async fn make_namespace(&self, _: &str) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// Namespaces without quotas.
+pub struct NoQuotas;
+
+#[async_trait]
+impl QuotaWriter for NoQuotas {
+    async fn quotas(&self, _: &str) -> Result<Vec<Arc<Value>>, Status> {
+        Ok(Vec::new())
+    }
+
+    async fn update_used(&self, _: &str, _: &str, _: &str, _: Value) -> Result<bool, Status> {
+        Ok(true)
+    }
 }
 
 /// The request itself, for plugins that wait.
 pub async fn admit(
+    plugin: &dyn Plugin,
+    world: &dyn Lookup,
+    resource: &str,
+    object: Value,
+    old: Option<Value>,
+) -> Result<Admitted, Status> {
+    admit_as(&User::default(), plugin, world, resource, object, old).await
+}
+
+async fn admit_as(
+    user: &User,
     plugin: &dyn Plugin,
     world: &dyn Lookup,
     resource: &str,
@@ -65,13 +154,17 @@ pub async fn admit(
 ) -> Result<Admitted, Status> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
-    let kind = if resource == "namespaces" { "Namespace" } else { "Thing" };
+    let kind = match resource {
+        "namespaces" => "Namespace",
+        "events" => "Event",
+        _ => "Thing",
+    };
     let kind = GroupVersionKind { group: group.into(), version: "v1".into(), kind: kind.into() };
     let about = GroupVersionResource { group: group.into(), version: "v1".into(), resource: resource.into() };
-    let (user, features, name) = (User::default(), Features::default(), object.name().to_string());
+    let (features, name) = (Features::default(), object.name().to_string());
     let cx = Context {
         now: Timestamp::new(0, 0),
-        user: &user,
+        user,
         namespace: if resource == "namespaces" { "" } else { "ns" },
         group,
         version: "v1",

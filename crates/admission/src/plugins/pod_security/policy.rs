@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use object::{Errors, Path, Value};
+use object::{Cursor, Errors, Path, Value};
 
 /// How strict to be, in rising order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,12 +37,12 @@ pub struct Policy {
 
 impl Policy {
     /// The policy of a namespace. There always is one: a broken label means the strictest enforcement, and no warnings.
-    pub fn of(namespace: &Value) -> (Policy, Errors) {
+    pub fn of(namespace: &Value, default: &Policy) -> (Policy, Errors) {
         let mut errors = Errors::new();
         let labels = namespace.at(&["metadata", "labels"]);
-        let (enforce, own_level, _) = mode(labels, "enforce", Level::Restricted, &mut errors);
-        let (audit, _, _) = mode(labels, "audit", Level::Privileged, &mut errors);
-        let (mut warn, _, warn_version) = mode(labels, "warn", Level::Privileged, &mut errors);
+        let (enforce, own_level, _) = mode(labels, "enforce", default.enforce, Level::Restricted, &mut errors);
+        let (audit, _, _) = mode(labels, "audit", default.audit, Level::Privileged, &mut errors);
+        let (mut warn, _, warn_version) = mode(labels, "warn", default.warn, Level::Privileged, &mut errors);
         let warn_level_given = labels.get(&label("warn", "")).is_some();
         if !warn_level_given && own_level && enforce.level > warn.level {
             warn.level = enforce.level;
@@ -51,6 +51,39 @@ impl Policy {
             }
         }
         (Policy { enforce, audit, warn }, errors)
+    }
+
+    /// The policy of namespaces that do not say: the `defaults` of a PodSecurityConfiguration.
+    pub fn configured(defaults: &Cursor, errors: &mut Errors) -> Policy {
+        let mut one = |mode: &str| {
+            let (level, version) = (defaults.field(mode), defaults.field(&format!("{mode}-version")));
+            let mut found = LevelVersion::default();
+            match Level::parse(level.str()) {
+                Some(given) => found.level = given,
+                None if level.is_empty() => {}
+                None => level.invalid(errors, "must be one of privileged, baseline, restricted"),
+            }
+            match Version::parse(version.str()) {
+                Some(given) => found.version = given,
+                None if version.is_empty() => {}
+                None => version.invalid(errors, "must be \"latest\" or \"v1.x\""),
+            }
+            found
+        };
+        let enforce = one("enforce");
+        let warn = one("warn");
+        Policy { enforce, warn, audit: one("audit") }
+    }
+
+    /// The modes that a namespace states itself and that ask for anything: `enforce=baseline:latest, warn=…`.
+    pub fn stated(&self, namespace: &Value) -> String {
+        let labels = namespace.at(&["metadata", "labels"]);
+        let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];
+        let stated = modes.iter().filter(|(mode, policy)| {
+            let given = |suffix: &str| labels.get(&label(mode, suffix)).is_some();
+            policy.level != Level::Privileged && (given("") || given("-version"))
+        });
+        stated.map(|(mode, policy)| format!("{mode}={policy}")).collect::<Vec<_>>().join(", ")
     }
 
     pub fn is_privileged(&self) -> bool {
@@ -63,8 +96,14 @@ fn label(mode: &str, suffix: &str) -> String {
 }
 
 /// Level and version of one mode, whether a valid level was given and whether a version was given at all.
-fn mode(labels: &Value, mode: &str, broken: Level, errors: &mut Errors) -> (LevelVersion, bool, bool) {
-    let mut found = LevelVersion::default();
+fn mode(
+    labels: &Value,
+    mode: &str,
+    default: LevelVersion,
+    broken: Level,
+    errors: &mut Errors,
+) -> (LevelVersion, bool, bool) {
+    let mut found = default;
     let path = Path::of("metadata").field("labels");
     let mut valid = false;
     if let Some(text) = labels.get(&label(mode, "")).and_then(Value::as_str) {

@@ -122,7 +122,7 @@ fn enforced_levels_refuse_pods() {
     ];
     for (level, version, spec, violations) in cases {
         let world = world(&[("enforce", level), ("enforce-version", version)]);
-        let got = create(&PodSecurity, &world, "pods", pod(spec));
+        let got = create(&PodSecurity::default(), &world, "pods", pod(spec));
         let why = format!("pods \"p\" is forbidden: violates PodSecurity \"{level}:{version}\": {violations}");
         assert_eq!(got.err().unwrap_or_default(), if violations.is_empty() { String::new() } else { why });
     }
@@ -144,7 +144,7 @@ fn templates_and_pods_are_warned_about() {
         (&[("warn", "nonsense")], "deployments.apps", deployment, vec![]),
     ];
     for (labels, resource, object, warnings) in cases {
-        let got = create(&PodSecurity, &world(labels), resource, object).map(|made| made.warnings);
+        let got = create(&PodSecurity::default(), &world(labels), resource, object).map(|made| made.warnings);
         assert_eq!(got, Ok(warnings), "{labels:?} {resource}");
     }
 }
@@ -154,21 +154,21 @@ fn only_new_images_are_looked_at_in_updates() {
     let world = world(&[("enforce", "restricted")]);
     let mut labelled = pod(bare());
     labelled.set(&["metadata", "labels", "a"], "b");
-    assert!(update(&PodSecurity, &world, "pods", labelled, pod(bare())).is_ok());
+    assert!(update(&PodSecurity::default(), &world, "pods", labelled, pod(bare())).is_ok());
     let other = value!({ "containers": [{ "name": "c", "image": "j" }] });
-    assert!(update(&PodSecurity, &world, "pods", pod(other), pod(bare())).is_err());
+    assert!(update(&PodSecurity::default(), &world, "pods", pod(other), pod(bare())).is_err());
     let mut debugged = pod(bare());
     debugged.set(&["spec", "ephemeralContainers"], vec![value!({ "name": "e" })]);
-    assert!(update(&PodSecurity, &world, "pods/ephemeralcontainers", debugged, pod(bare())).is_err());
+    assert!(update(&PodSecurity::default(), &world, "pods/ephemeralcontainers", debugged, pod(bare())).is_err());
 }
 
 #[test]
 fn labels_of_namespaces_are_checked() {
     let bad = namespace(&[("enforce", "strict"), ("warn-version", "v1.01")]);
     let why = "Namespace \"ns\" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: \"v1.01\": must be \"latest\" or \"v1.x\"]";
-    let made = create(&PodSecurity, &World::default(), "namespaces", bad.clone());
+    let made = create(&PodSecurity::default(), &World::default(), "namespaces", bad.clone());
     assert_eq!(made.err(), Some(why.to_string()));
-    assert!(update(&PodSecurity, &World::default(), "namespaces", bad.clone(), bad).is_ok());
+    assert!(update(&PodSecurity::default(), &World::default(), "namespaces", bad.clone(), bad).is_ok());
 }
 
 #[test]
@@ -189,6 +189,29 @@ fn stricter_namespaces_list_their_violations() {
         [("privileged", "baseline", warnings), ("restricted", "baseline", vec![]), ("baseline", "privileged", vec![])];
     for (before, after, warnings) in cases {
         let (new, old) = (namespace(&[("enforce", after)]), namespace(&[("enforce", before)]));
-        assert_eq!(update(&PodSecurity, &world, "namespaces", new, old).map(|made| made.warnings), Ok(warnings));
+        assert_eq!(
+            update(&PodSecurity::default(), &world, "namespaces", new, old).map(|made| made.warnings),
+            Ok(warnings)
+        );
+    }
+}
+
+#[test]
+fn configuration_sets_defaults_and_exemptions() {
+    let text = b"{apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, plugins: [{name: PodSecurity, configuration: {
+        apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration,
+        defaults: {enforce: restricted}, exemptions: {runtimeClasses: [safe], namespaces: [other]}}}]}";
+    let config = crate::Configuration::parse(text, |_| Ok(Vec::new())).unwrap();
+    let plugin = PodSecurity::new(&config).unwrap();
+    let world = world(&[]);
+    assert!(create(&plugin, &world, "pods", pod(bare())).is_err());
+    let mut safe = bare();
+    safe.set(&["runtimeClassName"], "safe");
+    assert!(create(&plugin, &world, "pods", pod(safe)).is_ok());
+    let broken = String::from_utf8_lossy(text).replace("restricted", "odd").replace("[other]", "[UPPER, other, other]");
+    let config = crate::Configuration::parse(broken.as_bytes(), |_| Ok(Vec::new())).unwrap();
+    let error = PodSecurity::new(&config).err().unwrap();
+    for part in ["defaults.enforce: Invalid value: \"odd\"", "exemptions.namespaces[0]", "Duplicate value: \"other\""] {
+        assert!(error.contains(part), "{error}");
     }
 }

@@ -6,6 +6,7 @@ use object::quantity::Quantity;
 use object::{Meta, Status, Value};
 
 use super::evaluator::Evaluator;
+use super::limited::{self, Limited};
 use crate::plugins::forbidden;
 use crate::plugins::resources::{self, ResourceList};
 use crate::{Attributes, Operation};
@@ -15,6 +16,7 @@ pub struct Request<'a> {
     pub evaluator: Evaluator,
     pub object: &'a Value,
     pub old: Option<&'a Value>,
+    pub limited: &'a [Limited],
 }
 
 /// A quota and what will be used of it.
@@ -40,6 +42,7 @@ impl Request<'_> {
             let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
             return Err(self.forbidden(why));
         }
+        self.check_limited(quotas, &concerned, &usage)?;
         let mut charges = Vec::new();
         for quota in concerned {
             let used = resources::list(quota.at(&["status", "used"]));
@@ -49,6 +52,27 @@ impl Request<'_> {
             }
         }
         Ok(charges)
+    }
+
+    fn check_limited(
+        &self,
+        quotas: &[Arc<Value>],
+        concerned: &[&Arc<Value>],
+        usage: &ResourceList,
+    ) -> Result<(), Status> {
+        // An update that uses nothing more needs no quota.
+        let before = self.old.map(|old| self.evaluator.usage(self.attributes, old)).unwrap_or_default();
+        let grows = usage.iter().any(|(name, amount)| before.get(name).is_none_or(|before| amount > before));
+        if self.limited.is_empty() || !grows {
+            return Ok(());
+        }
+        let counted = concerned.iter().flat_map(|quota| resources::list(quota.at(&["status", "hard"])).into_keys());
+        let covered: Vec<String> = counted.filter(|name| self.evaluator.counts(name)).collect();
+        let scopes: Vec<String> = quotas
+            .iter()
+            .flat_map(|quota| self.evaluator.scopes_holding(self.attributes, quota, self.object))
+            .collect();
+        limited::check(self, usage, &covered, &scopes)
     }
 
     /// The object must say what the quota counts, and the quota must have been counted.
@@ -106,7 +130,7 @@ impl Request<'_> {
         )))
     }
 
-    fn forbidden(&self, why: String) -> Status {
+    pub fn forbidden(&self, why: String) -> Status {
         forbidden(self.attributes, why)
     }
 }

@@ -97,7 +97,16 @@ impl Evaluator {
             && selectors.iter().all(|selector| self.in_scope(attributes, selector, object))
     }
 
-    fn in_scope(&self, attributes: &Attributes<'_>, selector: &Value, object: &Value) -> bool {
+    /// The names of those of a quota's scopes that the object is in.
+    pub fn scopes_holding(&self, attributes: &Attributes<'_>, quota: &Value, object: &Value) -> Vec<String> {
+        let exists = |scope: &Value| object::value!({ "scopeName": (scope.clone()), "operator": "Exists" });
+        let plain = quota.list_at(&["spec", "scopes"]).iter().map(exists);
+        let selectors = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned();
+        let holding = plain.chain(selectors).filter(|selector| self.in_scope(attributes, selector, object));
+        holding.map(|selector| selector.str_at(&["scopeName"]).to_string()).collect()
+    }
+
+    pub fn in_scope(&self, attributes: &Attributes<'_>, selector: &Value, object: &Value) -> bool {
         match self {
             Evaluator::Pods => pods::in_scope(selector, object),
             Evaluator::Claims if attributes.cx.features.enabled("VolumeAttributesClass") => {

@@ -33,7 +33,7 @@ impl Store {
     }
 
     fn plugin(&self) -> ResourceQuota {
-        ResourceQuota::new(Arc::new(self.clone()))
+        ResourceQuota::new(Arc::new(self.clone()), &crate::Configuration::default()).unwrap()
     }
 }
 

@@ -1,0 +1,147 @@
+//! OwnerReferencesPermissionEnforcement: owners are changed by those who may delete, and block deletions only of what one
+//! may finalize.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{GroupVersion, Meta, Status, Value};
+
+use super::forbidden;
+use crate::{Attributes, Operation, Plugin, Question, Surroundings};
+
+pub struct OwnerReferencesPermissionEnforcement {
+    pub server: Arc<dyn Surroundings>,
+}
+
+#[async_trait]
+impl Plugin for OwnerReferencesPermissionEnforcement {
+    fn name(&self) -> &'static str {
+        "OwnerReferencesPermissionEnforcement"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let resource = attributes.resource;
+        let is_pod_status =
+            resource.group.is_empty() && resource.resource == "pods" && attributes.subresource == "status";
+        let Some(object) = object.filter(|_| !is_pod_status) else { return Ok(()) };
+        let (owners, before) = (object.owner_references(), old.map(|old| old.owner_references()).unwrap_or(&[]));
+        if owners == before {
+            return Ok(());
+        }
+        if attributes.operation != Operation::Create {
+            self.check_delete(attributes).await?;
+        }
+        let blocking: Vec<&Value> = owners.iter().filter(|owner| blocks(owner) && !blocked(owner, before)).collect();
+        self.check_blocking(attributes, &blocking).await
+    }
+}
+
+impl OwnerReferencesPermissionEnforcement {
+    async fn check_delete(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let resource = attributes.resource;
+        let question = Question {
+            user: attributes.cx.user.clone(),
+            verb: "delete".into(),
+            group: resource.group.to_string(),
+            version: resource.version.to_string(),
+            resource: resource.resource.to_string(),
+            subresource: attributes.subresource.into(),
+            namespace: attributes.cx.namespace.into(),
+            name: attributes.name.into(),
+        };
+        self.server.allows(&question).await.map_err(|reason| {
+            forbidden(attributes, format!("cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"))
+        })
+    }
+
+    async fn check_blocking(&self, attributes: &Attributes<'_>, owners: &[&Value]) -> Result<(), Status> {
+        let finalizers = Question {
+            user: attributes.cx.user.clone(),
+            verb: "update".into(),
+            subresource: "finalizers".into(),
+            ..Question::default()
+        };
+        let star = || "*".to_string();
+        let anything =
+            Question { group: star(), version: star(), resource: star(), name: star(), ..finalizers.clone() };
+        if owners.is_empty() || self.server.allows(&anything).await.is_ok() {
+            return Ok(());
+        }
+        for owner in owners {
+            let (version, kind) = (owner.str_at(&["apiVersion"]), owner.str_at(&["kind"]));
+            let full = GroupVersion::parse(version).unwrap_or_default().with_kind(kind);
+            let Some((found, namespaced)) = self.server.mapping(&full) else {
+                return Err(forbidden(
+                    attributes,
+                    format!(
+                        "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind {kind}: no matches for kind {} in version {}",
+                        object::quote(kind),
+                        object::quote(version)
+                    ),
+                ));
+            };
+            let question = Question {
+                group: found.group.to_string(),
+                version: found.version.to_string(),
+                resource: found.resource.to_string(),
+                namespace: if namespaced { attributes.cx.namespace.to_string() } else { String::new() },
+                name: owner.str_at(&["name"]).to_string(),
+                ..finalizers.clone()
+            };
+            self.server.allows(&question).await.map_err(|reason| {
+                forbidden(
+                    attributes,
+                    format!(
+                        "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {reason}, <nil>"
+                    ),
+                )
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn blocks(owner: &Value) -> bool {
+    owner.field("blockOwnerDeletion").as_bool() == Some(true)
+}
+
+/// Whether the same owner blocked before.
+fn blocked(owner: &Value, before: &[Value]) -> bool {
+    before.iter().any(|old| old.str_at(&["uid"]) == owner.str_at(&["uid"]) && blocks(old))
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+    use crate::plugins::testing::{Closed, World, create, update};
+
+    #[test]
+    fn owners_are_set_by_those_who_may() {
+        let owned = |blocks: bool| {
+            value!({"metadata": {"name": "p", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "blockOwnerDeletion": blocks}
+            ]}})
+        };
+        let free = value!({"metadata": {"name": "p"}});
+        let world = World::default();
+        let with = |allowed| OwnerReferencesPermissionEnforcement { server: Arc::new(Closed { allowed }) };
+        assert!(create(&with(""), &world, "pods", owned(false)).is_ok());
+        assert!(create(&with("update n"), &world, "pods", owned(true)).is_ok());
+        let refused = create(&with(""), &world, "pods", owned(true)).unwrap_err();
+        assert!(refused.contains("a resource you can't set finalizers on"), "{refused}");
+        let refused = update(&with(""), &world, "pods", owned(false), free.clone()).unwrap_err();
+        assert!(refused.contains("a resource you can't delete"), "{refused}");
+        assert!(update(&with("delete p"), &world, "pods", owned(false), free).is_ok());
+    }
+}

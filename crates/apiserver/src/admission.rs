@@ -1,0 +1,179 @@
+//! Admission for this server: the chain from the configuration, and what its plugins ask of the server.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use ::admission::plugins::{QuotaWriter, Settings};
+use ::admission::{Chain, Configuration, Question};
+use async_trait::async_trait;
+use authz::{Authorizer, Decision};
+use object::{Clock, GroupVersionKind, GroupVersionResource, Meta, Reason, Status, SystemClock, Value, value};
+use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
+use request::User;
+use rest::{Api, Tracked};
+
+use crate::Config;
+
+/// The chain that the flags ask for.
+pub fn chain(
+    config: &Config,
+    catalog: &Catalog,
+    features: &Features,
+    server: Arc<Surroundings>,
+) -> Result<Chain, String> {
+    let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
+    ::admission::plugins::chain(&Settings {
+        enabled: &config.enable_admission_plugins,
+        disabled: &config.disable_admission_plugins,
+        config: &Configuration::read(config.admission_config_file.as_deref())?,
+        server,
+        quotas: Arc::new(quotas),
+    })
+}
+
+/// What plugins see of the server. The API is built around the chain, so it comes later.
+pub struct Surroundings {
+    authorizer: Arc<dyn Authorizer>,
+    api: OnceLock<Weak<Api>>,
+}
+
+impl Surroundings {
+    pub fn new(authorizer: Arc<dyn Authorizer>) -> Surroundings {
+        Surroundings { authorizer, api: OnceLock::new() }
+    }
+
+    /// Hands over the API, once there is one.
+    pub fn connect(&self, api: &Arc<Api>) {
+        let _ = self.api.set(Arc::downgrade(api));
+    }
+
+    fn api(&self) -> Option<Arc<Api>> {
+        self.api.get().and_then(Weak::upgrade)
+    }
+}
+
+#[async_trait]
+impl ::admission::Surroundings for Surroundings {
+    async fn allows(&self, question: &Question) -> Result<(), String> {
+        let attributes = authz::Attributes {
+            user: question.user.clone(),
+            verb: question.verb.clone(),
+            is_resource: true,
+            group: question.group.clone(),
+            version: question.version.clone(),
+            resource: question.resource.clone(),
+            subresource: question.subresource.clone(),
+            namespace: question.namespace.clone(),
+            name: question.name.clone(),
+            ..authz::Attributes::default()
+        };
+        match self.authorizer.decide(&attributes).await {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
+        }
+    }
+
+    fn mapping(&self, kind: &GroupVersionKind) -> Option<(GroupVersionResource, bool)> {
+        let catalog = self.api()?.catalog.load_full();
+        let found = catalog.by_kind(kind)?;
+        Some((found.resource.clone(), found.namespaced))
+    }
+
+    async fn make_namespace(&self, name: &str) -> Result<(), Status> {
+        let api = self.api().ok_or_else(|| Status::internal("the server is not ready to make namespaces"))?;
+        let catalog = api.catalog.load_full();
+        let storage = catalog.stored("", "namespaces").ok_or_else(|| Status::internal("namespaces are not served"))?;
+        let user = User::loopback();
+        let cx = api.context(&user, "", "v1", "", false);
+        let namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        match storage.create(&cx, namespace, &AdmitAll).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.reason == Reason::AlreadyExists => Ok(()),
+            Err(status) => Err(status),
+        }
+    }
+}
+
+/// Quotas in the store: read as they are now, and charged only if nobody was faster.
+pub struct Quotas {
+    storage: Arc<Storage>,
+    kind: GroupVersionKind,
+    shape: Shape,
+    features: Features,
+}
+
+impl Quotas {
+    fn new(catalog: &Catalog, features: &Features) -> Option<Quotas> {
+        let resource = catalog.get("", "v1", "resourcequotas")?;
+        Some(Quotas {
+            storage: resource.storage.clone()?,
+            kind: resource.kind.clone(),
+            shape: resource.shape.clone(),
+            features: features.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl QuotaWriter for Quotas {
+    async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
+        let storage = &self.storage;
+        storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
+        let snapshot = storage.cache.snapshot(&storage.range(namespace));
+        snapshot.objects.iter().map(|object| storage.decode_entry(object.entry()).map(Arc::new)).collect()
+    }
+
+    async fn update_used(
+        &self,
+        namespace: &str,
+        name: &str,
+        resource_version: &str,
+        used: Value,
+    ) -> Result<bool, Status> {
+        let user = User::loopback();
+        let cx = Context {
+            now: SystemClock.now(),
+            user: &user,
+            namespace,
+            group: "",
+            version: "v1",
+            subresource: "status",
+            dry_run: false,
+            features: &self.features,
+            lookup: &NoLookup,
+        };
+        let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
+        let mut charge = Charge { quotas: self, cx, resource_version, used };
+        match self.storage.update(&cx, name, &mut charge, &AdmitAll, &options).await {
+            Ok(_) => Ok(true),
+            Err(status) if matches!(status.reason, Reason::Conflict | Reason::NotFound) => Ok(false),
+            Err(status) => Err(status),
+        }
+    }
+}
+
+/// Sets what is used, of the version of the quota that it was worked out from and no other.
+struct Charge<'a> {
+    quotas: &'a Quotas,
+    cx: Context<'a>,
+    resource_version: &'a str,
+    used: Value,
+}
+
+#[async_trait]
+impl Change for Charge<'_> {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let live = existing.cloned().unwrap_or_default();
+        if live.resource_version() != self.resource_version {
+            return Err(Status::conflict(&self.quotas.storage.resource, live.name(), registry::MODIFIED));
+        }
+        let mut charged = live.clone();
+        charged.set(&["status", "used"], self.used.clone());
+        let tracked = Tracked {
+            kind: &self.quotas.kind,
+            shape: &self.quotas.shape,
+            subresource: "status",
+            resets: self.quotas.storage.strategy.reset_fields("status"),
+        };
+        Ok(rest::track(&tracked, &live, charged, "kube-apiserver", self.cx.now))
+    }
+}
