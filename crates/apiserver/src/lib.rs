@@ -12,6 +12,7 @@ pub mod flags;
 pub mod kubeconfig;
 mod openid;
 mod pki;
+mod repair;
 mod serving;
 mod start;
 mod store;

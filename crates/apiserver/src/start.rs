@@ -23,6 +23,7 @@ use rustls_pki_types::pem::PemObject;
 use server::tls;
 use server::{Farewell, Lifecycle, Listener, Paths, Server, Version};
 use storage::Store;
+use tokio::task::JoinSet;
 
 use crate::accounts::{Accounts, StoredObjects};
 use crate::actions;
@@ -31,7 +32,7 @@ use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
 use crate::openid::OpenId;
 use crate::store::{self, Opened};
-use crate::{Config, Pki, serving};
+use crate::{Config, Pki, repair, serving};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -59,6 +60,7 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
     own_loops: standalone::Loops,
+    repair: JoinSet<()>,
     store: Opened,
 }
 
@@ -70,9 +72,12 @@ impl Running {
 
     /// Fails readiness, waits for `delay`, lets requests finish, and returns when everything is over.
     pub async fn stop(self, delay: Duration) {
-        let loops = (self.loops, self.own_loops);
         self.lifecycle.shut_down(&Farewell { delay, ..self.farewell }).await;
-        drop(loops);
+        for loops in self.loops.into_iter().chain([self.own_loops]) {
+            loops.stop().await;
+        }
+        let mut repair = self.repair;
+        repair.shutdown().await;
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the listener did not end well");
         }
@@ -143,12 +148,6 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
     let address = listener.address().map_err(failed)?;
     let advertised = advertised(&config, address)?;
-    let discovery = Discovery::new(api.clone(), SocketAddr::new(advertised.address, advertised.port).to_string());
-    let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
-    let own = SocketAddr::new(advertised.address, advertised.port).to_string();
-    if let Some(openid) = OpenId::new(&accounts, &config.service_accounts.jwks_uri, &own) {
-        paths.push(Arc::new(openid));
-    }
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -156,7 +155,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         health,
         metrics,
         version: Version::default(),
-        paths,
+        paths: paths(&config, &api, &accounts, &advertised),
         lifecycle: lifecycle.clone(),
         in_flight: config.serving.in_flight(),
         cors: config.serving.cors().map_err(StartError::Setting)?,
@@ -168,11 +167,12 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
     let own_loops = standalone::start_own(api.clone());
+    let repair = repair::start(kinds.allocation.clone());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
-    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, store: opened })
+    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, repair, store: opened })
 }
 
 /// What a controller manager would do, if there is none.
@@ -182,6 +182,17 @@ async fn standalone_loops(config: &Config, pki: &Pki, api: &Arc<Api>) -> Result<
     }
     let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
     Ok(Some(standalone::start(api.clone(), authority).await))
+}
+
+/// Who answers for paths that are not resources.
+fn paths(config: &Config, api: &Arc<Api>, accounts: &Accounts, advertised: &Advertised) -> Vec<Arc<dyn Paths>> {
+    let own = SocketAddr::new(advertised.address, advertised.port).to_string();
+    let discovery = Discovery::new(api.clone(), own.clone());
+    let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
+    if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
+        paths.push(Arc::new(openid));
+    }
+    paths
 }
 
 /// Where the cluster finds this server. Services start with the second address of their range.

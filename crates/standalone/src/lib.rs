@@ -23,14 +23,21 @@ use client::Client;
 
 /// The running loops; they end when this is dropped.
 pub struct Loops {
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
+}
+
+impl Loops {
+    /// Ends the loops and returns when they have let go of everything.
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
+    }
 }
 
 /// Starts the loops that every server runs, alone or not.
 pub fn start_own(api: Arc<Api>) -> Loops {
     let mut tasks = JoinSet::new();
     tasks.spawn(flow_schemas::run(Client::new(api)));
-    Loops { _tasks: tasks }
+    Loops { tasks }
 }
 
 /// Starts the loops. When this returns, the namespaces that were there have their service account.
@@ -43,5 +50,5 @@ pub async fn start(api: Arc<Api>, authority_pem: String) -> Loops {
     tasks.spawn(garbage::run(client));
     // The loop answers or is gone: either way there is nothing more to wait for.
     let _ = when_ready.await;
-    Loops { _tasks: tasks }
+    Loops { tasks }
 }

@@ -1,0 +1,139 @@
+//! Servers, and clients that speak to them as everybody does: over TLS, as the administrator.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use apiserver::{Config, Running, StoreConfig};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::SendRequest;
+use hyper_util::rt::TokioIo;
+use object::Value;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tempfile::TempDir;
+use tokio_rustls::TlsConnector;
+
+/// A server with a data directory of its own, in this process or in another one.
+pub struct Node {
+    address: SocketAddr,
+    directory: TempDir,
+    running: How,
+}
+
+enum How {
+    Here(#[allow(dead_code)] Running),
+    Elsewhere(Child),
+}
+
+impl Node {
+    /// In this process; on etcd if there are endpoints, else on a store of its own.
+    pub async fn start(etcd: &[String], service_range: &str) -> Node {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config {
+            data_dir: directory.path().to_path_buf(),
+            port: 0,
+            disable_admission_plugins: vec!["ServiceAccount".into()],
+            service_cluster_ip_range: service_range.into(),
+            standalone: false,
+            store: StoreConfig { etcd_servers: etcd.to_vec(), ..StoreConfig::default() },
+            ..Config::default()
+        };
+        let running = apiserver::start(config).await.unwrap();
+        Node { address: running.address, directory, running: How::Here(running) }
+    }
+
+    /// A process of its own, which can be killed.
+    pub fn spawn(service_range: &str) -> Node {
+        let directory = tempfile::tempdir().unwrap();
+        let (child, address) = launch(directory.path(), service_range);
+        Node { address, directory, running: How::Elsewhere(child) }
+    }
+
+    /// Ends the process without a word, and starts another one on its data.
+    pub fn kill_and_start_again(&mut self, service_range: &str) {
+        if let How::Elsewhere(child) = &mut self.running {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let (child, address) = launch(self.directory.path(), service_range);
+        (self.running, self.address) = (How::Elsewhere(child), address);
+    }
+
+    pub async fn client(&self) -> Client {
+        let stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
+        let connector = TlsConnector::from(Arc::new(tls(&self.directory.path().join("pki"))));
+        let stream = connector.connect(ServerName::from(self.address.ip()), stream).await.unwrap();
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        Client { sender }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let How::Elsewhere(child) = &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Starts a process and waits until it says where it serves.
+fn launch(data_dir: &Path, service_range: &str) -> (Child, SocketAddr) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ferrokube"))
+        .arg("--data-dir")
+        .arg(data_dir)
+        .args(["--secure-port=0", "--standalone=false", "--disable-admission-plugins=ServiceAccount"])
+        .arg(format!("--service-cluster-ip-range={service_range}"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines.map_while(Result::ok).find_map(|line| {
+        let address = line.split("https://").nth(1)?.split_whitespace().next()?.to_string();
+        address.trim_end_matches(['/', ',']).parse().ok()
+    });
+    (child, ready.expect("the server says where it serves"))
+}
+
+fn tls(pki: &Path) -> rustls::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(pki.join("ca.crt")).unwrap()).unwrap();
+    let chain = CertificateDer::pem_file_iter(pki.join("admin.crt")).unwrap();
+    let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_file(pki.join("admin.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    builder.with_root_certificates(roots).with_client_auth_cert(chain, key).unwrap()
+}
+
+/// One connection.
+pub struct Client {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Client {
+    pub async fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let mut text = Vec::new();
+        if !body.is_null() {
+            codec::json::encode(body, None, &mut text);
+        }
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(http::header::HOST, "localhost")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(text)))
+            .unwrap();
+        self.sender.ready().await.unwrap();
+        let response = self.sender.send_request(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
+    }
+}
