@@ -44,6 +44,8 @@ pub struct Settings<'a> {
     /// `--disable-admission-plugins`.
     pub disabled: &'a [String],
     pub config: &'a Configuration,
+    /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
+    pub toleration_seconds: (i64, i64),
     pub server: Arc<dyn Surroundings>,
     pub quotas: Arc<dyn QuotaWriter>,
 }
@@ -144,7 +146,10 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
         "PodSecurity" => Arc::new(pod_security::PodSecurity::new(config)?),
         "PodNodeSelector" => Arc::new(pod_node_selector::PodNodeSelector::new(config)?),
         "Priority" => Arc::new(priority::Priority),
-        "DefaultTolerationSeconds" => Arc::new(default_toleration_seconds::DefaultTolerationSeconds),
+        "DefaultTolerationSeconds" => {
+            let (not_ready, unreachable) = settings.toleration_seconds;
+            Arc::new(default_toleration_seconds::DefaultTolerationSeconds { not_ready, unreachable })
+        }
         "PodTolerationRestriction" => Arc::new(pod_tolerations::PodTolerationRestriction::new(config)?),
         "EventRateLimit" => Arc::new(event_rate_limit::EventRateLimit::new(config)?),
         "ExtendedResourceToleration" => Arc::new(tolerations::ExtendedResourceToleration),
@@ -192,7 +197,14 @@ mod tests {
         let (enabled, disabled) = (strings(enabled), strings(disabled));
         let config = Configuration::default();
         let (server, quotas) = (Arc::new(Open), Arc::new(NoQuotas));
-        let settings = Settings { enabled: &enabled, disabled: &disabled, config: &config, server, quotas };
+        let settings = Settings {
+            enabled: &enabled,
+            disabled: &disabled,
+            config: &config,
+            toleration_seconds: (300, 300),
+            server,
+            quotas,
+        };
         chain(&settings).map(|chain| chain.names().collect())
     }
 

@@ -24,6 +24,7 @@ pub fn chain(
     ::admission::plugins::chain(&Settings {
         enabled: &config.enable_admission_plugins,
         disabled: &config.disable_admission_plugins,
+        toleration_seconds: config.toleration_seconds,
         config: &Configuration::read(config.admission_config_file.as_deref())?,
         server,
         quotas: Arc::new(quotas),

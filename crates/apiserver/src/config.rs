@@ -30,6 +30,8 @@ pub struct Config {
     pub disable_admission_plugins: Vec<String>,
     /// `--admission-control-config-file`.
     pub admission_config_file: Option<PathBuf>,
+    /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
+    pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
     /// `--api-audiences`; whom tokens for this server are meant for. Empty: its issuers.
     pub api_audiences: Vec<String>,
@@ -93,6 +95,7 @@ impl Default for Config {
             enable_admission_plugins: Vec::new(),
             disable_admission_plugins: Vec::new(),
             admission_config_file: None,
+            toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
             api_audiences: Vec::new(),
             service_cluster_ip_range: "10.0.0.0/24".into(),

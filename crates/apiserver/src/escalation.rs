@@ -33,24 +33,25 @@ impl Plugin for EscalationCheck {
         }
         let resource = attributes.resource.resource.as_str();
         let is_role = matches!(resource, "roles" | "clusterroles");
-        let unchanged = old.is_some_and(|old| {
-            let fields: &[&str] = if is_role { &["rules", "aggregationRule"] } else { &["roleRef", "subjects"] };
-            fields.iter().all(|field| old.field(field) == object.field(field))
-        });
+        let only_owners = old.is_some_and(|old| changes_only_owners(object, old));
         let verb = if is_role { "escalate" } else { "bind" };
-        if unchanged || self.may(attributes, object, is_role, verb).await {
+        if only_owners || self.may(attributes, object, is_role, verb).await {
             return Ok(());
         }
-        let granted = if is_role { role_rules(object) } else { self.bound_rules(attributes, object)? };
+        let granted = if is_role { object.list_at(&["rules"]).to_vec() } else { self.bound_rules(attributes, object)? };
         let user = attributes.cx.user;
         let held: Vec<Value> = self.rbac.rules_for(user, attributes.cx.namespace).iter().map(rule_value).collect();
-        match escalation::refusal(&user.name, &user.groups, &held, &granted) {
-            None => Ok(()),
-            Some(why) => {
-                let resource = GroupResource::new(GROUP, resource);
-                Err(Status::forbidden(&resource, attributes.name, why))
-            }
+        let refused = |granted: &[Value]| escalation::refusal(&user.name, &user.groups, &held, granted);
+        let refuse = |why: String| Err(Status::forbidden(&GroupResource::new(GROUP, resource), attributes.name, why));
+        if let Some(why) = refused(&granted) {
+            return refuse(why);
         }
+        // What is gathered by labels may come to be anything.
+        let gathers = aggregates(object) || old.is_some_and(aggregates);
+        if is_role && gathers && refused(&escalation::full_authority()).is_some() {
+            return refuse("must have cluster-admin privileges to use the aggregationRule".into());
+        }
+        Ok(())
     }
 }
 
@@ -80,19 +81,27 @@ impl EscalationCheck {
     fn bound_rules(&self, attributes: &Attributes<'_>, binding: &Value) -> Result<Vec<Value>, Status> {
         let (kind, name) = (binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
         let rules = self.rbac.rules_of(attributes.cx.namespace, kind, name).ok_or_else(|| {
-            let resource = if kind == "Role" { "roles" } else { "clusterroles" };
-            Status::not_found(&GroupResource::new(GROUP, resource), name)
+            // Upstream looks the role up under the name of the binding's resource.
+            Status::not_found(&GroupResource::new(GROUP, attributes.resource.resource.clone()), name)
         })?;
         Ok(rules.iter().map(rule_value).collect())
     }
 }
 
-fn role_rules(role: &Value) -> Vec<Value> {
-    let mut rules = role.list_at(&["rules"]).to_vec();
-    if !role.field("aggregationRule").is_null() {
-        rules.extend(escalation::full_authority());
-    }
-    rules
+fn aggregates(role: &Value) -> bool {
+    !role.list_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty()
+}
+
+/// Garbage collectors may change owners and finalizers of what they have no other right to.
+fn changes_only_owners(new: &Value, old: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        for field in ["ownerReferences", "finalizers", "managedFields", "resourceVersion"] {
+            object.remove(&["metadata", field]);
+        }
+        object
+    };
+    without(new) == without(old)
 }
 
 fn rule_value(rule: &Rule) -> Value {

@@ -27,6 +27,8 @@ const HONOURED: &[&str] = &[
     "authorization-mode",
     "bind-address",
     "client-ca-file",
+    "default-not-ready-toleration-seconds",
+    "default-unreachable-toleration-seconds",
     "disable-admission-plugins",
     "enable-admission-plugins",
     "event-ttl",
@@ -177,6 +179,8 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
         "authorization-mode" => config.authorization_mode = list().collect(),
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
         "client-ca-file" => config.client_ca_file = path(),
+        "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
+        "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
         "disable-admission-plugins" => config.disable_admission_plugins = list().collect(),
         "enable-admission-plugins" => config.enable_admission_plugins = list().collect(),
         "event-ttl" => config.event_ttl = span(last)?,
@@ -207,6 +211,10 @@ fn settings(items: impl Iterator<Item = String>) -> Result<Vec<(String, bool)>, 
             Some((name, value)) => Ok((name.to_string(), boolean(value)?)),
         })
         .collect()
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", object::quote(text)))
 }
 
 fn boolean(text: &str) -> Result<bool, String> {

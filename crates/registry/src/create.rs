@@ -104,6 +104,8 @@ impl Storage {
             object.remove(&["status"]);
         }
         let early = strategy.early_warnings(cx, object);
+        // Clients are warned even if the write fails after all.
+        early.iter().for_each(|warning| admit.warn(warning.clone()));
         let undo = strategy.begin_create(cx, object).await?;
         strategy.prepare_create(cx, object);
         let checked = self.check_new(cx, object, admit).await;
@@ -125,6 +127,7 @@ impl Storage {
             return Err(Status::invalid(&self.kind.group_kind(), object.name(), &errors));
         }
         let warnings = self.strategy.warnings(cx, object, None);
+        warnings.iter().for_each(|warning| admit.warn(warning.clone()));
         self.strategy.canonicalize(object);
         admit.validate(Some(object), None).await?;
         Ok(warnings)

@@ -137,6 +137,7 @@ impl Storage {
         options: &UpdateOptions,
     ) -> Result<Attempt, Status> {
         let warnings = self.before_update(cx, &mut new, old, options.scope)?;
+        warnings.iter().for_each(|warning| admit.warn(warning.clone()));
         keep_managed_times(&mut new, old);
         admit.validate(Some(&new), Some(old)).await?;
         if self.is_finished(&new, old) {

@@ -54,15 +54,19 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
             name => name.to_string(),
         };
         let attributes = shared.admission(Operation::Create, &name, cx, &options.object);
-        shared.api.admission.mutate(&attributes, &mut object, None).await?;
+        let mutated = shared.api.admission.mutate(&attributes, &mut object, None).await;
         let admit = Admission { scope: shared, attributes: &attributes };
         let catalog = shared.api.catalog.load_full();
         let options = &options.object;
         let call = ActionCall { cx, catalog: &catalog, name: &name, body: object, options, admit: &admit };
-        let result = action.create(call).await?;
+        let result = match mutated {
+            Ok(()) => action.create(call).await,
+            Err(status) => Err(status),
+        };
         (result, attributes.take_warnings())
     };
     scope.warnings.extend(warnings);
+    let result = result?;
     let kind = object::GroupVersion::parse(result.api_version()).map_err(Status::internal)?.with_kind(result.kind());
     let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
     Ok(Reply::value(StatusCode::CREATED, &accept, &kind, &result))

@@ -35,12 +35,15 @@ pub async fn create(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
         let name = object.name().to_string();
         let generated = object.meta_str("generateName").to_string();
         let attributes = scope.admission(Operation::Create, &name, cx, &options.object).with_generated_name(&generated);
-        scope.api.admission.mutate(&attributes, &mut object, None).await?;
         let admit = Admission { scope, attributes: &attributes };
-        let outcome = storage.create(&cx, object, &admit).await?;
+        let outcome = match scope.api.admission.mutate(&attributes, &mut object, None).await {
+            Ok(()) => storage.create(&cx, object, &admit).await,
+            Err(status) => Err(status),
+        };
         (outcome, attributes.take_warnings())
     };
     scope.warnings.extend(warnings);
+    let outcome = outcome?;
     scope.warnings.extend(outcome.warnings);
     get::respond(scope, StatusCode::CREATED, outcome.object)
 }

@@ -27,10 +27,11 @@ pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
         let name = shared.call.info.name.clone();
         let attributes = shared.admission(Operation::Delete, &name, cx, &options);
         let admit = Admission { scope: shared, attributes: &attributes };
-        let deleted = storage.delete(&cx, &name, &options, &admit).await?;
+        let deleted = storage.delete(&cx, &name, &options, &admit).await;
         (deleted, attributes.take_warnings())
     };
     scope.warnings.extend(warnings);
+    let deleted = deleted?;
     let accepted = !deleted.gone && options.field("orphanDependents").as_bool() == Some(false);
     let status = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
     if deleted.show_object {

@@ -81,13 +81,14 @@ pub async fn write(
             updating: Admission { scope: shared, attributes: &updating },
         };
         let mut change = Write { admit: &admit, options, wanted, warnings: Vec::new() };
-        let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await?;
+        let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await;
         let mut warnings = change.warnings;
         warnings.extend(creating.take_warnings());
         warnings.extend(updating.take_warnings());
         (outcome, warnings)
     };
     scope.warnings.extend(warnings);
+    let outcome = outcome?;
     scope.warnings.extend(outcome.warnings);
     let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
     get::respond(scope, status, outcome.object)
@@ -104,6 +105,10 @@ impl Admit for EitherAdmission<'_> {
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
         let admission = if old.is_some() { &self.updating } else { &self.creating };
         admission.validate(new, old).await
+    }
+
+    fn warn(&self, warning: String) {
+        self.updating.warn(warning);
     }
 }
 

@@ -5,10 +5,11 @@ use object::{Status, Value, value};
 
 use crate::{Attributes, Operation, Plugin};
 
-pub struct DefaultTolerationSeconds;
-
-const SECONDS: i64 = 300;
-const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+/// How long pods stay that do not say: `--default-not-ready-toleration-seconds` and its like.
+pub struct DefaultTolerationSeconds {
+    pub not_ready: i64,
+    pub unreachable: i64,
+}
 
 #[async_trait]
 impl Plugin for DefaultTolerationSeconds {
@@ -30,10 +31,12 @@ impl Plugin for DefaultTolerationSeconds {
                 (key == taint || key.is_empty()) && matches!(toleration.str_at(&["effect"]), "NoExecute" | "")
             })
         };
-        let missing: Vec<&str> = TAINTS.into_iter().filter(|taint| !tolerates(taint, object)).collect();
-        for taint in missing {
+        let taints =
+            [("node.kubernetes.io/not-ready", self.not_ready), ("node.kubernetes.io/unreachable", self.unreachable)];
+        let missing: Vec<(&str, i64)> = taints.into_iter().filter(|(taint, _)| !tolerates(taint, object)).collect();
+        for (taint, seconds) in missing {
             object.slot(&["spec", "tolerations"]).make_list().push(value!({
-                "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS
+                "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds
             }));
         }
         Ok(())

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use object::{Meta, Status, Value};
 
-use super::forbidden;
 use crate::{Attributes, Operation, Plugin};
 
 pub struct DefaultStorageClass;
@@ -29,12 +28,7 @@ impl Plugin for DefaultStorageClass {
             return Ok(());
         }
         let marks = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-        // Of several, the newest; of several as new, the first by name.
-        let class = marked(attributes, "storage.k8s.io", "storageclasses", &marks).into_iter().min_by(|a, b| {
-            let created = |class: &Value| class.meta_str("creationTimestamp").to_string();
-            created(b).cmp(&created(a)).then_with(|| a.name().cmp(b.name()))
-        });
-        if let Some(class) = class {
+        if let Some(class) = newest(marked(attributes, "storage.k8s.io", "storageclasses", &marks)) {
             object.set(&["spec", "storageClassName"], class.name());
         }
         Ok(())
@@ -58,19 +52,19 @@ impl Plugin for DefaultIngressClass {
             return Ok(());
         }
         let marks = ["ingressclass.kubernetes.io/is-default-class"];
-        let classes = marked(attributes, "networking.k8s.io", "ingressclasses", &marks);
-        match classes.as_slice() {
-            [] => Ok(()),
-            [class] => {
-                object.set(&["spec", "ingressClassName"], class.name());
-                Ok(())
-            }
-            several => Err(forbidden(
-                attributes,
-                format!("{} default IngressClasses were found, only 1 allowed", several.len()),
-            )),
+        if let Some(class) = newest(marked(attributes, "networking.k8s.io", "ingressclasses", &marks)) {
+            object.set(&["spec", "ingressClassName"], class.name());
         }
+        Ok(())
     }
+}
+
+/// Of several, the newest; of several as new, the first by name.
+fn newest(classes: Vec<Arc<Value>>) -> Option<Arc<Value>> {
+    classes.into_iter().min_by(|a, b| {
+        let created = |class: &Value| class.meta_str("creationTimestamp").to_string();
+        created(b).cmp(&created(a)).then_with(|| a.name().cmp(b.name()))
+    })
 }
 
 /// The classes with one of these annotations set to true.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Status, Timestamp, Value};
+use object::{Cursor, Errors, Reason, Status, Timestamp, Value};
 
 use crate::{Attributes, Configuration, Operation, Plugin};
 
@@ -99,7 +99,8 @@ impl Plugin for EventRateLimit {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        Err(Status::too_many_requests(message, 0))
+        let message = format!("Too many requests: {message}");
+        Err(Status { code: 429, reason: Reason::TooManyRequests, message, details: None })
     }
 }
 
@@ -163,7 +164,10 @@ mod tests {
         let plugin = plugin("[{type: Namespace, qps: 1, burst: 2}]").unwrap();
         let event = || create(&plugin, &World::default(), "events", value!({"metadata": {"name": "e"}}));
         assert!(event().is_ok() && event().is_ok());
-        assert_eq!(event().map(|_| ()), Err("limit reached on type Namespace for key ns".to_string()));
+        assert_eq!(
+            event().map(|_| ()),
+            Err("Too many requests: limit reached on type Namespace for key ns".to_string())
+        );
     }
 
     #[test]

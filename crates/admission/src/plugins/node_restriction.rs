@@ -113,7 +113,9 @@ impl Request<'_> {
 
     fn lookup(&self, resource: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let found = self.attributes.cx.lookup.get("", resource, namespace, name);
-        found.ok_or_else(|| Status::not_found(&GroupResource::new("", resource), name))
+        // Upstream's caches name things in the singular.
+        let singular = resource.trim_end_matches('s');
+        found.ok_or_else(|| Status::not_found(&GroupResource::new("", singular), name))
     }
 
     fn check_lease(&self) -> Result<(), Status> {
