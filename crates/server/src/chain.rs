@@ -172,7 +172,7 @@ impl Server {
         // May they act as somebody else?
         let user = match impersonate::impersonate(&*self.authorizer, &info, user, request.headers()).await {
             Ok(user) => user,
-            Err(status) => return refuse(status),
+            Err(status) => return refuse(status).warn(&warnings),
         };
         // (flow control) Is there room? Fair queues come with their own issue; until then a full house is a 429.
         if !info.is_long_running() {
@@ -185,7 +185,7 @@ impl Server {
         // May they do this? From here on there is a permit, and verbs cannot be called without one.
         let permit = match authz::authorize(&*self.authorizer, &info, &user).await {
             Ok(permit) => permit,
-            Err(status) => return refuse(status),
+            Err(status) => return refuse(status).warn(&warnings),
         };
         let (parts, incoming) = request.into_parts();
         let body = if incoming.is_end_stream() { Body::Empty } else { Body::Incoming(incoming) };

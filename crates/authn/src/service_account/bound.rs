@@ -73,6 +73,9 @@ impl Check<'_> {
 
     async fn check_account(&self, said: &Kubernetes) -> Result<(), Refused> {
         let (namespace, account) = (said.namespace.as_str(), &said.serviceaccount);
+        if account.name.is_empty() {
+            return Err(Refused::because("resource name may not be empty"));
+        }
         let Some(found) = self.objects.get("", "serviceaccounts", namespace, &account.name).await else {
             let name = object::quote(&account.name);
             return Err(Refused::because(format!("serviceaccounts {name} not found")));
