@@ -31,6 +31,7 @@ enum How {
 
 impl Node {
     /// In this process; on etcd if there are endpoints, else on a store of its own.
+    #[allow(dead_code)]
     pub async fn start(etcd: &[String], service_range: &str) -> Node {
         let directory = tempfile::tempdir().unwrap();
         let config = Config {
@@ -63,9 +64,20 @@ impl Node {
         (self.running, self.address) = (How::Elsewhere(child), address);
     }
 
+    /// A client with the administrator's certificate.
     pub async fn client(&self) -> Client {
+        self.connect(true).await
+    }
+
+    /// A client that must say who it is by a token.
+    #[allow(dead_code)]
+    pub async fn stranger(&self) -> Client {
+        self.connect(false).await
+    }
+
+    async fn connect(&self, as_admin: bool) -> Client {
         let stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
-        let connector = TlsConnector::from(Arc::new(tls(&self.directory.path().join("pki"))));
+        let connector = TlsConnector::from(Arc::new(tls(&self.directory.path().join("pki"), as_admin)));
         let stream = connector.connect(ServerName::from(self.address.ip()), stream).await.unwrap();
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
@@ -101,7 +113,7 @@ fn launch(data_dir: &Path, service_range: &str) -> (Child, SocketAddr) {
     (child, ready.expect("the server says where it serves"))
 }
 
-fn tls(pki: &Path) -> rustls::ClientConfig {
+fn tls(pki: &Path, as_admin: bool) -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(pki.join("ca.crt")).unwrap()).unwrap();
     let chain = CertificateDer::pem_file_iter(pki.join("admin.crt")).unwrap();
@@ -109,7 +121,8 @@ fn tls(pki: &Path) -> rustls::ClientConfig {
     let key = PrivateKeyDer::from_pem_file(pki.join("admin.key")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    builder.with_root_certificates(roots).with_client_auth_cert(chain, key).unwrap()
+    let builder = builder.with_root_certificates(roots);
+    if as_admin { builder.with_client_auth_cert(chain, key).unwrap() } else { builder.with_no_client_auth() }
 }
 
 /// One connection.
@@ -119,12 +132,21 @@ pub struct Client {
 
 impl Client {
     pub async fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.ask_as("", method, path, body).await
+    }
+
+    /// With a bearer token, if it is not "".
+    #[allow(dead_code)]
+    pub async fn ask_as(&mut self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let mut text = Vec::new();
         if !body.is_null() {
             codec::json::encode(body, None, &mut text);
         }
-        let request = http::Request::builder()
-            .method(method)
+        let mut request = http::Request::builder().method(method);
+        if !token.is_empty() {
+            request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request
             .uri(path)
             .header(http::header::HOST, "localhost")
             .header(http::header::CONTENT_TYPE, "application/json")
