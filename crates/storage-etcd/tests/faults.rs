@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,8 @@ use storage::suite::soon;
 use storage::{Error, Key, KeyRange, Revision, Store, WatchRequest, WatchStream};
 use storage_etcd::testing::Cluster;
 use storage_etcd::{EtcdStore, Options};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 async fn connect(cluster: &Cluster) -> EtcdStore {
     EtcdStore::connect(Options::at(cluster.endpoints())).await.unwrap()
@@ -84,11 +87,17 @@ async fn read_until(mut stream: WatchStream, end: Revision) -> BTreeMap<Revision
 /// Runs writers and a watcher through what `trouble` does to the cluster, and compares what each of them knows.
 async fn through(cluster: &mut Cluster, trouble: impl AsyncFnOnce(&mut Cluster, &EtcdStore)) -> (usize, usize) {
     let store = connect(cluster).await;
+    let outcome = write_and_watch(&store, trouble(cluster, &store)).await;
+    (outcome.0, outcome.1 + outcome.2)
+}
+
+/// Writes and watches while there is trouble. How many writes were acknowledged, are unknown, and were refused.
+async fn write_and_watch(store: &EtcdStore, trouble: impl Future<Output = ()>) -> (usize, usize, usize) {
     let start = store.progress().await.unwrap();
     let stream = store.watch(WatchRequest::after(KeyRange::prefix("/fault/"), start)).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4).map(|writer| tokio::spawn(write_until(store.clone(), writer, stop.clone()))).collect();
-    trouble(cluster, &store).await;
+    trouble.await;
     stop.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeMap::new();
     let (mut unknown, mut refused) = (0, 0);
@@ -108,19 +117,15 @@ async fn through(cluster: &mut Cluster, trouble: impl AsyncFnOnce(&mut Cluster, 
     // A second look at the same history is the same.
     let again = store.watch(WatchRequest::after(KeyRange::prefix("/fault/"), start)).await.unwrap();
     assert_eq!(read_until(again, end).await, seen);
-    (acknowledged.len(), unknown + refused)
+    (acknowledged.len(), unknown, refused)
 }
 
 /// Waits until writes go through again.
 async fn until_writable(store: &EtcdStore) {
-    soon("a write", async {
-        let mut n = 0;
-        while store.create(format!("/probe/{n}").into(), Bytes::new(), None).await.is_err() {
-            n += 1;
-        }
-        store.delete(format!("/probe/{n}").into(), None).await.unwrap();
-    })
-    .await;
+    static PROBES: AtomicUsize = AtomicUsize::new(0);
+    // A new key for every attempt: the one before may have been written after all.
+    let probe = || format!("/probe/{}", PROBES.fetch_add(1, Ordering::SeqCst)).into();
+    soon("a write", async { while store.create(probe(), Bytes::new(), None).await.is_err() {} }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,6 +234,61 @@ async fn compaction_under_a_watch_that_is_cut_off() {
             Err(other) => panic!("{other:?}"),
         }
     }
+}
+
+/// Between us and a member: cuts every connection now and then, so that requests arrive whose answers do not.
+async fn cutting_proxy(target: String) -> (String, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let cut = Arc::new(Notify::new());
+    let address = target.trim_start_matches("http://").to_string();
+    let signal = cut.clone();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (address, cut) = (address.clone(), signal.clone());
+            tokio::spawn(async move {
+                let server = TcpStream::connect(&address).await.unwrap();
+                client.set_nodelay(true).unwrap();
+                server.set_nodelay(true).unwrap();
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let requests = tokio::io::copy(&mut from_client, &mut to_server);
+                let answers = async {
+                    // The answers stop first; what is sent after that is done and never heard of.
+                    tokio::select! {
+                        _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+                        _ = cut.notified() => tokio::time::sleep(Duration::from_millis(5)).await,
+                    }
+                };
+                tokio::select! {
+                    _ = requests => {}
+                    _ = answers => {}
+                }
+            });
+        }
+    });
+    (endpoint, cut)
+}
+
+const CUTS: usize = 30;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_break_in_the_middle_of_writes() {
+    let Some(cluster) = Cluster::single() else { return };
+    let (endpoint, cut) = cutting_proxy(cluster.endpoint(0)).await;
+    let store = EtcdStore::connect(Options::at([endpoint])).await.unwrap();
+    let (acknowledged, unknown, refused) = write_and_watch(&store, async {
+        for _ in 0..CUTS {
+            until_writable(&store).await;
+            cut.notify_waiters();
+        }
+        until_writable(&store).await;
+    })
+    .await;
+    println!("{acknowledged} acknowledged, {unknown} unknown, {refused} refused");
+    assert!(acknowledged > 100 && refused == 0);
+    // Creations can always be told, so far fewer are unknown than were cut off.
+    assert!(unknown < CUTS * 4, "{unknown}");
 }
 
 /// Replicas take turns with compaction, as kube-apiserver's do.
