@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -120,12 +120,19 @@ async fn write_and_watch(store: &EtcdStore, trouble: impl Future<Output = ()>) -
     (acknowledged.len(), unknown, refused)
 }
 
-/// Waits until writes go through again.
-async fn until_writable(store: &EtcdStore) {
-    static PROBES: AtomicUsize = AtomicUsize::new(0);
-    // A new key for every attempt: the one before may have been written after all.
-    let probe = || format!("/probe/{}", PROBES.fetch_add(1, Ordering::SeqCst)).into();
-    soon("a write", async { while store.create(probe(), Bytes::new(), None).await.is_err() {} }).await;
+/// Waits until writes go through again and a few have: trouble must find somebody to trouble.
+async fn until_busy(store: &EtcdStore) {
+    let mut enough = None;
+    soon("writes", async {
+        loop {
+            if let Ok(revision) = store.progress().await
+                && revision >= *enough.get_or_insert(revision + 10)
+            {
+                break;
+            }
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,14 +140,14 @@ async fn a_single_member_restarts() {
     let Some(mut cluster) = Cluster::single() else { return };
     let (writes, lost) = through(&mut cluster, async |cluster, store| {
         for _ in 0..3 {
-            until_writable(store).await;
+            until_busy(store).await;
             cluster.kill(0);
             cluster.revive(0);
         }
-        until_writable(store).await;
+        until_busy(store).await;
     })
     .await;
-    assert!(writes > 50, "{writes} writes, {lost} lost");
+    assert!(writes > 20, "{writes} writes, {lost} lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,15 +156,15 @@ async fn members_and_leaders_come_and_go() {
     let (writes, lost) = through(&mut cluster, async |cluster, store| {
         // Whichever of them leads, in three rounds it is killed; and the member that we speak to is.
         for round in 0..3 {
-            until_writable(store).await;
+            until_busy(store).await;
             cluster.kill(round);
-            until_writable(store).await;
+            until_busy(store).await;
             cluster.revive(round);
         }
-        until_writable(store).await;
+        until_busy(store).await;
     })
     .await;
-    assert!(writes > 50, "{writes} writes, {lost} lost");
+    assert!(writes > 20, "{writes} writes, {lost} lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,13 +173,13 @@ async fn one_member_is_gone_for_good() {
     // Gone before we come: the first endpoint of the list does not answer.
     cluster.kill(0);
     let (writes, _) = through(&mut cluster, async |_, store| {
-        until_writable(store).await;
+        until_busy(store).await;
         store.check().await.unwrap();
         let enough = store.progress().await.unwrap() + 50;
         soon("fifty writes", async { while store.progress().await.unwrap() < enough {} }).await;
     })
     .await;
-    assert!(writes > 20, "{writes} writes");
+    assert!(writes > 10, "{writes} writes");
     // Without a majority nothing goes, and everybody says so instead of hanging.
     let store = EtcdStore::connect(Options {
         write_timeout: Duration::from_secs(1),
@@ -186,7 +193,7 @@ async fn one_member_is_gone_for_good() {
     let refused = soon("the refusal", store.create("/fault/none".into(), Bytes::new(), None)).await;
     assert!(matches!(refused, Err(Error::OutcomeUnknown(_) | Error::Unavailable(_))), "{refused:?}");
     cluster.revive(1);
-    until_writable(&store).await;
+    soon("a write", async { while store.create("/fault/again".into(), Bytes::new(), None).await.is_err() {} }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -279,10 +286,10 @@ async fn connections_break_in_the_middle_of_writes() {
     let store = EtcdStore::connect(Options::at([endpoint])).await.unwrap();
     let (acknowledged, unknown, refused) = write_and_watch(&store, async {
         for _ in 0..CUTS {
-            until_writable(&store).await;
+            until_busy(&store).await;
             cut.notify_waiters();
         }
-        until_writable(&store).await;
+        until_busy(&store).await;
     })
     .await;
     println!("{acknowledged} acknowledged, {unknown} unknown, {refused} refused");
