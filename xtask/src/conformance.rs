@@ -5,8 +5,10 @@
 mod cluster;
 mod envtest;
 mod helm;
+mod informer;
 mod interop;
 mod lab;
+mod python;
 mod soak;
 mod swap;
 
@@ -15,6 +17,8 @@ pub use lab::target_folder;
 /// What can be run, in the order of a run without names: quick ones first. The soak is run by name only.
 const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("helm", helm::run),
+    ("informer", informer::run),
+    ("python", python::run),
     ("envtest", envtest::run),
     ("interop", interop::run),
     ("swap", swap::run),

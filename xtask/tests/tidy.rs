@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest", "bench"],
+    &["clients"],
     &["xtask"],
 ];
 

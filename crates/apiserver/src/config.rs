@@ -4,8 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kinds::core::service::allocation::PortRange;
-
 use crate::StoreConfig;
 use crate::serving::Serving;
 
@@ -22,10 +20,6 @@ pub struct Config {
     pub tls_cert_file: Option<PathBuf>,
     pub tls_private_key_file: Option<PathBuf>,
     pub anonymous_auth: bool,
-    /// Whether containers may ask for all privileges.
-    pub allow_privileged: bool,
-    /// Where ports of services that are reachable through every node come from.
-    pub service_node_port_range: PortRange,
     /// In order: Node, RBAC, AlwaysAllow, AlwaysDeny.
     pub authorization_mode: Vec<String>,
     /// `--feature-gates`.
@@ -95,8 +89,6 @@ impl Default for Config {
             tls_cert_file: None,
             tls_private_key_file: None,
             anonymous_auth: true,
-            allow_privileged: false,
-            service_node_port_range: PortRange::DEFAULT,
             authorization_mode: vec!["Node".into(), "RBAC".into()],
             feature_gates: Vec::new(),
             runtime_config: Vec::new(),

@@ -10,6 +10,8 @@ mod config;
 mod escalation;
 pub mod flags;
 pub mod kubeconfig;
+mod metered;
+mod metrics;
 mod openid;
 mod pki;
 mod repair;

@@ -13,11 +13,11 @@ use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
 use bootstrap::Advertised;
 use cache::Budget;
 use discovery::Discovery;
-use kinds::core::service::Allocation;
+use kinds::core::service::{Allocation, allocation::PortRange};
 use object::{GroupVersion, SystemClock};
 use registry::{Catalog, Features, Setup};
 use request::User;
-use rest::{Api, Call, Limits, Reply};
+use rest::{Api, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
@@ -30,6 +30,7 @@ use crate::actions;
 use crate::admission::Surroundings;
 use crate::allocation::Allocations;
 use crate::escalation::EscalationCheck;
+use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::store::{self, Opened};
 use crate::{Config, Pki, repair, serving};
@@ -101,12 +102,13 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
 }
 
 async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Running, StartError> {
-    let store = opened.store.clone();
+    let timings = Arc::new(Timings::default());
+    let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
     let kinds = kinds::Options {
         event_ttl: config.event_ttl,
-        allocation: Arc::new(Allocation::new(&ranges, config.service_node_port_range)),
+        allocation: Arc::new(Allocation::new(&ranges, PortRange::DEFAULT)),
     };
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
     let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
@@ -134,6 +136,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         features: Arc::new(features),
         limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
         describe_column: descriptions::column,
+        meters: Meters::default(),
     });
     surroundings.connect(&api);
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
@@ -148,6 +151,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
     let address = listener.address().map_err(failed)?;
     let advertised = advertised(&config, address)?;
+    crate::metrics::contribute(&metrics, &api, timings);
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -231,7 +235,6 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
 fn features(config: &Config) -> Result<Features, StartError> {
     let mut features = Features::default();
     features.set(&config.feature_gates).map_err(StartError::Setting)?;
-    features.set_allow_privileged(config.allow_privileged);
     Ok(features)
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use object::Str;
 use storage::{Entry, Key, Revision};
 
-use crate::renditions::{RenditionKey, Renditions};
+use crate::renditions::{Budget, RenditionKey, Renditions};
 
 /// A stored object. It never changes and is shared by the state, the ring and every response that sends it.
 #[derive(Debug)]
@@ -78,9 +78,30 @@ pub struct Event {
     pub object: Option<Arc<Object>>,
     /// The state before the change, where it is known.
     pub previous: Option<Arc<Object>>,
+    frames: Renditions,
 }
 
 impl Event {
+    pub(crate) fn new(
+        revision: Revision,
+        object: Option<Arc<Object>>,
+        previous: Option<Arc<Object>>,
+        budget: Arc<Budget>,
+    ) -> Event {
+        Event { revision, object, previous, frames: Renditions::new(budget) }
+    }
+
+    /// The event as it is sent to watchers of one form, built at most once while the budget lasts. It is gone when the
+    /// event leaves the ring.
+    pub fn frame<E>(&self, key: RenditionKey, build: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytes, E> {
+        if let Some(bytes) = self.frames.get(key) {
+            return Ok(bytes);
+        }
+        let bytes = build()?;
+        self.frames.keep(key, &bytes);
+        Ok(bytes)
+    }
+
     /// The object the event is about.
     pub fn subject(&self) -> Option<&Arc<Object>> {
         self.object.as_ref().or(self.previous.as_ref())

@@ -180,14 +180,14 @@ impl Cache {
             let event = match object {
                 Some(object) => {
                     let previous = self.put(&mut state, object.clone());
-                    Event { revision: change.revision, object: Some(object), previous }
+                    Event::new(change.revision, Some(object), previous, self.budget.clone())
                 }
                 None => {
                     let previous = state.objects.remove(&change.key);
                     if let Some(previous) = &previous {
                         self.unindex(&mut state, previous);
                     }
-                    Event { revision: change.revision, object: None, previous }
+                    Event::new(change.revision, None, previous, self.budget.clone())
                 }
             };
             self.changed.store(event.revision, Ordering::Release);
@@ -299,6 +299,10 @@ impl Cache {
     /// Follows a range from `start`.
     pub async fn watch(self: &Arc<Self>, range: KeyRange, start: Start) -> Result<Watcher, Error> {
         Watcher::begin(self.clone(), range, start).await
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn event(revision: Revision) -> Arc<Event> {
-        Arc::new(Event { revision, object: None, previous: None })
+        Arc::new(Event::new(revision, None, None, crate::Budget::new(0)))
     }
 
     fn read(ring: &Ring, from: u64) -> Option<Vec<Revision>> {

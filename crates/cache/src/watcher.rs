@@ -124,11 +124,9 @@ impl Watcher {
             State::Log { stream } => match stream.next().await {
                 Some(Ok(batch)) => {
                     let events = batch.events.iter().map(|change| {
-                        Arc::new(Event {
-                            revision: change.revision,
-                            object: change.entry.as_ref().map(|entry| self.cache.wrap(entry)),
-                            previous: change.previous.as_ref().map(|entry| self.cache.wrap(entry)),
-                        })
+                        let wrap = |entry| self.cache.wrap(entry);
+                        let (object, previous) = (change.entry.as_ref().map(wrap), change.previous.as_ref().map(wrap));
+                        Arc::new(Event::new(change.revision, object, previous, self.cache.budget().clone()))
                     });
                     let events = events.collect();
                     self.queue(events);

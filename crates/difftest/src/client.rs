@@ -12,6 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 #[derive(Clone)]
 pub struct Client {
@@ -32,11 +33,19 @@ impl Client {
         Ok(Client { address, token: token.to_string(), tls: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// Sends one request on a connection of its own and reads the whole answer.
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, String> {
+    /// A connection that speaks one of these protocols, for whoever wants to say something unusual.
+    pub async fn connect(&self, protocols: &[&[u8]]) -> Result<TlsStream<TcpStream>, String> {
         let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
         let name = ServerName::from(self.address.ip());
-        let stream = self.tls.connect(name, stream).await.map_err(|error| error.to_string())?;
+        let mut config = (**self.tls.config()).clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let tls = TlsConnector::from(Arc::new(config));
+        tls.connect(name, stream).await.map_err(|error| error.to_string())
+    }
+
+    /// Sends one request on a connection of its own and reads the whole answer.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, String> {
+        let stream = self.connect(&[b"http/1.1"]).await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         let connection = tokio::spawn(connection);

@@ -68,6 +68,7 @@ impl Server {
             features: Arc::new(Features::default()),
             limits: Limits::default(),
             describe_column: |_, _| "",
+            meters: rest::Meters::default(),
         });
         Server { discovery: Discovery::new(api.clone(), ADDRESS), api }
     }

@@ -87,13 +87,31 @@ impl Catalog {
         Catalog::default()
     }
 
+    /// This catalog and one more resource, or another in place of the one it had. A snapshot never changes.
+    pub fn with(&self, resource: &Arc<Resource>) -> Catalog {
+        let mut catalog = self.clone();
+        catalog.put(resource.clone());
+        catalog
+    }
+
+    /// This catalog without a resource.
+    pub fn without(&self, resource: &GroupVersionResource) -> Catalog {
+        let mut catalog = self.clone();
+        catalog.remove(resource);
+        catalog
+    }
+
     /// Adds or replaces a resource.
     pub fn insert(&mut self, resource: Resource) {
+        self.put(Arc::new(resource));
+    }
+
+    fn put(&mut self, resource: Arc<Resource>) {
         let version = resource.resource.group_version();
         if !self.versions.contains(&version) {
             self.versions.push(version);
         }
-        self.resources.insert(path_of(&resource.resource), Arc::new(resource));
+        self.resources.insert(path_of(&resource.resource), resource);
     }
 
     /// Removes a resource, and its group-version if it was the last one there.
@@ -121,7 +139,7 @@ impl Catalog {
     }
 
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(&(Str::from(group), Str::from(version), Str::from(resource)))
+        self.resources.get(&Named(group, version, resource))
     }
 
     /// Group-versions in the order they were added.
@@ -150,6 +168,16 @@ impl Catalog {
             .values()
             .find(|r| r.resource.group == group && r.resource.resource == resource && r.storage.is_some())
             .and_then(|r| r.storage.as_ref())
+    }
+}
+
+/// A borrowed key: every request looks its resource up, and none shall allocate for it.
+#[derive(Hash)]
+struct Named<'a>(&'a str, &'a str, &'a str);
+
+impl hashbrown::Equivalent<(Str, Str, Str)> for Named<'_> {
+    fn equivalent(&self, key: &(Str, Str, Str)) -> bool {
+        (self.0, self.1, self.2) == (key.0.as_str(), key.1.as_str(), key.2.as_str())
     }
 }
 

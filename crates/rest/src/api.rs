@@ -20,6 +20,7 @@ pub struct Api {
     pub limits: Limits,
     /// What a column of a built-in kind's table shows: (kind, column) → text. Asked for when a table is, not before.
     pub describe_column: fn(&str, &str) -> &'static str,
+    pub meters: crate::Meters,
 }
 
 /// Everything a client can make the server hold has a bound.

@@ -8,7 +8,7 @@ use registry::{Resource, Shape};
 use crate::media::Media;
 use crate::options::FieldValidation;
 use crate::scope::Scope;
-use crate::wire;
+use crate::{custom, wire};
 
 /// An object a client sent, in the version it was sent in, with what strict decoding found.
 pub struct Decoded {
@@ -58,15 +58,18 @@ pub fn decode(
     let kind = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
     let kind = complete(&kind, expected.kind);
     check_registered(&kind, expected)?;
-    let decoded = wire::decode(bytes, media, Some(schema), &mut notes);
+    let known = Some(schema).filter(|_| !expected.custom);
+    let decoded = wire::decode(bytes, media, known, &mut notes);
     let mut object = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
-    let mut warnings = Vec::new();
-    if !notes.is_empty() {
-        if validation == FieldValidation::Strict {
-            let why = notes.strict_error().unwrap_or_default();
-            return Err(cannot_handle(&kind, expected, &why));
-        }
-        warnings.extend(notes.messages().iter().cloned());
+    let mut warnings = notes.messages().to_vec();
+    if expected.custom {
+        let (settled, dropped) = custom::settle(object, schema).map_err(|why| cannot_handle(&kind, expected, &why))?;
+        object = settled;
+        warnings.extend(dropped.into_iter().filter(|_| validation != FieldValidation::Ignore));
+    }
+    if !warnings.is_empty() && validation == FieldValidation::Strict {
+        let why = format!("strict decoding error: {}", warnings.join(", "));
+        return Err(if expected.custom { Status::bad_request(why) } else { cannot_handle(&kind, expected, &why) });
     }
     if kind.group_version() != expected.kind.group_version() && !is_old_eviction(&kind) {
         return Err(Status::bad_request(format!(

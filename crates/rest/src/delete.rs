@@ -1,11 +1,12 @@
 //! DELETE and DELETECOLLECTION.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use admission::Operation;
 use authz::Permit;
 use http::StatusCode;
 use object::{GroupVersionKind, Map, Meta, Status, Value};
+use schema::{Node, Schema, Shape};
 
 use crate::body;
 use crate::create::Admission;
@@ -73,9 +74,7 @@ pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
         delete_options(&scope.call)?
     } else {
         let media = body::input_media(scope, scope.call.header("content-type"))?;
-        let kind = GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions");
-        let schema = schema::builtin().schema(&kind);
-        let decoded = wire::decode(&bytes, media, schema, &mut codec::Notes::ignore());
+        let decoded = wire::decode(&bytes, media, options_schema(), &mut codec::Notes::ignore());
         decoded.map_err(Status::bad_request)?
     };
     if let Some(map) = options.as_map_mut() {
@@ -83,6 +82,17 @@ pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
         map.remove("ignoreStoreReadErrorWithClusterBreakingPotential");
     }
     Ok(options)
+}
+
+/// DeleteOptions are no kind of the table, only a type in it.
+fn options_schema() -> Option<Schema<'static>> {
+    static NODE: OnceLock<Option<Node>> = OnceLock::new();
+    let types = schema::builtin().types();
+    let node = NODE.get_or_init(|| {
+        let id = types.find("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")?;
+        Some(Node { shape: Shape::Struct(id), ..Node::default() })
+    });
+    node.as_ref().map(|node| Schema::new(types, node))
 }
 
 /// What the kind has to say about such a deletion, whatever becomes of it.

@@ -6,6 +6,7 @@ use patch::apply::{FieldManager, Kind, Resets};
 use registry::Shape;
 use schema::Schema;
 
+use crate::custom;
 use crate::scope::Scope;
 
 /// The object with its managed fields as an update by `manager` leaves them. Never fails: an object whose fields cannot be
@@ -108,8 +109,12 @@ impl Kind for Versions<'_> {
         let schema = self.scope.resource.shape.schema();
         let mut json = Vec::new();
         codec::json::encode(&merged, None, &mut json);
-        let mut object =
-            codec::json::decode(&json, Some(schema), &mut codec::Notes::ignore()).map_err(|error| error.to_string())?;
+        let known = Some(schema).filter(|_| !self.scope.resource.custom);
+        let decoded = codec::json::decode(&json, known, &mut codec::Notes::ignore());
+        let mut object = decoded.map_err(|error| error.to_string())?;
+        if self.scope.resource.custom {
+            object = custom::settle(object, schema)?.0;
+        }
         schema::default(schema, &mut object);
         let stored = self.scope.to_storage(object).map_err(|status| status.message)?;
         self.scope.from_storage(stored).map_err(|status| status.message)

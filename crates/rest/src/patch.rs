@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::restore::restore;
 use crate::scope::Scope;
 use crate::update::{Wanted, check_name, update_scope, write};
-use crate::{Media, managed, wire};
+use crate::{Media, custom, managed, wire};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -241,11 +241,18 @@ fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Res
     codec::json::encode(patched, None, &mut json);
     let mut notes = notes(options);
     let schema = scope.resource.shape.schema();
-    let mut object = codec::json::decode(&json, Some(schema), &mut notes).map_err(|error| error.to_string())?;
+    let known = Some(schema).filter(|_| !scope.resource.custom);
+    let mut object = codec::json::decode(&json, known, &mut notes).map_err(|error| error.to_string())?;
+    let mut found = notes.messages().to_vec();
+    if scope.resource.custom {
+        let (settled, dropped) = custom::settle(object, schema)?;
+        object = settled;
+        found.extend(dropped.into_iter().filter(|_| options.field_validation != FieldValidation::Ignore));
+    }
     object.set_type(&scope.resource.kind);
     schema::default(schema, &mut object);
     let object = scope.default(object).map_err(|status| status.message)?;
-    Ok((object, notes.messages().to_vec()))
+    Ok((object, found))
 }
 
 fn finish(

@@ -17,7 +17,7 @@ use crate::media::{Media, Transform};
 use crate::options::ListOptions;
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
-use crate::{render, table, wire};
+use crate::{WatchMeter, render, table, wire};
 
 /// Events that are ready at once are sent in one chunk, up to this size.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -62,6 +62,7 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         revision: asked.unwrap_or(0),
         first: true,
         over: false,
+        meter: scope.api.meters.of(&scope.resource.resource),
     };
     match watcher {
         Ok(watcher) => feed.watcher = Some(watcher),
@@ -121,12 +122,50 @@ struct Feed {
     /// No event has been sent yet: tables carry their columns once.
     first: bool,
     over: bool,
+    meter: Arc<WatchMeter>,
+}
+
+/// What is sent next. A single event, which is the rule, is passed on as it is and not copied.
+#[derive(Default)]
+struct Chunk {
+    whole: Bytes,
+    joined: BytesMut,
+}
+
+impl Chunk {
+    fn len(&self) -> usize {
+        self.whole.len() + self.joined.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn push(&mut self, bytes: Bytes) {
+        if self.is_empty() {
+            self.whole = bytes;
+        } else {
+            self.buffer().extend_from_slice(&bytes);
+        }
+    }
+
+    /// Where more can be written.
+    fn buffer(&mut self) -> &mut BytesMut {
+        if !self.whole.is_empty() {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.whole));
+        }
+        &mut self.joined
+    }
+
+    fn finish(self) -> Bytes {
+        if self.whole.is_empty() { self.joined.freeze() } else { self.whole }
+    }
 }
 
 impl Feed {
     /// The next events as bytes; None when the watch is over.
     async fn next_chunk(&mut self) -> Option<Bytes> {
-        let mut out = BytesMut::new();
+        let mut out = Chunk::default();
         while out.is_empty() {
             if self.over {
                 return None;
@@ -138,7 +177,7 @@ impl Feed {
                 Err(_) => self.idle(&mut out),
                 Ok(Err(error)) => {
                     let status = self.failed(error);
-                    out.extend_from_slice(&self.error(&status));
+                    out.push(self.error(&status));
                     self.over = true;
                 }
                 Ok(Ok(item)) => self.write(item, &mut out),
@@ -150,7 +189,7 @@ impl Feed {
                 self.write(item, &mut out);
             }
         }
-        Some(out.freeze())
+        Some(out.finish())
     }
 
     fn failed(&self, error: cache::Error) -> Status {
@@ -160,7 +199,7 @@ impl Feed {
         }
     }
 
-    fn idle(&mut self, out: &mut BytesMut) {
+    fn idle(&mut self, out: &mut Chunk) {
         self.next_bookmark = Instant::now() + self.scope.api.limits.bookmark_interval;
         if self.bookmarks && self.revision > 0 {
             let revision = self.revision;
@@ -168,11 +207,13 @@ impl Feed {
         }
     }
 
-    fn write(&mut self, item: Item, out: &mut BytesMut) {
+    fn write(&mut self, item: Item, out: &mut Chunk) {
         match item {
             Item::Initial(object) => {
                 if self.matches(&object) {
+                    let before = out.len();
                     self.event("ADDED", &object, object.revision(), out);
+                    self.meter.record(out.len() - before);
                 }
             }
             Item::InitialDone(revision) => {
@@ -185,11 +226,30 @@ impl Feed {
             Item::Event(event) => {
                 self.revision = self.revision.max(event.revision);
                 if let Some((kind, object)) = self.classify(&event) {
-                    let object = object.clone();
-                    self.event(kind, &object, event.revision, out);
+                    self.change(kind, &event, object, out);
                 }
             }
         }
+    }
+
+    /// Sends a change. Whoever watches in the same form sends the same bytes.
+    fn change(&mut self, kind: &'static str, event: &Event, object: &Arc<Object>, out: &mut Chunk) {
+        let partial = match &self.scope.accept.transform {
+            Transform::None => false,
+            Transform::Partial(version) | Transform::PartialList(version) if version == "v1" => true,
+            // Tables differ from watcher to watcher: the first event of each has the columns.
+            _ => return self.event(kind, object, event.revision, out),
+        };
+        let key = render::frame_key(&self.scope.resource, self.scope.accept.media, kind, partial);
+        let frame = event.frame(key, || {
+            let mut frame = Chunk::default();
+            self.event(kind, object, event.revision, &mut frame);
+            // A failure ended the watch and was written out; it is not for others.
+            if self.over { Err(frame.finish()) } else { Ok(frame.finish()) }
+        });
+        let (Ok(bytes) | Err(bytes)) = frame;
+        self.meter.record(bytes.len());
+        out.push(bytes);
     }
 
     /// What a change is to this client: an object that begins to match is added, one that no longer does is deleted.
@@ -214,7 +274,7 @@ impl Feed {
                 .is_some_and(|storage| self.filter.matches(object.header(storage.cache.describe())))
     }
 
-    fn event(&mut self, kind: &'static str, object: &Object, revision: Revision, out: &mut BytesMut) {
+    fn event(&mut self, kind: &'static str, object: &Object, revision: Revision, out: &mut Chunk) {
         let resource = &self.scope.resource;
         let media = self.scope.accept.media;
         let encoded = match &self.scope.accept.transform {
@@ -236,9 +296,9 @@ impl Feed {
         };
         self.first = false;
         match encoded {
-            Ok(bytes) => wire::watch_event(media, kind, &bytes, out),
+            Ok(bytes) => wire::watch_event(media, kind, &bytes, out.buffer()),
             Err(status) => {
-                out.extend_from_slice(&self.error(&status));
+                out.push(self.error(&status));
                 self.over = true;
             }
         }
@@ -268,7 +328,7 @@ impl Feed {
     }
 
     /// Tells the client how far it is without telling it anything else.
-    fn bookmark(&mut self, revision: Revision, initial_end: bool, out: &mut BytesMut) {
+    fn bookmark(&mut self, revision: Revision, initial_end: bool, out: &mut Chunk) {
         let resource = &self.scope.resource;
         let mut mark = Value::map();
         mark.set_type(&resource.kind);
@@ -303,7 +363,7 @@ impl Feed {
                 whole.freeze()
             }
         };
-        wire::watch_event(media, "BOOKMARK", &bytes, out);
+        wire::watch_event(media, "BOOKMARK", &bytes, out.buffer());
     }
 
     fn error(&self, status: &Status) -> Bytes {

@@ -2,7 +2,6 @@
 
 mod definition;
 mod openapi;
-mod pattern;
 mod structural;
 mod v1;
 mod validate;
@@ -21,16 +20,4 @@ pub fn strategies() -> Strategies {
 /// Definitions are stored as v1beta1, which is not served any more.
 pub fn conversions() -> Conversions {
     vec![(GROUP, "v1", RESOURCE, Arc::new(v1::Definitions))]
-}
-
-#[cfg(test)]
-mod recorded {
-    use super::*;
-    use crate::common::recorded::check;
-
-    #[test]
-    fn definitions() {
-        let cases = include_str!("../../data/cases/customresourcedefinition.txt");
-        check(definition::Definition, "apiextensions.k8s.io/v1 CustomResourceDefinition", cases);
-    }
 }

@@ -1,0 +1,154 @@
+//! The store with a clock beside it: how long each kind of operation takes, by where in the store it is.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use parking_lot::RwLock;
+use server::Histogram;
+use storage::{
+    Change, Expect, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
+    WatchRequest, WatchStream, Write, Written,
+};
+
+/// Upstream's buckets, in seconds.
+const SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+
+/// How the operations of one sort on one part of the store went.
+pub struct Timing {
+    pub seconds: Histogram,
+    pub errors: AtomicU64,
+}
+
+/// All timings, by operation and the first key parts (`/registry/pods/`).
+#[derive(Default)]
+pub struct Timings(RwLock<BTreeMap<(&'static str, String), Arc<Timing>>>);
+
+impl Timings {
+    fn of(&self, operation: &'static str, key: &[u8]) -> Arc<Timing> {
+        let key = (operation, part_of(key));
+        if let Some(timing) = self.0.read().get(&key) {
+            return timing.clone();
+        }
+        let fresh = || Arc::new(Timing { seconds: Histogram::new(SECONDS), errors: AtomicU64::new(0) });
+        self.0.write().entry(key).or_insert_with(fresh).clone()
+    }
+
+    pub fn each(&self, mut show: impl FnMut(&str, &str, &Timing)) {
+        self.0.read().iter().for_each(|((operation, part), timing)| show(operation, part, timing));
+    }
+}
+
+/// The key up to its third slash: which resource it is of. Two resources share `/registry/services/` and are told apart
+/// by what follows.
+fn part_of(key: &[u8]) -> String {
+    let text = String::from_utf8_lossy(key);
+    let depth = if text.starts_with("/registry/services/") || text.contains(".k8s.io/") { 4 } else { 3 };
+    let end = text.match_indices('/').nth(depth - 1).map_or(text.len(), |(at, _)| at + 1);
+    text[..end].to_string()
+}
+
+/// A store that is timed.
+pub struct Metered {
+    store: Arc<dyn Store>,
+    timings: Arc<Timings>,
+}
+
+impl Metered {
+    pub fn over(store: Arc<dyn Store>, timings: Arc<Timings>) -> Arc<dyn Store> {
+        Arc::new(Metered { store, timings })
+    }
+
+    async fn time<T>(&self, operation: &'static str, key: &[u8], work: impl Future<Output = Result<T>>) -> Result<T> {
+        let timing = self.timings.of(operation, key);
+        let began = Instant::now();
+        let result = work.await;
+        timing.seconds.observe(began.elapsed().as_secs_f64());
+        if result.is_err() {
+            timing.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl Store for Metered {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        self.time("get", key, self.store.get(key, at)).await
+    }
+
+    async fn range(&self, query: RangeQuery) -> Result<Page> {
+        let start = query.range.start.clone();
+        self.time("list", &start, self.store.range(query)).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        let operation = match (&write.change, &write.expect) {
+            (Change::Delete, _) => "delete",
+            (Change::Put { .. }, Expect::Absent) => "create",
+            (Change::Put { .. }, _) => "update",
+        };
+        let key = write.key.clone();
+        self.time(operation, &key, self.store.write(write)).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
+        self.store.watch(request).await
+    }
+
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        self.store.subscribe(request, subscriber).await
+    }
+
+    fn delivers_in_commit(&self) -> bool {
+        self.store.delivers_in_commit()
+    }
+
+    async fn progress(&self) -> Result<Revision> {
+        self.store.progress().await
+    }
+
+    async fn progress_of(&self, range: &KeyRange) -> Result<Revision> {
+        self.store.progress_of(range).await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<()> {
+        self.store.compact(revision).await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        self.store.status().await
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.store.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_counted_by_resource() {
+        for (key, want) in [
+            ("/registry/pods/default/web", "/registry/pods/"),
+            ("/registry/pods/", "/registry/pods/"),
+            ("/registry/services/specs/default/web", "/registry/services/specs/"),
+            ("/registry/apiregistration.k8s.io/apiservices/v1.", "/registry/apiregistration.k8s.io/apiservices/"),
+            ("compact_rev_key", "compact_rev_key"),
+        ] {
+            assert_eq!(part_of(key.as_bytes()), want);
+        }
+    }
+}
