@@ -1,6 +1,6 @@
 //! Service accounts' tokens: from flags to keys, issuer and authenticator, and what tokens are checked against.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -100,9 +100,8 @@ fn check(flags: &Flags) -> Result<(), String> {
     Ok(())
 }
 
-fn read(path: &PathBuf) -> Result<Vec<u8>, String> {
-    let name: &Path = path;
-    std::fs::read(name).map_err(|error| format!("cannot read {}: {error}", name.display()))
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// The objects that tokens are bound to, as the store has them.

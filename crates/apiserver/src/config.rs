@@ -20,6 +20,8 @@ pub struct Config {
     pub tls_cert_file: Option<PathBuf>,
     pub tls_private_key_file: Option<PathBuf>,
     pub anonymous_auth: bool,
+    /// `--enable-bootstrap-token-auth`: whether tokens in secrets of `kube-system` let new nodes in.
+    pub bootstrap_tokens: bool,
     /// In order: Node, RBAC, AlwaysAllow, AlwaysDeny.
     pub authorization_mode: Vec<String>,
     /// `--feature-gates`.
@@ -89,6 +91,7 @@ impl Default for Config {
             tls_cert_file: None,
             tls_private_key_file: None,
             anonymous_auth: true,
+            bootstrap_tokens: false,
             authorization_mode: vec!["Node".into(), "RBAC".into()],
             feature_gates: Vec::new(),
             runtime_config: Vec::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use authn::service_account::ServiceAccountTokens;
-use authn::{Authenticator, CertificateAuthority, Method, TokenFile, TokenMethod};
+use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::rbac::{self, Rbac};
 use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
 use bootstrap::Advertised;
@@ -326,7 +326,11 @@ fn authenticator(
             TokenFile::read(path).map_err(|error| StartError::Setting(format!("{}: {error}", path.display())))?,
         ));
     }
+    let objects = accounts.objects.clone();
     tokens.push(Box::new(accounts));
+    if config.bootstrap_tokens {
+        tokens.push(Box::new(BootstrapTokens { objects }));
+    }
     Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))
 }
 

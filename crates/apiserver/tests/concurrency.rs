@@ -1,5 +1,8 @@
 //! What must be exact however many ask at once, and on whatever store: quotas and the addresses of services.
 
+// Helpers of tests fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
 mod support;
 
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 //! A connection's certificate comes first, then the bearer token, which each [`TokenMethod`] is asked about in turn. Tokens that
 //! were good a moment ago are remembered for a few seconds, so that a busy client costs one signature check now and then.
 
+mod bootstrap_tokens;
 mod cache;
 mod certificate;
 mod refused;
@@ -12,6 +13,7 @@ mod tokens;
 use request::User;
 use rustls_pki_types::CertificateDer;
 
+pub use self::bootstrap_tokens::BootstrapTokens;
 use self::cache::TokenCache;
 pub use self::certificate::CertificateAuthority;
 pub use self::refused::Refused;

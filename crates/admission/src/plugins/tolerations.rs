@@ -127,8 +127,9 @@ mod tests {
         let everything = value!({"operator": "Exists"});
         assert!(covers(&exists, &equal) && covers(&everything, &exists));
         assert!(!covers(&equal, &exists));
-        assert_eq!(merge(&[equal.clone()], &[exists.clone()]), vec![exists.clone()]);
-        assert_eq!(merge(&[exists.clone()], &[equal.clone()]), vec![exists.clone()]);
-        assert!(!all_allowed(&[exists], &[equal]));
+        let (narrow, wide) = ([equal], [exists]);
+        assert_eq!(merge(&narrow, &wide), wide);
+        assert_eq!(merge(&wide, &narrow), wide);
+        assert!(!all_allowed(&wide, &narrow));
     }
 }
