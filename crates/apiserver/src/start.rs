@@ -145,7 +145,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
     let certificates = serving::certificates(&config, &pki).map_err(StartError::Setting)?;
     let tls = tls::config(certificates, &config.serving.protocols).map_err(StartError::Setting)?;
-    let metrics = opened.metrics(&config.store);
+    let metrics = opened.metrics(&config.store, &api);
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
     let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;

@@ -1,6 +1,6 @@
 //! Which store a server uses: its own file or an etcd, with or without encryption; and how it is doing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use object::duration;
+use registry::Storage;
+use rest::Api;
 use server::{Check, Metrics};
 use storage::Store;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
@@ -202,18 +204,25 @@ impl Opened {
         checks
     }
 
-    /// Metrics that have the store's size in them.
-    pub fn metrics(&mut self, config: &StoreConfig) -> Arc<Metrics> {
+    /// Metrics that tell what is stored and how much room it takes.
+    pub fn metrics(&mut self, config: &StoreConfig, api: &Arc<Api>) -> Arc<Metrics> {
         let metrics = Arc::new(Metrics::default());
+        let api = Arc::downgrade(api);
+        metrics.contribute(move |out| {
+            if let Some(api) = api.upgrade() {
+                write_counts(&api, out);
+            }
+        });
         let interval = config.size_metric_interval;
         if interval.is_zero() {
             return metrics;
         }
         let size = Arc::new(AtomicI64::new(-1));
-        let (store, latest) = (self.store.clone(), size.clone());
+        let (store, latest) = (Arc::downgrade(&self.store), size.clone());
         let task = tokio::spawn(async move {
-            loop {
+            while let Some(store) = store.upgrade() {
                 let bytes = store.status().await.ok().and_then(|status| i64::try_from(status.size).ok());
+                drop(store);
                 latest.store(bytes.unwrap_or(-1), Ordering::Relaxed);
                 tokio::time::sleep(interval).await;
             }
@@ -229,6 +238,25 @@ impl Opened {
         });
         metrics
     }
+}
+
+/// How many objects there are of each kind, and what they take. The caches know at any time, so nothing is polled.
+fn write_counts(api: &Api, out: &mut String) {
+    let catalog = api.catalog.load();
+    let mut stored: BTreeMap<(&str, &str), &Arc<Storage>> = BTreeMap::new();
+    for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
+        stored.insert((&storage.kind.group, &storage.resource.resource), storage);
+    }
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&Storage) -> usize| {
+        let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+        for ((group, resource), storage) in &stored {
+            let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", value(storage));
+        }
+    };
+    family("apiserver_resource_objects", "Number of stored objects by kind.", &|storage| storage.cache.len());
+    family("apiserver_resource_size_estimate_bytes", "Size of stored objects by kind.", &|storage| {
+        storage.cache.encoded_bytes()
+    });
 }
 
 /// Whether the store answers. Upstream calls it etcd, and so do those who ask.

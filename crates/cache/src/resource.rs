@@ -55,6 +55,8 @@ pub struct Cache {
 
 struct State {
     objects: BTreeMap<Key, Arc<Object>>,
+    /// Of all objects, as stored.
+    bytes: usize,
     ring: Ring,
     /// Value of the indexed field → keys.
     index: HashMap<String, BTreeMap<Key, Arc<Object>>>,
@@ -77,7 +79,7 @@ impl Cache {
         options: Options,
     ) -> Result<Arc<Cache>, Error> {
         let ring = Ring::new(options.ring_events, 0);
-        let state = State { objects: BTreeMap::new(), ring, index: HashMap::new() };
+        let state = State { objects: BTreeMap::new(), bytes: 0, ring, index: HashMap::new() };
         let cache = Arc::new(Cache {
             store,
             range,
@@ -124,6 +126,7 @@ impl Cache {
     fn replace(&self, entries: Vec<Arc<Entry>>, revision: Revision) {
         let mut state = self.state.write();
         let old = std::mem::take(&mut state.objects);
+        state.bytes = 0;
         state.index.clear();
         for entry in entries {
             // An object that has not changed keeps its header and renditions.
@@ -144,7 +147,9 @@ impl Cache {
 
     fn put(&self, state: &mut State, object: Arc<Object>) -> Option<Arc<Object>> {
         let previous = state.objects.insert(object.key().clone(), object.clone());
+        state.bytes += object.value().len();
         if let Some(previous) = &previous {
+            state.bytes -= previous.value().len();
             self.unindex(state, previous);
         }
         if let Some(value) = self.index_value(&object) {
@@ -185,6 +190,7 @@ impl Cache {
                 None => {
                     let previous = state.objects.remove(&change.key);
                     if let Some(previous) = &previous {
+                        state.bytes -= previous.value().len();
                         self.unindex(&mut state, previous);
                     }
                     Event::new(change.revision, None, previous, self.budget.clone())
@@ -233,6 +239,11 @@ impl Cache {
 
     pub fn len(&self) -> usize {
         self.state.read().objects.len()
+    }
+
+    /// What the objects take, as stored.
+    pub fn encoded_bytes(&self) -> usize {
+        self.state.read().bytes
     }
 
     pub fn is_empty(&self) -> bool {

@@ -185,8 +185,11 @@ async fn who_writes_through_the_cache_finds_it_there() {
             let written = put(&through, "/pods/a/1", &n.to_string()).await;
             assert_eq!(cache.get(b"/pods/a/1").unwrap().revision(), written);
         }
+        put(&through, "/pods/a/2", "12345").await;
+        assert_eq!((cache.len(), cache.encoded_bytes()), (2, 7));
         delete(&through, "/pods/a/1").await;
         assert!(cache.get(b"/pods/a/1").is_none());
+        assert_eq!((cache.len(), cache.encoded_bytes()), (1, 5));
     }
 }
 
