@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kinds::core::service::allocation::PortRange;
+
 use crate::StoreConfig;
 use crate::serving::Serving;
 
@@ -22,6 +24,10 @@ pub struct Config {
     pub anonymous_auth: bool,
     /// `--enable-bootstrap-token-auth`: whether tokens in secrets of `kube-system` let new nodes in.
     pub bootstrap_tokens: bool,
+    /// Whether containers may ask for all privileges.
+    pub allow_privileged: bool,
+    /// Where ports of services that are reachable through every node come from.
+    pub service_node_port_range: PortRange,
     /// In order: Node, RBAC, AlwaysAllow, AlwaysDeny.
     pub authorization_mode: Vec<String>,
     /// `--feature-gates`.
@@ -92,6 +98,8 @@ impl Default for Config {
             tls_private_key_file: None,
             anonymous_auth: true,
             bootstrap_tokens: false,
+            allow_privileged: false,
+            service_node_port_range: PortRange::DEFAULT,
             authorization_mode: vec!["Node".into(), "RBAC".into()],
             feature_gates: Vec::new(),
             runtime_config: Vec::new(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use kinds::core::service::allocation::PortRange;
 use object::duration;
 
 use crate::{Config, serving, store};
@@ -22,6 +23,7 @@ const ALSO_ALONE: &[&str] =
 /// Upstream flags with an effect here.
 const HONOURED: &[&str] = &[
     "admission-control-config-file",
+    "allow-privileged",
     "anonymous-auth",
     "api-audiences",
     "authorization-mode",
@@ -46,6 +48,7 @@ const HONOURED: &[&str] = &[
     "service-account-max-token-expiration",
     "service-account-signing-key-file",
     "service-cluster-ip-range",
+    "service-node-port-range",
     "shutdown-delay-duration",
     "tls-cert-file",
     "tls-private-key-file",
@@ -176,6 +179,7 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
         "service-account-lookup" => config.service_accounts.lookup = boolean(last)?,
         "service-account-max-token-expiration" => config.service_accounts.max_token_expiration = span(last)?,
         "service-account-signing-key-file" => config.service_accounts.signing_key_file = path(),
+        "allow-privileged" => config.allow_privileged = boolean(last)?,
         "anonymous-auth" => config.anonymous_auth = boolean(last)?,
         "authorization-mode" => config.authorization_mode = list().collect(),
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
@@ -191,6 +195,7 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
         "runtime-config" => config.runtime_config = settings(list())?,
         "secure-port" => config.port = last.parse().map_err(|_| format!("{last} is not a port"))?,
         "service-cluster-ip-range" => config.service_cluster_ip_range = last.to_string(),
+        "service-node-port-range" => config.service_node_port_range = PortRange::parse(last)?,
         "shutdown-delay-duration" => config.shutdown_delay = span(last)?,
         "tls-cert-file" => config.tls_cert_file = path(),
         "tls-private-key-file" => config.tls_private_key_file = path(),

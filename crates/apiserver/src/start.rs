@@ -13,7 +13,7 @@ use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
 use bootstrap::Advertised;
 use cache::Budget;
 use discovery::Discovery;
-use kinds::core::service::{Allocation, allocation::PortRange};
+use kinds::core::service::Allocation;
 use object::{GroupVersion, SystemClock};
 use registry::{Catalog, Features, Setup};
 use request::User;
@@ -108,7 +108,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
     let kinds = kinds::Options {
         event_ttl: config.event_ttl,
-        allocation: Arc::new(Allocation::new(&ranges, PortRange::DEFAULT)),
+        allocation: Arc::new(Allocation::new(&ranges, config.service_node_port_range)),
     };
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
     let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
@@ -235,6 +235,7 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
 fn features(config: &Config) -> Result<Features, StartError> {
     let mut features = Features::default();
     features.set(&config.feature_gates).map_err(StartError::Setting)?;
+    features.set_allow_privileged(config.allow_privileged);
     Ok(features)
 }
 

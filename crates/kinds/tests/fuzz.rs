@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use object::{Cursor, Errors, GroupVersionKind, Map, Timestamp, Value};
 use rand::rngs::StdRng;
@@ -13,7 +14,9 @@ use registry::{Context, Features, NoLookup, Strategy};
 use request::User;
 use schema::{Node, Schema, Shape, StructId};
 
-const OBJECTS_PER_KIND: usize = 60;
+/// How long to try unless `FERROKUBE_FUZZ_SECONDS` says otherwise; every kind is tried a few times in any case.
+const SECONDS: u64 = 2;
+const OBJECTS_PER_ROUND: u64 = 8;
 /// Deeper than any rule looks; types that contain themselves would never end.
 const DEPTH: usize = 9;
 
@@ -79,16 +82,20 @@ const TIMES: [&str; 4] =
 #[test]
 fn no_rule_panics() {
     let table = schema::builtin();
-    let mut kinds = 0;
-    for (group, resource, strategy) in kinds::strategies() {
-        let found = table.resources().find(|r| r.name.group == group && r.name.resource == resource);
-        let Some(kind) = found.and_then(|found| found.stored.clone()) else { continue };
-        kinds += 1;
-        for seed in 0..OBJECTS_PER_KIND as u64 {
-            run(&strategy, &kind, seed);
+    let stored = |group: &str, resource: &str| {
+        table.resources().find(|r| r.name.group == group && r.name.resource == resource)?.stored.clone()
+    };
+    let kinds: Vec<_> =
+        kinds::strategies().into_iter().filter_map(|(g, r, strategy)| Some((stored(g, r)?, strategy))).collect();
+    assert!(kinds.len() > 60, "only {} kinds are tried", kinds.len());
+    let seconds = std::env::var("FERROKUBE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
+    let (began, mut round) = (Instant::now(), 0);
+    while round == 0 || began.elapsed().as_secs() < seconds {
+        for (kind, strategy) in &kinds {
+            (0..OBJECTS_PER_ROUND).for_each(|i| run(strategy, kind, round * OBJECTS_PER_ROUND + i));
         }
+        round += 1;
     }
-    assert!(kinds > 10, "only {kinds} kinds were tried");
 }
 
 fn run(strategy: &Arc<dyn Strategy>, kind: &GroupVersionKind, seed: u64) {

@@ -65,7 +65,12 @@ impl Storage {
             object.set_meta_str("name", &name);
         }
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
-        match self.store_new(cx, object).await {
+        let mut stored = self.store_new(cx, &object).await;
+        // Who owns which field is the one thing an object that is too large can do without.
+        if is_too_large(&stored) && object.metadata_mut().remove("managedFields").is_some() {
+            stored = self.store_new(cx, &object).await;
+        }
+        match stored {
             Ok(object) => {
                 if let Some(undo) = undo {
                     undo.commit().await;
@@ -165,13 +170,13 @@ impl Storage {
         Ok(())
     }
 
-    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: Value) -> Result<Value, Status> {
+    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &Value) -> Result<Value, Status> {
         if !matches!(object.resource_version(), "" | "0") && !cx.dry_run {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         let name = object.name().to_string();
         let key = self.key(object.namespace(), &name);
-        let bytes = self.encode(&object)?;
+        let bytes = self.encode(object)?;
         if cx.dry_run {
             return match self.cache.get(&key) {
                 Some(existing) => Err(self.already_exists(&name, existing.entry())),
@@ -184,7 +189,7 @@ impl Storage {
         }
         // Clients get what was stored, which is not always what was sent: an empty list, for one, has no stored form.
         let stored = self.decode(&bytes, 0)?;
-        match self.store.create(key, bytes, self.strategy.time_to_live(&object)).await {
+        match self.store.create(key, bytes, self.strategy.time_to_live(object)).await {
             Ok(written) => Ok(at_revision(stored, written.revision)),
             Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry)),
             Err(error) => Err(self.store_failed(error, "create", &name)),
@@ -204,6 +209,10 @@ impl Storage {
 pub(crate) fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object.set_meta_str("resourceVersion", &revision.to_string());
     object
+}
+
+fn is_too_large(stored: &Result<Value, Status>) -> bool {
+    matches!(stored, Err(status) if status.reason == object::Reason::RequestEntityTooLarge)
 }
 
 fn as_generated(status: Status, storage: &Storage) -> Status {

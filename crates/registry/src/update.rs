@@ -82,7 +82,7 @@ impl Storage {
         object.metadata_mut().remove("resourceVersion");
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let key = self.key(cx.namespace, name);
-        match self.store_new(cx, object).await {
+        match self.store_new(cx, &object).await {
             Ok(object) => {
                 if let Some(undo) = undo {
                     undo.commit().await;
@@ -145,12 +145,20 @@ impl Storage {
         }
         let bytes = self.encode(&new)?;
         let ttl = self.strategy.time_to_live(&new);
-        let stored = self.decode(&bytes, entry.mod_revision)?;
+        let mut stored = self.decode(&bytes, entry.mod_revision)?;
         let done = |object| Ok(Attempt::Done(Outcome { object, created: false, warnings }));
         if cx.dry_run || (bytes == entry.value && !entry.stale) {
             return done(stored);
         }
-        match self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await {
+        let mut written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
+        let is_too_large = matches!(written, Err(storage::Error::TooLarge { .. })) && !options.create;
+        // Who owns which field is the one thing an object that is too large can do without.
+        if is_too_large && new.metadata_mut().remove("managedFields").is_some() {
+            let bytes = self.encode(&new)?;
+            stored = self.decode(&bytes, entry.mod_revision)?;
+            written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
+        }
+        match written {
             Ok(written) => done(at_revision(stored, written.revision)),
             Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
             Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),

@@ -7,7 +7,7 @@ use registry::{Context, Strategy, columns};
 
 use super::{conditions, matching};
 use crate::common::checks::{Checks, same};
-use crate::common::{conditions as status_conditions, metadata};
+use crate::common::{conditions as status_conditions, internal, metadata};
 
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
@@ -198,7 +198,7 @@ fn validate_validations(object: &Cursor, errors: &mut Errors) {
     }
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
-        annotations.invalid(errors, detail);
+        annotations.invalid_as(errors, internal::shown("[]AuditAnnotation", annotations.value()), detail);
     }
     let mut seen = BTreeSet::new();
     for annotation in annotations.each() {

@@ -2,6 +2,7 @@
 
 mod definition;
 mod openapi;
+mod pattern;
 mod structural;
 mod v1;
 mod validate;
@@ -20,4 +21,16 @@ pub fn strategies() -> Strategies {
 /// Definitions are stored as v1beta1, which is not served any more.
 pub fn conversions() -> Conversions {
     vec![(GROUP, "v1", RESOURCE, Arc::new(v1::Definitions))]
+}
+
+#[cfg(test)]
+mod recorded {
+    use super::*;
+    use crate::common::recorded::check;
+
+    #[test]
+    fn definitions() {
+        let cases = include_str!("../../data/cases/customresourcedefinition.txt");
+        check(definition::Definition, "apiextensions.k8s.io/v1 CustomResourceDefinition", cases);
+    }
 }

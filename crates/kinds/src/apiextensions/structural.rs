@@ -3,6 +3,7 @@
 
 use object::{Cursor, Errors, Path, Value};
 
+use super::pattern;
 use crate::common::checks::Checks;
 
 /// Schemas nest no deeper than documents do; this bounds the walk all the same.
@@ -163,6 +164,7 @@ fn validate_values(schema: &Cursor, (skip_any, skip_first): (bool, bool), depth:
     if schema.field("not").is_set() {
         validate_nested(&schema.field("not"), false, depth + 1, errors);
     }
+    pattern::validate(&schema.field("pattern"), errors);
 }
 
 /// Inside of `allOf` and the like, values are judged and not described.

@@ -70,7 +70,7 @@ impl Strategy for PodCertificateRequest {
         };
         if has(old, &KNOWN) && !same(status.value(), old.field("status").value()) {
             let detail = "immutable after PodCertificateRequest is issued, denied, or failed";
-            status.invalid(errors, detail);
+            status.invalid_as(errors, object::BadValue::Omitted, detail);
         } else if has(new, &["Denied", "Failed"]) && status.value().as_map().is_some_and(|map| map.len() > 1) {
             let detail = "non-condition status fields must be empty when denying or failing the PodCertificateRequest";
             status.invalid(errors, detail);

@@ -35,6 +35,10 @@ impl Strategy for EndpointSlice {
     }
 
     fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
+        // What is dropped below counts as a change all the same.
+        if is_changed(new, old) {
+            new.set_generation(old.generation() + 1);
+        }
         if !same(new.field("endpoints"), old.field("endpoints")) {
             drop_topology(cx, new, old);
         }
@@ -75,10 +79,8 @@ impl Strategy for EndpointSlice {
         true
     }
 
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        let fields = ["addressType", "endpoints", "ports"];
-        fields.iter().any(|field| !same(new.field(field), old.field(field)))
-            || !same(new.at(&["metadata", "labels"]), old.at(&["metadata", "labels"]))
+    fn bumps_generation(&self, _new: &Value, _old: &Value) -> bool {
+        false
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
@@ -97,6 +99,13 @@ impl Strategy for EndpointSlice {
             columns::age(cx, object),
         ]
     }
+}
+
+/// Whether an update changes more than what it says about itself.
+fn is_changed(new: &Value, old: &Value) -> bool {
+    let fields = ["addressType", "endpoints", "ports"];
+    fields.iter().any(|field| !same(new.field(field), old.field(field)))
+        || !same(new.at(&["metadata", "labels"]), old.at(&["metadata", "labels"]))
 }
 
 /// The first few of a list.

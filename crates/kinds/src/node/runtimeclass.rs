@@ -30,7 +30,7 @@ impl Strategy for RuntimeClass {
         let handler = new.field("handler");
         if handler.str() != old.field("handler").str() {
             if !handler.is_empty() {
-                handler.check(errors, names::short_name);
+                handler.check(errors, names::dns1123_label);
             }
             handler.invalid_as(errors, Value::Null, "field is immutable");
             handler.require(errors);

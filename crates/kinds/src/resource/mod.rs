@@ -25,3 +25,34 @@ pub fn strategies() -> Strategies {
         (GROUP, "devicetaintrules", Arc::new(taintrule::DeviceTaintRule)),
     ]
 }
+
+#[cfg(test)]
+mod recorded {
+    use super::*;
+    use crate::common::recorded::check;
+
+    macro_rules! cases {
+        ($file:literal) => {
+            include_str!(concat!("../../data/cases/", $file, ".txt"))
+        };
+    }
+
+    #[test]
+    fn claims() {
+        check(resourceclaim::ResourceClaim, "resource.k8s.io/v1 ResourceClaim", cases!("resourceclaim"));
+        let kind = "resource.k8s.io/v1 ResourceClaimTemplate";
+        check(resourceclaim::ResourceClaimTemplate, kind, cases!("resourceclaimtemplate"));
+    }
+
+    #[test]
+    fn classes() {
+        check(deviceclass::DeviceClass, "resource.k8s.io/v1 DeviceClass", cases!("deviceclass"));
+    }
+
+    #[test]
+    fn slices() {
+        for text in [cases!("resourceslice"), cases!("resourceslice-counters"), cases!("resourceslice-shared")] {
+            check(resourceslice::ResourceSlice, "resource.k8s.io/v1 ResourceSlice", text);
+        }
+    }
+}

@@ -106,8 +106,10 @@ fn validate_device(device: &Cursor, given: &BTreeSet<String>, errors: &mut Error
     devices::pool_name(&device.field("pool"), errors);
     device.field("device").check(errors, names::dns1123_label);
     if !given.contains(&id(device.value())) {
-        let shown = BadValue::Raw(id(device.value()));
-        device.invalid_as(errors, shown, "must be an allocated device in the claim");
+        let [driver, pool, name, share] =
+            ["driver", "pool", "device", "shareID"].map(|field| object::quote(device.field(field).str()));
+        let shown = format!(r#"{{"Driver":{driver},"Pool":{pool},"Device":{name},"ShareID":{share}}}"#);
+        device.invalid_as(errors, BadValue::Raw(shown), "must be an allocated device in the claim");
     }
     let list = device.field("conditions");
     if list.len() > CONDITIONS_MAX {

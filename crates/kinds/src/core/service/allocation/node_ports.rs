@@ -33,6 +33,22 @@ impl PortRange {
     /// What `--service-node-port-range` is unless set.
     pub const DEFAULT: PortRange = PortRange { first: 30000, size: 2768 };
 
+    /// Reads `30000-32767`, or `30000+2768`: the first port and how many.
+    pub fn parse(text: &str) -> Result<PortRange, String> {
+        let wrong = || format!("{text} is not a range of ports such as 30000-32767");
+        let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
+        let (first, size) = match (text.split_once('-'), text.split_once('+')) {
+            (Some((first, last)), None) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first, last.checked_sub(first).and_then(|size| size.checked_add(1)).ok_or_else(wrong)?)
+            }
+            (None, Some((first, size))) => (number(first)?, number(size)?),
+            _ => (number(text)?, 1),
+        };
+        first.checked_add(size.saturating_sub(1)).ok_or_else(wrong)?;
+        Ok(PortRange { first, size })
+    }
+
     fn bit(self, port: i64) -> Option<usize> {
         let offset = usize::try_from(port.checked_sub(i64::from(self.first))?).ok()?;
         (offset < usize::from(self.size)).then_some(offset)
