@@ -15,10 +15,14 @@ pub struct Config {
     /// Where data, keys and certificates are kept.
     pub data_dir: PathBuf,
     pub bind_address: IpAddr,
+    /// Where the cluster reaches the server, if not at the address it listens on.
+    pub advertise_address: Option<IpAddr>,
     /// 0 picks a free port.
     pub port: u16,
     pub token_auth_file: Option<PathBuf>,
     pub client_ca_file: Option<PathBuf>,
+    /// Where a serving certificate is looked for, and left, unless its files are named.
+    pub cert_dir: Option<PathBuf>,
     pub tls_cert_file: Option<PathBuf>,
     pub tls_private_key_file: Option<PathBuf>,
     pub anonymous_auth: bool,
@@ -91,9 +95,11 @@ impl Default for Config {
         Config {
             data_dir: PathBuf::from(".ferrokube"),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            advertise_address: None,
             port: 6443,
             token_auth_file: None,
             client_ca_file: None,
+            cert_dir: None,
             tls_cert_file: None,
             tls_private_key_file: None,
             anonymous_auth: true,

@@ -23,11 +23,13 @@ const ALSO_ALONE: &[&str] =
 /// Upstream flags with an effect here.
 const HONOURED: &[&str] = &[
     "admission-control-config-file",
+    "advertise-address",
     "allow-privileged",
     "anonymous-auth",
     "api-audiences",
     "authorization-mode",
     "bind-address",
+    "cert-dir",
     "client-ca-file",
     "default-not-ready-toleration-seconds",
     "default-unreachable-toleration-seconds",
@@ -183,6 +185,10 @@ fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), Strin
         "anonymous-auth" => config.anonymous_auth = boolean(last)?,
         "authorization-mode" => config.authorization_mode = list().collect(),
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
+        "advertise-address" => {
+            config.advertise_address = Some(last.parse().map_err(|_| format!("{last} is no address"))?)
+        }
+        "cert-dir" => config.cert_dir = path(),
         "client-ca-file" => config.client_ca_file = path(),
         "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
         "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,

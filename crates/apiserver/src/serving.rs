@@ -1,6 +1,6 @@
 //! How the server meets its clients: what can be set about connections, limits and the end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,13 +122,29 @@ pub fn farewell(config: &Config) -> Farewell {
 
 /// The certificates the server shows: those it was given, or its own.
 pub fn certificates(config: &Config, pki: &Pki) -> Result<Arc<Certificates>, String> {
-    let own = |given: &Option<PathBuf>, own: &PathBuf| given.clone().unwrap_or_else(|| own.clone());
-    let default = CertificateFiles {
-        certificate: own(&config.tls_cert_file, &pki.serving_cert),
-        key: own(&config.tls_private_key_file, &pki.serving_key),
-        names: Vec::new(),
+    let (certificate, key) = match (&config.tls_cert_file, &config.tls_private_key_file, &config.cert_dir) {
+        (Some(certificate), Some(key), _) => (certificate.clone(), key.clone()),
+        (_, _, Some(folder)) => in_folder(folder, pki)?,
+        (certificate, key, None) => {
+            let own = |given: &Option<PathBuf>, own: &PathBuf| given.clone().unwrap_or_else(|| own.clone());
+            (own(certificate, &pki.serving_cert), own(key, &pki.serving_key))
+        }
     };
+    let default = CertificateFiles { certificate, key, names: Vec::new() };
     server::tls::follow(default, config.serving.sni.clone())
+}
+
+/// The pair in `--cert-dir`, which gets ours if it has none.
+fn in_folder(folder: &Path, pki: &Pki) -> Result<(PathBuf, PathBuf), String> {
+    let (certificate, key) = (folder.join("apiserver.crt"), folder.join("apiserver.key"));
+    if !certificate.exists() || !key.exists() {
+        let failed = |error: std::io::Error| format!("cannot use --cert-dir {}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        std::fs::copy(&pki.serving_cert, &certificate).map_err(failed)?;
+        // The mode goes with it: for its owner only.
+        std::fs::copy(&pki.serving_key, &key).map_err(failed)?;
+    }
+    Ok((certificate, key))
 }
 
 /// What kube-apiserver does after it has started, by the names of its checks. Here it is done when the system's own

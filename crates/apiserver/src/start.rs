@@ -1,5 +1,6 @@
 //! From a configuration to a serving server.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
 use server::{Farewell, Lifecycle, Listener, Paths, Server, Version};
+use standalone::Identity;
 use storage::Store;
 use tokio::task::JoinSet;
 
@@ -166,17 +168,35 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
     });
-    let failed = bootstrap::run(&api, &advertised).await;
+    let facts = bootstrap::Facts { authentication: authentication_facts(&config, &pki)?, advertised };
+    let failed = bootstrap::run(&api, &facts).await;
     if failed > 0 {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
-    let own_loops = standalone::start_own(api.clone());
+    let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised));
     let repair = repair::start(kinds.allocation.clone());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
     Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, repair, store: opened })
+}
+
+/// What extension servers are told: whose client certificates are believed.
+fn authentication_facts(config: &Config, pki: &Pki) -> Result<BTreeMap<String, String>, StartError> {
+    let mut authorities = String::new();
+    for path in config.client_ca_file.iter().chain([&pki.ca]) {
+        authorities.push_str(&String::from_utf8_lossy(&read(path)?));
+    }
+    Ok(BTreeMap::from([("client-ca-file".to_string(), authorities)]))
+}
+
+fn identity(advertised: &Advertised) -> Identity {
+    Identity {
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        peer_address: SocketAddr::new(advertised.address, advertised.port).to_string(),
+        instance: uuid::Uuid::new_v4().to_string(),
+    }
 }
 
 /// What a controller manager would do, if there is none.
@@ -210,7 +230,7 @@ fn advertised(config: &Config, address: SocketAddr) -> Result<Advertised, StartE
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6).checked_add(1).ok_or_else(wrong)?)),
     };
     // Endpoints may not point at loopback or nowhere; a documentation address stands in where there is nothing better.
-    let own = address.ip();
+    let own = config.advertise_address.unwrap_or(address.ip());
     let unusable = own.is_loopback() || own.is_unspecified();
     let own = if unusable { IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)) } else { own };
     Ok(Advertised { address: own, port: address.port(), service_address, service_range: range.to_string() })

@@ -3,28 +3,52 @@
 //!
 //! Everything goes through the registry as any write does, by the server's own user.
 
+mod authentication;
 mod objects;
 mod own_service;
 mod reconcile;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use object::Meta;
+use futures::{StreamExt, stream};
+use object::{Meta, Value};
 use rest::Api;
 
 pub use own_service::Advertised;
 
+/// How many default objects are created at a time: the store commits them together.
+const AT_ONCE: usize = 32;
+
+/// What a server tells about itself.
+pub struct Facts {
+    pub advertised: Advertised,
+    /// The data of the config map from which extension servers learn how to authenticate.
+    pub authentication: BTreeMap<String, String>,
+}
+
 /// Creates what is missing and brings default roles up to date. What is already there and was changed on purpose stays.
 /// One object that cannot be created does not keep the others from being: the answer is how many could not.
-pub async fn run(api: &Arc<Api>, advertised: &Advertised) -> usize {
-    let own = own_service::objects(advertised);
-    let mut failed = 0;
-    for (resource, object) in objects::defaults().chain(own) {
-        let name = object.name().to_string();
-        if let Err(status) = reconcile::ensure(api, resource, object).await {
-            tracing::error!(resource, name, %status, "a default object cannot be created");
-            failed += 1;
-        }
+pub async fn run(api: &Arc<Api>, facts: &Facts) -> usize {
+    // Namespaces come before what is in them, and the range before the service that has an address of it.
+    let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
+    let mut failed = create(api, namespaces, AT_ONCE).await;
+    let tracking = authentication::tracking(api.clock.now());
+    failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
+    failed += create(api, own_service::objects(&facts.advertised).into(), 1).await;
+    if let Err(status) = authentication::publish(api, &facts.authentication).await {
+        tracing::error!(%status, "how to authenticate cannot be published");
+        failed += 1;
     }
     failed
+}
+
+async fn create(api: &Arc<Api>, objects: Vec<(&'static str, Value)>, at_once: usize) -> usize {
+    let creations = objects.into_iter().map(|(resource, object)| async move {
+        let name = object.name().to_string();
+        let outcome = reconcile::ensure(api, resource, object).await;
+        outcome.inspect_err(|status| tracing::error!(resource, name, %status, "a default object cannot be created"))
+    });
+    let outcomes = stream::iter(creations).buffer_unordered(at_once);
+    outcomes.filter(|outcome| std::future::ready(outcome.is_err())).count().await
 }

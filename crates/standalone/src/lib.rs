@@ -11,6 +11,7 @@ mod client;
 mod flow_schemas;
 mod follow;
 mod garbage;
+mod identity;
 mod namespaces;
 mod queue;
 
@@ -20,6 +21,7 @@ use rest::Api;
 use tokio::task::JoinSet;
 
 use client::Client;
+pub use identity::Identity;
 
 /// The running loops; they end when this is dropped.
 pub struct Loops {
@@ -34,9 +36,12 @@ impl Loops {
 }
 
 /// Starts the loops that every server runs, alone or not.
-pub fn start_own(api: Arc<Api>) -> Loops {
+pub fn start_own(api: Arc<Api>, identity: Identity) -> Loops {
+    let client = Client::new(api);
     let mut tasks = JoinSet::new();
-    tasks.spawn(flow_schemas::run(Client::new(api)));
+    tasks.spawn(flow_schemas::run(client.clone()));
+    tasks.spawn(identity::renew(client.clone(), identity));
+    tasks.spawn(identity::collect(client));
     Loops { tasks }
 }
 

@@ -248,8 +248,12 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> R
     Err(format!("waited in vain for {what}"))
 }
 
-/// Builds the release binary and says where it is.
+/// Builds the release binary and says where it is, unless `FERROKUBE_BINARY` names another.
+#[allow(clippy::disallowed_methods)]
 pub fn ferrokube() -> Result<PathBuf, String> {
+    if let Some(binary) = std::env::var_os("FERROKUBE_BINARY") {
+        return Ok(binary.into());
+    }
     crate::test::cargo_run(&["build", "--release", "--package", "apiserver"])?;
     Ok(target_folder().join("release/ferrokube"))
 }
