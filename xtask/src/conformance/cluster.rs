@@ -62,6 +62,8 @@ pub fn start_control_plane(lab: &mut Lab, server: &Server) -> Result<(), String>
             command.arg(flag).arg(&kubeconfig);
         }
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={}", free_port()?)]);
+        // The defaults hold clients back more than any server would.
+        command.args(["--kube-api-qps=500", "--kube-api-burst=1000"]);
         arguments(&mut command);
         lab.spawn(name, &mut command).map(|_| ())
     };
