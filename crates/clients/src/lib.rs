@@ -59,6 +59,10 @@ pub struct Process {
 
 impl Process {
     pub async fn start(flags: &[&str]) -> Process {
+        Process::start_with(flags, &[]).await
+    }
+
+    pub async fn start_with(flags: &[&str], environment: &[(&str, &Path)]) -> Process {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let tokens = folder.path().join("tokens.csv");
         std::fs::write(&tokens, "admin-token,admin,admin-uid,\"system:masters\"\n").expect("the folder is ours");
@@ -67,6 +71,7 @@ impl Process {
             .arg(format!("--token-auth-file={}", tokens.display()))
             .args(["--secure-port=0", "--disable-admission-plugins=ServiceAccount"])
             .args(flags)
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the server can be run");
@@ -93,6 +98,17 @@ impl Process {
         kib * 1024
     }
 
+    /// Asks it to end, as a service manager does.
+    pub fn terminate(&self) {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(asked.expect("kill can be run").success());
+    }
+
+    /// Waits until it has ended and says with which code.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().expect("the process is ours").code()
+    }
+
     pub fn stop(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
@@ -109,8 +125,13 @@ pub fn ferrokube() -> PathBuf {
     profile.join("ferrokube")
 }
 
-/// Where a component's binary is; it is built if it is not there yet, which takes minutes the first time.
+/// Where a component's binary is: where the environment says, or else it is built if it is not there yet, which takes
+/// minutes the first time.
+#[allow(clippy::disallowed_methods)]
 pub fn component(name: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(format!("FERROKUBE_{}", name.to_uppercase())) {
+        return path.into();
+    }
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "xtask", "--", "components", name])

@@ -69,16 +69,19 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
         }
         (verb, name) => {
             let mut scope = scope;
+            // Boxed: writes hold much more than reads, and reads should not be as large as they are.
             let result = match (verb, name) {
-                (_, name) if connect::handles(name) => connect::connect(&mut scope, permit).await,
+                (_, name) if connect::handles(name) => Box::pin(connect::connect(&mut scope, permit)).await,
                 (_, name) if subresource::handles(&scope.resource, name) => {
-                    subresource::serve(&mut scope, permit).await
+                    Box::pin(subresource::serve(&mut scope, permit)).await
                 }
-                (Verb::Create, "") if scope.resource.action.is_some() => action::act(&mut scope, permit).await,
-                (Verb::Create, "") => create::create(&mut scope, permit).await,
-                (Verb::Update, "" | "status") => update::update(&mut scope, permit).await,
-                (Verb::Patch, "" | "status") => patch::patch(&mut scope, permit).await,
-                (Verb::Delete, "") => delete::delete(&mut scope, permit).await,
+                (Verb::Create, "") if scope.resource.action.is_some() => {
+                    Box::pin(action::act(&mut scope, permit)).await
+                }
+                (Verb::Create, "") => Box::pin(create::create(&mut scope, permit)).await,
+                (Verb::Update, "" | "status") => Box::pin(update::update(&mut scope, permit)).await,
+                (Verb::Patch, "" | "status") => Box::pin(patch::patch(&mut scope, permit)).await,
+                (Verb::Delete, "") => Box::pin(delete::delete(&mut scope, permit)).await,
                 _ => Err(method_not_allowed()),
             };
             finish(scope, result)

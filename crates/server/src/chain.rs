@@ -79,7 +79,8 @@ impl Server {
             None => {
                 let passage = Passage { info, query, certificates: &certificates, seat: &mut tracked.seat };
                 // A bug in one request must not take the others with it.
-                let answer = AssertUnwindSafe(self.filter(request, passage)).catch_unwind().await;
+                // Boxed, because connections move what they wait for, and this is all that a request can ever hold.
+                let answer = AssertUnwindSafe(Box::pin(self.filter(request, passage))).catch_unwind().await;
                 answer.unwrap_or_else(|_| {
                     self.metrics.panicked();
                     failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
