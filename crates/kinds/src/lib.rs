@@ -60,6 +60,7 @@ pub type Conversions = Vec<(&'static str, &'static str, &'static str, Arc<dyn Co
 pub fn conversions() -> Conversions {
     let mut all = autoscaling::conversions();
     all.extend(apiextensions::conversions());
+    all.extend(resource::conversions());
     all.push(("events.k8s.io", "v1", "events", Arc::new(events::Conversion)));
     all
 }

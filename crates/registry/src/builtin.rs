@@ -151,12 +151,19 @@ impl Setup {
 }
 
 /// Upstream's warning for kinds that are on their way out.
-fn deprecation(kind: &GroupVersionKind) -> Option<&'static str> {
-    match (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()) {
-        ("", "v1", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
-        ("", "v1", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
+fn deprecation(kind: &GroupVersionKind) -> Option<String> {
+    let version = kind.group_version().to_string();
+    let rows = include_str!("../data/deprecated.txt").lines().filter(|line| !line.starts_with('#'));
+    let mut rows = rows.map(|line| line.splitn(5, ' ').collect::<Vec<_>>());
+    let row = rows.find(|row| row.first() == Some(&version.as_str()) && row.get(1) == Some(&kind.kind.as_str()))?;
+    let mut warning = format!("{version} {} is deprecated in v{}+", kind.kind, row.get(2)?);
+    if let Some(gone) = row.get(3).filter(|gone| **gone != "-") {
+        warning.push_str(&format!(", unavailable in v{gone}+"));
     }
+    if let Some(instead) = row.get(4) {
+        warning.push_str(&format!("; use {instead}"));
+    }
+    Some(warning)
 }
 
 fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {

@@ -5,14 +5,16 @@ mod claim;
 mod device;
 mod deviceclass;
 mod devices;
+mod poolstatus;
 mod resourceclaim;
 mod resourceslice;
 mod status;
 mod taintrule;
+mod v1beta1;
 
 use std::sync::Arc;
 
-use crate::Strategies;
+use crate::{Conversions, Strategies};
 
 const GROUP: &str = "resource.k8s.io";
 
@@ -22,7 +24,18 @@ pub fn strategies() -> Strategies {
         (GROUP, "resourceclaimtemplates", Arc::new(resourceclaim::ResourceClaimTemplate)),
         (GROUP, "deviceclasses", Arc::new(deviceclass::DeviceClass)),
         (GROUP, "resourceslices", Arc::new(resourceslice::ResourceSlice)),
+        (GROUP, "resourcepoolstatusrequests", Arc::new(poolstatus::ResourcePoolStatusRequest)),
         (GROUP, "devicetaintrules", Arc::new(taintrule::DeviceTaintRule)),
+    ]
+}
+
+/// v1beta1 has other forms of some of them.
+pub fn conversions() -> Conversions {
+    const VERSION: &str = "v1beta1";
+    vec![
+        (GROUP, VERSION, "resourceclaims", Arc::new(v1beta1::Claims { spec: &["spec"] })),
+        (GROUP, VERSION, "resourceclaimtemplates", Arc::new(v1beta1::Claims { spec: &["spec", "spec"] })),
+        (GROUP, VERSION, "resourceslices", Arc::new(v1beta1::Slices)),
     ]
 }
 
