@@ -49,6 +49,10 @@ impl Strategy for ResourcePoolStatusRequest {
         false
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
         match subresource {
             "" => vec![vec!["status"]],
