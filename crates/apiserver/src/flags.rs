@@ -368,6 +368,20 @@ mod tests {
     }
 
     #[test]
+    fn pods_have_accounts_where_somebody_makes_them() {
+        for (arguments, want) in [
+            (&[][..], true),
+            (&["--authorization-mode=RBAC"], false),
+            (&["--authorization-mode=RBAC", "--enable-admission-plugins=ServiceAccount"], true),
+            (&["--service-account-issuer=https://issuer"], true),
+            (&["--standalone=false"], false),
+        ] {
+            let disabled = parse(arguments).unwrap().config.disable_admission_plugins;
+            assert_eq!(!disabled.contains(&"ServiceAccount".to_string()), want, "{arguments:?}");
+        }
+    }
+
+    #[test]
     fn broken_flags_say_why() {
         for (argument, want) in [
             ("--secure-port=x", "strconv.ParseInt"),

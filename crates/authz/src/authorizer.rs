@@ -127,3 +127,37 @@ impl Authorizer for AlwaysDeny {
         Decision::NoOpinion("Everything is forbidden.".into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| item.to_string()).collect()
+    }
+
+    #[test]
+    fn modes_exist_and_are_named_once() {
+        for (modes, want) in [
+            (&["Node", "RBAC"][..], Ok(())),
+            (&[], Err("at least one authorization-mode must be passed")),
+            (&["Nope"], Err("authorization-mode \"Nope\" is not a valid mode")),
+            (&["RBAC", "RBAC"], Err("authorization-mode [\"RBAC\" \"RBAC\"] has mode specified more than once")),
+        ] {
+            assert_eq!(check_modes(&strings(modes)), want.map_err(str::to_string), "{modes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn reasons_are_told_under_the_name_of_their_mode() {
+        let union =
+            Union(vec![("system:masters".into(), Arc::new(Masters)), ("alwaysdeny".into(), Arc::new(AlwaysDeny))]);
+        let question = |groups: &[&str]| {
+            let user = User { name: "u".into(), groups: strings(groups), ..User::default() };
+            Attributes { user, ..Attributes::default() }
+        };
+        assert_eq!(union.decide(&question(&["system:masters"])).await, Decision::Allow(String::new()));
+        let refused = Decision::NoOpinion("alwaysdeny: Everything is forbidden.".into());
+        assert_eq!(union.decide(&question(&[])).await, refused);
+    }
+}
