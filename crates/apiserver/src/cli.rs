@@ -3,6 +3,7 @@
 mod completion;
 mod kubeconfig;
 mod maintain;
+mod migrate;
 mod serve;
 
 use std::io::Write;
@@ -22,6 +23,7 @@ pub fn run() -> ExitCode {
         Some(("backup", matches)) => maintain::backup(matches),
         Some(("restore", matches)) => maintain::restore(matches),
         Some(("check", matches)) => maintain::check(matches),
+        Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),
         Some((other, _)) => Err(format!("there is no command {other}")),
     };
@@ -43,6 +45,7 @@ fn command() -> Command {
         .subcommand(serve.name("serve").about("Serve the Kubernetes API (the default)").long_about(None))
         .subcommand(kubeconfig::command())
         .subcommands(maintain::commands())
+        .subcommand(migrate::command())
         .subcommand(completion::command())
 }
 

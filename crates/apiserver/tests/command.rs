@@ -135,3 +135,32 @@ fn it_speaks_of_itself() {
     let nothing = run(&["kubeconfig", "--data-dir", folder.path().to_str().unwrap()]);
     assert!(text(&nothing.stderr).contains("start ferrokube there once"));
 }
+
+#[test]
+fn everything_moves_to_etcd_and_back() {
+    let Some(etcd) = storage_etcd::testing::Cluster::single() else { return };
+    let endpoints = etcd.endpoints().join(",");
+    let folder = tempfile::tempdir().unwrap();
+    let (data, back) = (folder.path().join("data"), folder.path().join("back"));
+    let serving = Serving::start(&ferrokube(), &data, &[]);
+    assert_eq!(serving.terminate(), Some(0));
+    let migrate = |to: &str, data: &Path, more: &[&str]| {
+        let arguments = ["migrate", "--to", to, "--etcd-servers", &endpoints, "--data-dir", data.to_str().unwrap()];
+        run(&[&arguments, more].concat())
+    };
+    let copied = |output: &Output| {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        let number = |word: usize| said.split_whitespace().nth(word).unwrap().parse::<usize>().unwrap();
+        (number(0), number(3))
+    };
+    let (all, there) = copied(&migrate("etcd", &data, &[]));
+    assert!(all > 100 && there == 0, "{all} {there}");
+    // What is there is not overwritten by accident, and a second copy finds nothing to do.
+    assert!(text(&migrate("etcd", &data, &[]).stderr).contains("--resume"));
+    assert_eq!(copied(&migrate("etcd", &data, &["--resume"])), (0, all));
+    assert_eq!(copied(&migrate("embedded", &back, &[])), (all, 0));
+    let serving = Serving::start(&ferrokube(), &back, &[]);
+    assert!(serving.greeting.contains("is ready on"), "{}", serving.greeting);
+    assert_eq!(serving.terminate(), Some(0));
+}

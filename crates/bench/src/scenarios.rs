@@ -55,6 +55,10 @@ async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Cost>, Str
     let create_pods = request(move |client, n| write(client, Method::POST, pods.clone(), JSON, pod(n)).boxed());
     let mut loads = vec![load::run(target, "create pods of 4 KB", AT_ONCE, 600, count, create_pods).await?];
     let seconds = arguments.seconds;
+    for number in 0..WORKING_SET {
+        let object = config_map(&format!("set-{number}"), number);
+        write(client.clone(), Method::POST, maps.clone(), JSON, object).await?;
+    }
     let create = {
         let maps = maps.clone();
         request(move |client, n| {
@@ -65,7 +69,7 @@ async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Cost>, Str
     let update = {
         let maps = maps.clone();
         request(move |client, n| {
-            let name = format!("new-{}", n % WORKING_SET);
+            let name = format!("set-{}", n % WORKING_SET);
             write(client, Method::PUT, format!("{maps}/{name}"), JSON, config_map(&name, n + 7)).boxed()
         })
     };
@@ -100,7 +104,7 @@ async fn reads(target: &Target, arguments: &Arguments) -> Result<Vec<Cost>, Stri
     loads.push(load::run(target, "list all pods in pages of 500", 4, seconds, u64::MAX, pages).await?);
     // Eight reads to one list of a label, one update and one apply, as controllers mix them.
     let mixed = request(move |client, n| {
-        let name = format!("new-{}", n % WORKING_SET);
+        let name = format!("set-{}", n % WORKING_SET);
         match n % 16 {
             0 => write(client, Method::PUT, format!("{maps}/{name}"), JSON, config_map(&name, n)).boxed(),
             1 => {

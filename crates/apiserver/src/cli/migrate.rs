@@ -1,0 +1,182 @@
+//! `migrate`: copies everything between the embedded store and etcd, either way.
+//!
+//! Bytes are copied as they are stored, which is the same in both; encrypted values stay encrypted. What was copied already
+//! is found and left alone, so a copy that was cut off can be resumed.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::store_path;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use storage::{Entry, Error, KeyRange, RangeQuery, Store};
+use storage_embedded::EmbeddedStore;
+use storage_etcd::EtcdStore;
+
+use super::{data_dir, data_dir_of, say};
+
+/// Entries read at a time, and written at a time.
+const PAGE: usize = 500;
+const AT_ONCE: usize = 32;
+/// What expires in one store expires in the other: events, an hour after the copy at the latest.
+const TTL: Duration = Duration::from_secs(3600);
+
+pub fn command() -> Command {
+    let text = |name: &'static str, help: &'static str| Arg::new(name).long(name).value_name("FILE").help(help);
+    Command::new("migrate")
+        .about("Copy everything between the embedded store and etcd, either way")
+        .long_about(
+            "Copy everything between the embedded store and etcd, either way. Both servers must be stopped. A copy that was \
+             cut off goes on with --resume. Revisions start anew in the target: clients that watched the old store list \
+             again.\n\n  \
+             ferrokube migrate --to etcd --etcd-servers http://127.0.0.1:2379\n  \
+             ferrokube migrate --to embedded --etcd-servers http://127.0.0.1:2379",
+        )
+        .arg(data_dir())
+        .arg(Arg::new("to").long("to").required(true).value_parser(["etcd", "embedded"]).help("Where to copy to"))
+        .arg(
+            Arg::new("etcd-servers")
+                .long("etcd-servers")
+                .required(true)
+                .action(ArgAction::Append)
+                .value_delimiter(',')
+                .help("Where etcd is"),
+        )
+        .arg(Arg::new("etcd-prefix").long("etcd-prefix").default_value("/registry").help("What all keys begin with"))
+        .arg(text("etcd-cafile", "Whose certificates etcd's is signed by"))
+        .arg(text("etcd-certfile", "The certificate to show to etcd"))
+        .arg(text("etcd-keyfile", "The key of that certificate"))
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .action(ArgAction::SetTrue)
+                .help("Go on with a copy that was cut off: the target may have content"),
+        )
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(migrate(matches))
+}
+
+async fn migrate(matches: &ArgMatches) -> Result<(), String> {
+    let data_dir = data_dir_of(matches);
+    let to_etcd = matches.get_one::<String>("to").is_some_and(|to| to == "etcd");
+    if to_etcd && !store_path(&data_dir).exists() {
+        return Err(format!("{} does not exist", store_path(&data_dir).display()));
+    }
+    let embedded = open_embedded(&data_dir)?;
+    let etcd = open_etcd(matches).await?;
+    let (from, to) = if to_etcd { (embedded.clone(), etcd) } else { (etcd, embedded.clone()) };
+    let prefix = matches.get_one::<String>("etcd-prefix").map_or("/registry", String::as_str);
+    let range = KeyRange::prefix(format!("/{}/", prefix.trim_matches('/')));
+    let outcome = copy(&from, &to, range, matches.get_flag("resume")).await;
+    embedded.close().await;
+    let (copied, there) = outcome?;
+    say(&format!("{copied} keys copied, {there} were there already"));
+    Ok(())
+}
+
+fn open_embedded(data_dir: &Path) -> Result<Arc<dyn Store>, String> {
+    std::fs::create_dir_all(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
+    let store = EmbeddedStore::open(storage_embedded::Options::at(store_path(data_dir)));
+    Ok(Arc::new(store.map_err(|error| error.to_string())?))
+}
+
+async fn open_etcd(matches: &ArgMatches) -> Result<Arc<dyn Store>, String> {
+    let servers = matches.get_many::<String>("etcd-servers").into_iter().flatten().cloned();
+    let file = |name: &str| matches.get_one::<String>(name).map(Into::into);
+    let options = storage_etcd::Options {
+        ca_file: file("etcd-cafile"),
+        cert_file: file("etcd-certfile"),
+        key_file: file("etcd-keyfile"),
+        compaction_interval: Duration::ZERO,
+        ..storage_etcd::Options::at(servers)
+    };
+    Ok(Arc::new(EtcdStore::connect(options).await.map_err(|error| error.to_string())?))
+}
+
+/// Copies one state of a range. Answers how many keys it wrote and how many it found as they should be.
+async fn copy(
+    from: &Arc<dyn Store>,
+    to: &Arc<dyn Store>,
+    range: KeyRange,
+    resume: bool,
+) -> Result<(usize, usize), String> {
+    let failed = |error: Error| error.to_string();
+    let target = to.range(RangeQuery::new(range.clone()).limit(1)).await.map_err(failed)?;
+    if !target.entries.is_empty() && !resume {
+        return Err("the target has content; --resume adds what is missing and overwrites what differs".into());
+    }
+    let mut progress = Progress::default();
+    let mut query = RangeQuery::new(range.clone()).limit(PAGE);
+    let (mut copied, mut there) = (0, 0);
+    loop {
+        let page = from.range(query.clone()).await.map_err(failed)?;
+        progress.all.get_or_insert(page.count);
+        for entries in page.entries.chunks(AT_ONCE) {
+            for wrote in futures::future::join_all(entries.iter().map(|entry| put(to, entry))).await {
+                if wrote? { copied += 1 } else { there += 1 }
+            }
+            progress.show(copied + there);
+        }
+        match page.entries.last() {
+            Some(last) if page.more => {
+                query.range = range.after(&last.key);
+                query.at = Some(page.revision);
+            }
+            _ => break,
+        }
+    }
+    progress.end();
+    Ok((copied, there))
+}
+
+/// Writes one key, unless it is there with this value.
+async fn put(to: &Arc<dyn Store>, entry: &Entry) -> Result<bool, String> {
+    let failed = |error: Error| format!("{}: {error}", String::from_utf8_lossy(entry.key.as_bytes()));
+    let ttl = (entry.lease != 0).then_some(TTL);
+    match to.create(entry.key.clone(), entry.value.clone(), ttl).await {
+        Ok(_) => Ok(true),
+        Err(Error::KeyExists(existing)) if existing.value == entry.value => Ok(false),
+        Err(Error::KeyExists(existing)) => {
+            let updated = to.update(entry.key.clone(), entry.value.clone(), existing.mod_revision, ttl).await;
+            updated.map(|_| true).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A bar on a terminal, a line for every tenth elsewhere.
+#[derive(Default)]
+struct Progress {
+    all: Option<usize>,
+    tenths: usize,
+}
+
+impl Progress {
+    const WIDTH: usize = 40;
+
+    fn show(&mut self, done: usize) {
+        let all = self.all.unwrap_or(0).max(1);
+        let part = done.min(all);
+        let mut out = std::io::stderr();
+        if out.is_terminal() {
+            let filled = part * Self::WIDTH / all;
+            let bar = format!("{}{}", "#".repeat(filled), " ".repeat(Self::WIDTH - filled));
+            let _ = write!(out, "\r[{bar}] {done}/{all}");
+            let _ = out.flush();
+        } else if part * 10 / all > self.tenths {
+            self.tenths = part * 10 / all;
+            let _ = writeln!(out, "{done} of {all}");
+        }
+    }
+
+    fn end(&self) {
+        if std::io::stderr().is_terminal() {
+            let _ = writeln!(std::io::stderr());
+        }
+    }
+}
