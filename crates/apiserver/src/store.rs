@@ -39,6 +39,9 @@ pub(crate) const FLAGS: &[&str] = &[
     "etcd-prefix",
     "etcd-readycheck-timeout",
     "etcd-servers",
+    "lease-reuse-duration-seconds",
+    "storage-backend",
+    "storage-initialization-timeout",
 ];
 
 /// Where objects are kept and how.
@@ -52,6 +55,9 @@ pub struct StoreConfig {
     /// What all keys begin with.
     pub prefix: String,
     pub compaction_interval: Duration,
+    /// How long starting waits for an etcd that does not answer.
+    pub start_timeout: Duration,
+    pub lease_reuse: Duration,
     pub healthcheck_timeout: Duration,
     pub readycheck_timeout: Duration,
     pub size_metric_interval: Duration,
@@ -68,6 +74,8 @@ impl Default for StoreConfig {
             etcd_keyfile: None,
             prefix: "/registry".into(),
             compaction_interval: Duration::from_secs(5 * 60),
+            start_timeout: Duration::from_secs(60),
+            lease_reuse: Duration::from_secs(60),
             healthcheck_timeout: Duration::from_secs(2),
             readycheck_timeout: Duration::from_secs(2),
             size_metric_interval: Duration::from_secs(30),
@@ -99,6 +107,14 @@ impl StoreConfig {
                 let servers = values.iter().flat_map(|value| value.split(',')).filter(|server| !server.is_empty());
                 self.etcd_servers = servers.map(str::to_string).collect();
             }
+            "lease-reuse-duration-seconds" => {
+                self.lease_reuse =
+                    Duration::from_secs(last.parse().map_err(|_| format!("{last} is not a number of seconds"))?);
+            }
+            "storage-backend" if !matches!(last, "" | "etcd3") => {
+                return Err("invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'".into());
+            }
+            "storage-initialization-timeout" => self.start_timeout = span(last)?,
             _ => {}
         }
         Ok(())
@@ -178,6 +194,8 @@ async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
         cert_file: config.etcd_certfile.clone(),
         key_file: config.etcd_keyfile.clone(),
         compaction_interval: config.compaction_interval,
+        start_timeout: config.start_timeout,
+        lease_reuse: config.lease_reuse,
         ..storage_etcd::Options::at(config.etcd_servers.iter().cloned())
     };
     let store = EtcdStore::connect(options).await.map_err(|error| StartError::Store(error.to_string()))?;
@@ -347,6 +365,24 @@ mod tests {
             let found = resource_of(key.as_bytes());
             let found = found.as_ref().map(|(group, resource)| (group.as_ref(), resource.as_ref()));
             assert_eq!(found, expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn flags_are_taken_or_refused_with_a_reason() {
+        let apply = |name: &str, value: &str| {
+            let mut config = StoreConfig::default();
+            config.apply(name, &[value.to_string()]).map(|()| config)
+        };
+        assert_eq!(apply("etcd-servers", "http://a,http://b").unwrap().etcd_servers, ["http://a", "http://b"]);
+        assert_eq!(apply("lease-reuse-duration-seconds", "5").unwrap().lease_reuse, Duration::from_secs(5));
+        assert_eq!(apply("storage-initialization-timeout", "2s").unwrap().start_timeout, Duration::from_secs(2));
+        assert!(apply("encryption-provider-config-automatic-reload", "true").unwrap().encryption_reload);
+        assert!(apply("storage-backend", "etcd3").is_ok());
+        for (name, value) in
+            [("storage-backend", "etcd2"), ("etcd-compaction-interval", "-1s"), ("lease-reuse-duration-seconds", "x")]
+        {
+            assert!(apply(name, value).is_err(), "{name}");
         }
     }
 

@@ -11,14 +11,13 @@ use tokio::time::Instant;
 use crate::client::{Client, read_failed};
 use crate::proto::{LEASE_GRANT, LeaseGrantRequest, LeaseGrantResponse};
 
-/// A key may live this much longer than asked for: at most a minute, and at most the twentieth part of its time.
-const REUSE_MAX: Duration = Duration::from_secs(60);
+/// A key may live longer than asked for by as much as the options say, but at most by the twentieth part of its time.
 const REUSE_PART: u32 = 20;
 /// When a lease ends, all its keys are deleted at once; more would make that a hiccup.
 const KEYS_PER_LEASE: u32 = 1000;
 
-#[derive(Default)]
 pub(crate) struct Leases {
+    reuse: Duration,
     /// The latest lease for each time to live.
     latest: Mutex<HashMap<Duration, Lease>>,
 }
@@ -31,6 +30,10 @@ struct Lease {
 }
 
 impl Leases {
+    pub fn new(reuse: Duration) -> Leases {
+        Leases { reuse, latest: Mutex::default() }
+    }
+
     /// A lease that lasts for at least `ttl` from now.
     pub async fn get(&self, client: &Client, ttl: Duration) -> Result<i64> {
         // Held while a lease is granted: those who come meanwhile want the same one.
@@ -41,7 +44,7 @@ impl Leases {
             lease.keys += 1;
             return Ok(lease.id);
         }
-        let lasting = ttl + (ttl / REUSE_PART).min(REUSE_MAX);
+        let lasting = ttl + (ttl / REUSE_PART).min(self.reuse);
         // etcd counts in seconds; keys may stay longer, never shorter.
         let seconds = lasting.as_secs() + u64::from(lasting.subsec_nanos() > 0);
         let request = LeaseGrantRequest { ttl_seconds: i64::try_from(seconds.max(1)).unwrap_or(i64::MAX), id: 0 };

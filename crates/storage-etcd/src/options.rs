@@ -15,6 +15,8 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
     /// How often history is compacted, together with all other API servers on this etcd; zero leaves it to others.
     pub compaction_interval: Duration,
+    /// Keys that expire within so long of each other may share a lease.
+    pub lease_reuse: Duration,
     /// How long starting waits for the first member that answers.
     pub start_timeout: Duration,
     /// How long a read is tried again while members fail.
@@ -31,7 +33,8 @@ impl Options {
             cert_file: None,
             key_file: None,
             compaction_interval: Duration::ZERO,
-            start_timeout: Duration::from_secs(20),
+            lease_reuse: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(20),
             write_timeout: Duration::from_secs(20),
         }

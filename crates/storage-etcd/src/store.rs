@@ -72,7 +72,7 @@ impl EtcdStore {
         client.saw(proto::revision(&status.header));
         let shared = Arc::new(Shared {
             client,
-            leases: Leases::default(),
+            leases: Leases::new(options.lease_reuse),
             watches: Watches::default(),
             compacted: AtomicI64::new(0),
             progress: Progress::default(),
