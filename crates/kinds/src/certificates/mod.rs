@@ -3,6 +3,7 @@
 mod clustertrustbundle;
 mod csr;
 mod podcertificaterequest;
+mod possession;
 mod request;
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Cursor, Errors, Meta, Value, labels, names};
 use registry::{Context, FieldRefusal, Strategy};
 
+use super::possession::Possession;
 use super::request;
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::{conditions, metadata, signers};
@@ -123,6 +124,9 @@ fn validate_request(spec: &Cursor, errors: &mut Errors) {
                     return errors.too_long(field.path(), REQUEST_MAX_BYTES);
                 }
             }
+            let (key_bytes, proof_bytes) = (decoded(&key), decoded(&proof));
+            let possession = Possession { key: &key_bytes, proof: &proof_bytes, uid: spec.field("podUID").str() };
+            possession.validate(&key, &proof, errors);
         }
         _ => {
             let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
