@@ -31,17 +31,16 @@ fn push_escape(out: &mut String, kind: char, c: char, width: usize) {
     write!(out, "\\{kind}{:0width$x}", c as u32).expect("writing to a string cannot fail");
 }
 
-/// Close to Go's `unicode.IsPrint`: the ASCII space is the only space that counts, and control, format, private-use and
-/// unassigned characters do not.
+/// Go's `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
 pub fn is_print(c: char) -> bool {
-    match c as u32 {
-        0x20..=0x7e => true,
-        0..=0x9f | 0xa0 | 0xad => false,
-        0x200b..=0x200f | 0x2028..=0x202f | 0x205f..=0x206f | 0x3000 | 0xfeff => false,
-        0x2000..=0x200a | 0x1680 => false,
-        0xe000..=0xf8ff | 0xfff9..=0xfffb | 0xf_0000.. => false,
-        _ => !c.is_control(),
+    if c.is_ascii() {
+        return (' '..='~').contains(&c);
     }
+    // The standard library knows the same set but shows it only when it escapes: behind another character, marks stand
+    // as they are and everything that cannot be printed takes more than one.
+    let mut text = String::from("a");
+    text.push(c);
+    text.escape_debug().count() == 2
 }
 
 #[cfg(test)]
@@ -58,6 +57,8 @@ mod tests {
             ("é世", r#""é世""#),
             ("\u{feff}\u{a0}", r#""\ufeff\u00a0""#),
             ("\u{10ffff}", r#""\U0010ffff""#),
+            ("e\u{301}", "\"e\u{301}\""),
+            ("\u{378}\u{e001}\u{2028}", r#""\u0378\ue001\u2028""#),
         ] {
             assert_eq!(quote(input), want);
         }
