@@ -88,7 +88,7 @@ fn no_rule_panics() {
     let kinds: Vec<_> =
         kinds::strategies().into_iter().filter_map(|(g, r, strategy)| Some((stored(g, r)?, strategy))).collect();
     assert!(kinds.len() > 60, "only {} kinds are tried", kinds.len());
-    let seconds = std::env::var("FERROKUBE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
+    let seconds = seconds();
     let (began, mut round) = (Instant::now(), 0);
     while round == 0 || began.elapsed().as_secs() < seconds {
         for (kind, strategy) in &kinds {
@@ -98,15 +98,19 @@ fn no_rule_panics() {
     }
 }
 
+/// Tests are told by the environment how thorough to be.
+#[allow(clippy::disallowed_methods)]
+fn seconds() -> u64 {
+    std::env::var("FERROKUBE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
+}
+
 fn run(strategy: &Arc<dyn Strategy>, kind: &GroupVersionKind, seed: u64) {
     let schema = schema::builtin().schema(kind).expect("a stored kind has a schema");
     let mut random = StdRng::seed_from_u64(seed);
     let old = object(schema, &mut random);
     let new = if random.random_bool(0.5) { changed(schema, &old, &mut random) } else { object(schema, &mut random) };
     let outcome = catch_unwind(AssertUnwindSafe(|| exercise(strategy, schema, old.clone(), new.clone())));
-    if outcome.is_err() {
-        panic!("{kind} with seed {seed}:\n{}\n{}", json(&old), json(&new));
-    }
+    assert!(outcome.is_ok(), "{kind} with seed {seed}:\n{}\n{}", json(&old), json(&new));
 }
 
 /// Every hook that sees an object, in the order a request meets them.

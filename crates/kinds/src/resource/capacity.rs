@@ -117,7 +117,7 @@ fn validate_range(range: &Cursor, default: Quantity, capacity: &Quantity, errors
         }
     }
     let fractional = bounds.all().iter().any(|(_, quantity)| quantity.is_some_and(is_fractional));
-    if fractional && !fits(&bounds, errors, |quantity| in_thousandths(quantity)) {
+    if fractional && !fits(&bounds, errors, in_thousandths) {
         return;
     }
     validate_step(&bounds, capacity, fractional, errors);
@@ -135,7 +135,7 @@ fn validate_step(bounds: &Bounds, capacity: &Quantity, fractional: bool, errors:
         let detail = format!("one step {first} is larger than capacity value: {capacity}");
         at.invalid_as(errors, step.to_string(), detail);
     }
-    if !fractional && !fits(bounds, errors, |quantity| in_whole_numbers(quantity)) {
+    if !fractional && !fits(bounds, errors, in_whole_numbers) {
         return;
     }
     let number = |quantity: &Quantity| i128::from(if fractional { quantity.milli_value() } else { quantity.value() });

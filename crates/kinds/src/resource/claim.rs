@@ -82,7 +82,7 @@ pub fn admin_access(cx: &Context, spec: &Cursor, errors: &mut Errors) {
 
 pub fn require_admin_namespace(cx: &Context, path: &Path, errors: &mut Errors) {
     let namespace = cx.lookup.get("", "namespaces", "", cx.namespace);
-    if !namespace.is_some_and(|namespace| namespace.str_at(&["metadata", "labels", ADMIN_LABEL]) == "true") {
+    if namespace.is_none_or(|namespace| namespace.str_at(&["metadata", "labels", ADMIN_LABEL]) != "true") {
         let detail =
             format!("admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace");
         errors.forbidden(path, detail);
