@@ -7,6 +7,7 @@ mod admission;
 mod allocation;
 pub mod client;
 mod config;
+mod dial;
 mod escalation;
 pub mod flags;
 pub mod kubeconfig;

@@ -16,6 +16,9 @@ pub const FLAGS: &[&str] = &[
     "disable-http2-serving",
     "goaway-chance",
     "http2-max-streams-per-connection",
+    "kubelet-certificate-authority",
+    "kubelet-client-certificate",
+    "kubelet-client-key",
     "max-mutating-requests-inflight",
     "max-requests-inflight",
     "min-request-timeout",
@@ -40,6 +43,15 @@ pub struct Serving {
     pub max_reads: usize,
     pub max_writes: usize,
     pub watch_grace: Duration,
+    pub kubelet: KubeletFiles,
+}
+
+/// How this server proves itself to kubelets, and how they do to it.
+#[derive(Clone, Debug, Default)]
+pub struct KubeletFiles {
+    pub authority: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
 }
 
 impl Default for Serving {
@@ -54,6 +66,7 @@ impl Default for Serving {
             max_reads: 400,
             max_writes: 200,
             watch_grace: Duration::ZERO,
+            kubelet: KubeletFiles::default(),
         }
     }
 }
@@ -63,6 +76,7 @@ impl Serving {
     pub fn apply(&mut self, name: &str, values: &[String]) -> Result<(), String> {
         let last = values.last().map(String::as_str).unwrap_or("");
         let list = || values.iter().flat_map(|value| value.split(',')).filter(|v| !v.is_empty()).map(str::to_string);
+        let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
         let on = || matches!(last, "true" | "1" | "t" | "T" | "TRUE" | "True");
         match name {
             "cors-allowed-origins" => self.cors_origins = list().collect(),
@@ -73,6 +87,9 @@ impl Serving {
                 0 => {}
                 most => self.connections.max_streams = u32::try_from(most).map_err(|_| "is too large".to_string())?,
             },
+            "kubelet-certificate-authority" => self.kubelet.authority = path(),
+            "kubelet-client-certificate" => self.kubelet.certificate = path(),
+            "kubelet-client-key" => self.kubelet.key = path(),
             "max-mutating-requests-inflight" => self.max_writes = number(last)?,
             "max-requests-inflight" => self.max_reads = number(last)?,
             "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),

@@ -139,6 +139,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
         describe_column: descriptions::column,
         meters: Meters::default(),
+        dial: Some(crate::dial::Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?),
     });
     surroundings.connect(&api);
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());

@@ -69,6 +69,7 @@ impl Server {
             limits: Limits::default(),
             describe_column: |_, _| "",
             meters: rest::Meters::default(),
+            dial: None,
         });
         Server { discovery: Discovery::new(api.clone(), ADDRESS), api }
     }

@@ -21,6 +21,8 @@ pub struct Api {
     /// What a column of a built-in kind's table shows: (kind, column) → text. Asked for when a table is, not before.
     pub describe_column: fn(&str, &str) -> &'static str,
     pub meters: crate::Meters,
+    /// How nodes, pods and services are reached; None where they are not.
+    pub dial: Option<Arc<dyn crate::Dial>>,
 }
 
 /// Everything a client can make the server hold has a bound.

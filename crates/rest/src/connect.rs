@@ -3,12 +3,15 @@
 //! Here it is found out where a connection goes, with upstream's answers where it cannot go anywhere. The connection
 //! itself is made by whoever the [`Api`](crate::Api) was given for that.
 
+use std::net::IpAddr;
+
 use authz::Permit;
 use http::StatusCode;
 use kinds::core::pod::{self, Location};
 use object::{Meta, Status, Value, names, quote};
 use registry::Lookup;
 
+use crate::forward::forward;
 use crate::options::{flag, integer};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
@@ -40,7 +43,7 @@ pub async fn connect(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status
     let target = match scope.call.info.resource.as_str() {
         "pods" => pod_target(scope).await?,
         "services" => Some(service_target(scope)?),
-        _ => Some(node_target(scope)?),
+        _ => Some(node_target(scope).await?),
     };
     match target {
         None => {
@@ -48,12 +51,11 @@ pub async fn connect(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status
             reply.headers.clear();
             Ok(reply)
         }
-        Some(target) => Err(unreachable(&target, "connections are not made by this server yet")),
+        Some(target) => match scope.api.dial.clone() {
+            Some(dial) => forward(scope, dial, &target).await,
+            None => Err(Status::unavailable("error trying to reach service: this server makes no connections")),
+        },
     }
-}
-
-fn unreachable(target: &Target, why: &str) -> Status {
-    Status::unavailable(format!("error trying to reach service: dial tcp {}:{}: {why}", target.host, target.port))
 }
 
 /// None is the log of a pod that runs nowhere yet.
@@ -148,19 +150,36 @@ fn service_target(scope: &Scope) -> Result<Target, Status> {
     address(scope, scheme, ip, &port.to_string())
 }
 
-fn node_target(scope: &Scope) -> Result<Target, Status> {
+async fn node_target(scope: &Scope) -> Result<Target, Status> {
     let info = &scope.call.info;
     let (scheme, name, port) = split("node", &info.name)?;
     let node = scope.api.get("", "nodes", "", name);
     let node = node.ok_or_else(|| Status::not_found(&scope.group_resource(), name))?;
     let mut target = kubelet(&node)?;
     target.path = proxied_path(scope);
+    may_be_proxied(&target).await?;
     if let Ok(port) = port.parse::<u16>()
         && port != target.port
     {
         target = Target { kubelet: false, tls: scheme == "https", port, ..target };
     }
     Ok(target)
+}
+
+/// A node says itself where it is, so it must not be able to say that it is this machine.
+async fn may_be_proxied(target: &Target) -> Result<(), Status> {
+    let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
+    let found = found.map_err(|error| Status::bad_request(format!("lookup {}: {error}", target.host)))?;
+    let stands_for_another = |ip: IpAddr| {
+        let ip = ip.to_canonical();
+        let near = match ip {
+            IpAddr::V4(v4) => v4.is_broadcast() || v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        };
+        !(near || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
+    };
+    let allowed = found.into_iter().all(|address| stands_for_another(address.ip()));
+    if allowed { Ok(()) } else { Err(Status::bad_request("address not allowed")) }
 }
 
 /// How a node's kubelet is reached.

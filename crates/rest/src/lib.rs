@@ -12,6 +12,7 @@ mod create;
 mod custom;
 mod delete;
 mod fields;
+mod forward;
 mod get;
 mod list;
 mod managed;
@@ -33,6 +34,8 @@ mod wire;
 
 pub use api::{Api, Limits};
 pub use call::Call;
+pub use connect::Target;
+pub use forward::Dial;
 pub use managed::{Tracked, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};

@@ -8,6 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, Incoming};
+use hyper::upgrade::OnUpgrade;
 use object::{GroupVersionKind, Status, Value};
 
 use crate::media::{Accept, Media};
@@ -19,13 +20,26 @@ pub enum Body {
     Empty,
     Incoming(Incoming),
     Ready(Bytes),
+    /// None, and the connection is to become something else.
+    Upgrade(OnUpgrade),
 }
 
 impl Body {
+    /// The connection, if the request wants to make something else of it.
+    pub(crate) fn take_upgrade(&mut self) -> Option<OnUpgrade> {
+        match std::mem::take(self) {
+            Body::Upgrade(upgrade) => Some(upgrade),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
     /// Everything, if it is not more than `limit` bytes.
     pub(crate) async fn read(self, limit: usize) -> Result<Bytes, Status> {
         let mut incoming = match self {
-            Body::Empty => return Ok(Bytes::new()),
+            Body::Empty | Body::Upgrade(_) => return Ok(Bytes::new()),
             Body::Ready(bytes) if bytes.len() <= limit => return Ok(bytes),
             Body::Ready(_) => return Err(too_large(limit)),
             Body::Incoming(incoming) => incoming,

@@ -188,8 +188,13 @@ impl Server {
             Ok(permit) => permit,
             Err(status) => return refuse(status).warn(&warnings),
         };
-        let (parts, incoming) = request.into_parts();
-        let body = if incoming.is_end_stream() { Body::Empty } else { Body::Incoming(incoming) };
+        let (mut parts, incoming) = request.into_parts();
+        let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
+        let body = match upgrade {
+            Some(upgrade) if parts.headers.contains_key(http::header::UPGRADE) => Body::Upgrade(upgrade),
+            _ if incoming.is_end_stream() => Body::Empty,
+            _ => Body::Incoming(incoming),
+        };
         let call = Call { info, user, method: parts.method, headers: parts.headers, query, body, timeout };
         // Built-in and custom resources alike are in the catalog; everything else is a path.
         if call.info.is_resource {

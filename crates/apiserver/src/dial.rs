@@ -1,0 +1,162 @@
+//! Connections to kubelets, pods and services: TCP, TLS where it is spoken, and one HTTP/1.1 request.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use rest::{Dial, Target};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::serving::KubeletFiles;
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Speaks to kubelets with the server's certificate and to everybody else without one.
+pub struct Dialer {
+    kubelets: TlsConnector,
+    others: TlsConnector,
+}
+
+impl Dialer {
+    /// Without an authority a kubelet's certificate is not verified, as upstream has it; nor is that of anybody else, for
+    /// whom there is nobody to ask.
+    pub fn new(kubelet: &KubeletFiles) -> Result<Arc<Dialer>, String> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier: Arc<dyn ServerCertVerifier> = match &kubelet.authority {
+            None => Arc::new(Unverified(provider.clone())),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path)? {
+                    roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+                }
+                let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+                built.map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        let builder = || -> Result<_, String> {
+            let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+            Ok(builder.map_err(|error| error.to_string())?.dangerous())
+        };
+        let known = builder()?.with_custom_certificate_verifier(verifier);
+        let kubelets = match (&kubelet.certificate, &kubelet.key) {
+            (Some(certificate), Some(key)) => {
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{}: {error}", key.display()))?;
+                known.with_client_auth_cert(certificates(certificate)?, key).map_err(|error| error.to_string())?
+            }
+            _ => known.with_no_client_auth(),
+        };
+        let others =
+            builder()?.with_custom_certificate_verifier(Arc::new(Unverified(provider.clone()))).with_no_client_auth();
+        let connector = |config| TlsConnector::from(Arc::new(config));
+        Ok(Arc::new(Dialer { kubelets: connector(kubelets), others: connector(others) }))
+    }
+
+    async fn connect(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
+        let address = format!("{}:{}", target.host, target.port);
+        let stream = TcpStream::connect((target.host.as_str(), target.port));
+        let stream = stream.await.map_err(|error| format!("dial tcp {address}: connect: {}", in_gos_words(&error)))?;
+        let _ = stream.set_nodelay(true);
+        if !target.tls {
+            return exchange(stream, request).await;
+        }
+        let name = ServerName::try_from(target.host.clone()).map_err(|error| error.to_string())?;
+        let connector = if target.kubelet { &self.kubelets } else { &self.others };
+        let stream = connector.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
+        exchange(stream, request).await
+    }
+}
+
+#[async_trait]
+impl Dial for Dialer {
+    async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, self.connect(target, request)).await {
+            Ok(result) => result,
+            Err(_) => Err(format!("dial tcp {}:{}: i/o timeout", target.host, target.port)),
+        }
+    }
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a connection to a node ended early");
+        }
+    });
+    sender.send_request(request).await.map_err(|error| error.to_string())
+}
+
+/// What Go's dialer says.
+fn in_gos_words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
+        std::io::ErrorKind::HostUnreachable => "no route to host".into(),
+        std::io::ErrorKind::NetworkUnreachable => "network is unreachable".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Takes any certificate and checks only that the other end holds its key.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
