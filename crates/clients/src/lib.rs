@@ -1,5 +1,8 @@
 //! What tests with real clients share: a server of their own, and the clients' binaries.
 
+// Test code that is compiled as a library: a failed assumption is a failed test.
+#![allow(clippy::panic)]
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ impl Scope {
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.
     pub fn storage(&self) -> Result<&Arc<Storage>, Status> {
-        self.resource.storage.as_ref().ok_or_else(|| method_not_allowed())
+        self.resource.storage.as_ref().ok_or_else(method_not_allowed)
     }
 
     pub fn group_resource(&self) -> GroupResource {

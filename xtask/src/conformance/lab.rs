@@ -237,6 +237,8 @@ impl Kubectl {
     }
 }
 
+/// Other people's processes tell nobody when they are ready, so they are asked now and then.
+#[allow(clippy::disallowed_methods)]
 pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {

@@ -241,7 +241,7 @@ fn template_to_check(spec: &Cursor) -> Value {
     let claims = spec.field("volumeClaimTemplates");
     template.remove(&["spec", "subdomain"]);
     template.remove(&["spec", "hostname"]);
-    if claims.len() == 0 {
+    if claims.is_empty() {
         return template;
     }
     let mut names: Vec<&str> = claims.each().map(|claim| claim.at(&["metadata", "name"]).str()).collect();

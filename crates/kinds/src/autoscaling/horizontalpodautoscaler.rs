@@ -187,7 +187,7 @@ fn validate_rules(rules: &Cursor, errors: &mut Errors) {
         window.invalid(errors, format!("must be less than or equal to {WINDOW_MAX_SECONDS}"));
     }
     rules.field("selectPolicy").optional_one_of(errors, &["Disabled", "Max", "Min"]);
-    if policies.len() == 0 {
+    if policies.is_empty() {
         policies.required(errors, "must specify at least one Policy");
     }
     for policy in policies.each() {

@@ -99,8 +99,8 @@ impl Strategy for PodCertificateRequest {
     }
 
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
-        let types = object.list_at(&["status", "conditions"]).iter().map(|condition| condition.str_at(&["type"]));
-        let state = types.filter(|kind| KNOWN.contains(kind)).last().unwrap_or("Pending");
+        let mut types = object.list_at(&["status", "conditions"]).iter().map(|condition| condition.str_at(&["type"]));
+        let state = types.rfind(|kind| KNOWN.contains(kind)).unwrap_or("Pending");
         let annotations = object.at(&["spec", "unverifiedUserAnnotations"]).as_map();
         let annotations = annotations.into_iter().flat_map(|map| map.iter());
         let annotations = labels::format_labels(annotations.map(|(key, value)| (key, value.as_str().unwrap_or(""))));

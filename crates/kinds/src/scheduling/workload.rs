@@ -129,7 +129,7 @@ fn one_priority(spec: &Cursor, errors: &mut Errors) {
         depth < RECURSION_MAX
             && (differs(template)
                 || template.list_at(&[COMPOSITE]).iter().any(|inner| any(inner, differs, depth + 1))
-                || template.list_at(&[GROUPS]).iter().any(|inner| differs(inner)))
+                || template.list_at(&[GROUPS]).iter().any(differs))
     }
     if spec.value().list_at(&[COMPOSITE]).iter().any(|template| any(template, &mut differs, 0)) {
         let detail = "all priority and priorityClassName values must be identical, detected multiple values";
@@ -138,7 +138,7 @@ fn one_priority(spec: &Cursor, errors: &mut Errors) {
 }
 
 fn has_children(template: &Cursor, errors: &mut Errors, depth: usize) {
-    if template.field(GROUPS).len() == 0 && template.field(COMPOSITE).len() == 0 {
+    if template.field(GROUPS).is_empty() && template.field(COMPOSITE).is_empty() {
         let name = template.field("name").str();
         let detail = "must have at least one child PodGroupTemplate or CompositePodGroupTemplate";
         template.invalid_as(errors, name, detail);

@@ -132,7 +132,7 @@ fn validate_spec(cx: &Context, spec: &Cursor, errors: &mut Errors) {
         period.invalid(errors, "must be greater than or equal to 10 seconds");
     }
     let in_secrets = spec.field("serviceAccountTokenInSecrets");
-    if in_secrets.is_set() && spec.field("tokenRequests").len() == 0 {
+    if in_secrets.is_set() && spec.field("tokenRequests").is_empty() {
         in_secrets.invalid(errors, "serviceAccountTokenInSecrets is set but no tokenRequests are specified");
     }
     if cx.features.enabled("VolumeLimitScaling") {

@@ -120,7 +120,7 @@ fn validate_term<'a>(expressions: &Cursor<'a>, errors: &mut Errors) -> Term<'a> 
     let mut labels = Term::new();
     for expression in expressions.each() {
         let (key, values) = (expression.field("key"), expression.field("values"));
-        if values.len() == 0 {
+        if values.is_empty() {
             values.required(errors, "");
         }
         let mut distinct = BTreeSet::new();

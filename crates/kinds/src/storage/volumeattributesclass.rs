@@ -18,7 +18,7 @@ impl Strategy for VolumeAttributesClass {
         driver.require(errors);
         validate_driver(&driver, errors);
         validate_parameters(&parameters, errors);
-        if parameters.len() == 0 {
+        if parameters.is_empty() {
             parameters.required(errors, "must contain at least one key/value pair");
         }
     }

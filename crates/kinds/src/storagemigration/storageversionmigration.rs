@@ -84,8 +84,8 @@ impl Strategy for Migration {
         let shown = if group.is_empty() { name.to_string() } else { format!("{name}.{group}") };
         let conditions = object.list_at(&["status", "conditions"]).iter();
         let states = conditions.filter(|condition| condition.str_at(&["status"]) == "True");
-        let states = states.map(|condition| condition.str_at(&["type"]));
-        let state = states.filter(|kind| ["Running", "Failed", "Succeeded"].contains(kind)).last();
+        let mut states = states.map(|condition| condition.str_at(&["type"]));
+        let state = states.rfind(|kind| ["Running", "Failed", "Succeeded"].contains(kind));
         vec![object.name().into(), shown.into(), state.unwrap_or("Unknown").into()]
     }
 }

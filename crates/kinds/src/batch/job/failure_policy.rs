@@ -39,7 +39,7 @@ fn validate_rule(rule: &Cursor, spec: &Cursor, containers: &BTreeSet<&str>, erro
         validate_exit_codes(&codes, containers, errors);
     }
     validate_conditions(&conditions, errors);
-    let detail = match (codes.is_set(), conditions.len() > 0) {
+    let detail = match (codes.is_set(), !conditions.is_empty()) {
         (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
         (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
@@ -68,7 +68,7 @@ fn validate_exit_codes(codes: &Cursor, containers: &BTreeSet<&str>, errors: &mut
     if container.opt_str().is_some_and(|name| !containers.contains(name)) {
         container.invalid(errors, "must be one of the container or initContainer names in the pod template");
     }
-    if values.len() == 0 {
+    if values.is_empty() {
         values.invalid(errors, "at least one value is required");
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(values.path(), values.len(), EXIT_CODES_MAX);

@@ -9,7 +9,7 @@ const INDEXES_MAX_BYTES: usize = 64 * 1024;
 
 pub fn validate(spec: &Cursor, errors: &mut Errors) {
     let rules = spec.at(&["successPolicy", "rules"]);
-    if rules.len() == 0 {
+    if rules.is_empty() {
         rules.required(errors, "at least one rules must be specified when the successPolicy is specified");
     }
     if rules.len() > RULES_MAX {

@@ -94,7 +94,7 @@ impl Allocation {
 
     async fn fill_new(&self, cx: &Context<'_>, service: &mut Value, taken: &mut Taken) -> Result<(), Status> {
         self.take_addresses(cx, service, taken).await?;
-        self.change_ports(cx, service, taken, |service, ports| node_ports::fill_new(service, ports)).await
+        self.change_ports(cx, service, taken, node_ports::fill_new).await
     }
 
     /// Takes what a changed service needs in addition, and remembers what it needs no more.
