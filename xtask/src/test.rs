@@ -12,6 +12,9 @@ const STEPS: &[(&str, &[&str])] = &[
     ("tests", &["test", "--workspace", "--", "--nocapture"]),
 ];
 
+/// For each decoder, and for the rules of all kinds together.
+const CI_FUZZ_SECONDS: &str = "60";
+
 /// Runs all steps; the first that fails ends it.
 pub fn run(arguments: &[String]) -> Result<String, String> {
     if !arguments.is_empty() {
@@ -24,6 +27,10 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     eprintln!("==> etcd and kubectl for the tests that need them");
     for (name, path) in crate::components::ensure(&["etcd", "kubectl"])? {
         environment.push((format!("FERROKUBE_{}", name.to_uppercase()), path));
+    }
+    // On a desk a couple of seconds of fuzzing will do; CI takes its time.
+    if is_set("CI") && !is_set("FERROKUBE_FUZZ_SECONDS") {
+        environment.push(("FERROKUBE_FUZZ_SECONDS".into(), CI_FUZZ_SECONDS.into()));
     }
     for (purpose, arguments) in STEPS {
         let step = Instant::now();
@@ -43,6 +50,11 @@ fn cargo_with(arguments: &[&str], environment: &[(String, PathBuf)]) -> Result<(
     let started = Command::new(cargo()).args(arguments).envs(environment.iter().cloned()).status();
     let status = started.map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
+}
+
+#[allow(clippy::disallowed_methods)]
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
 /// The cargo that runs us, so that the toolchain stays the pinned one.

@@ -1,6 +1,7 @@
 //! What goes back: a status code, headers, and a body that is ready or streams.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
@@ -12,6 +13,10 @@ use hyper::upgrade::OnUpgrade;
 use object::{GroupVersionKind, Status, Value};
 
 use crate::media::{Accept, Media};
+
+/// How much of a body that is too large is read and thrown away, and for how long.
+const DISCARD_MAX: usize = 16 * 1024 * 1024;
+const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// A request's body, read when a verb wants it.
 #[derive(Default)]
@@ -46,6 +51,7 @@ impl Body {
         };
         let hint = incoming.size_hint();
         if hint.lower() > limit as u64 {
+            discard(&mut incoming).await;
             return Err(too_large(limit));
         }
         let mut read = BytesMut::with_capacity(hint.upper().unwrap_or(0).min(limit as u64) as usize);
@@ -53,6 +59,8 @@ impl Body {
             let frame = frame.map_err(|error| Status::bad_request(format!("cannot read the body: {error}")))?;
             if let Ok(data) = frame.into_data() {
                 if read.len() + data.len() > limit {
+                    drop(read);
+                    discard(&mut incoming).await;
                     return Err(too_large(limit));
                 }
                 read.extend_from_slice(&data);
@@ -60,6 +68,20 @@ impl Body {
         }
         Ok(read.freeze())
     }
+}
+
+/// Reads on without keeping anything, for a while: who is cut off in the middle of sending may never see the answer.
+async fn discard(incoming: &mut Incoming) {
+    let mut left = DISCARD_MAX;
+    let reading = async {
+        while let Some(Ok(frame)) = incoming.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
 }
 
 fn too_large(limit: usize) -> Status {
