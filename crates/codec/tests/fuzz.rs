@@ -105,7 +105,12 @@ fn inputs(bytes: impl Fn(&Golden) -> Vec<u8>) -> Vec<(Vec<u8>, Schema<'static>)>
 fn write_everywhere(value: &Value, schema: Option<Schema<'static>>) {
     let mut text = Vec::new();
     json::encode(value, schema, &mut text);
-    let again = json::decode(&text, schema, &mut Notes::ignore()).unwrap();
+    let again = match json::decode(&text, schema, &mut Notes::ignore()) {
+        Ok(again) => again,
+        // Protobuf can say a year of five digits; written as text, as upstream does, nobody can read it again.
+        Err(error) if error.to_string().contains("parsing time") => return,
+        Err(error) => panic!("{error}: {}", common::text(&text)),
+    };
     let mut twice = Vec::new();
     json::encode(&again, schema, &mut twice);
     assert_eq!(common::text(&text), common::text(&twice));
