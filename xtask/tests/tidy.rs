@@ -17,8 +17,8 @@ const LAYERS: &[&[&str]] = &[
     &["rest"],
     &["discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
-    &["testing", "difftest", "bench"],
-    &["clients"],
+    &["testing", "difftest"],
+    &["clients", "bench"],
     &["xtask"],
 ];
 

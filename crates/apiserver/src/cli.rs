@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use apiserver::flags;
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 /// Reads the command line and does what it says.
 pub fn run() -> ExitCode {
@@ -56,11 +56,7 @@ fn name() -> String {
     called.filter(|name| *name == "kube-apiserver").unwrap_or("ferrokube").to_string()
 }
 
-/// The flag every command has: which data directory it is about.
-fn data_dir() -> Arg {
-    flags::data_dir()
-}
-
+/// Which data directory a command is about; every command has the flag.
 fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     matches.get_one::<PathBuf>("data-dir").cloned().unwrap_or_default()
 }

@@ -3,15 +3,18 @@
 //! Every upstream flag is taken with upstream's type and default. The ones in [`HONOURED`] do something; a flag that does
 //! not yet is named once in the log when it is given, and `--help` marks it.
 
+mod given;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kinds::core::service::allocation::PortRange;
 use object::duration;
 
 use crate::{Config, serving, store};
+pub(crate) use given::Given;
+use given::boolean;
 
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
@@ -137,7 +140,7 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         flag.check(&values)?;
         alone &= ALSO_ALONE.contains(&flag.name);
         if is_honoured(flag.name) {
-            apply(&mut config, flag.name, &values).map_err(|why| format!("--{}: {why}", flag.name))?;
+            apply(&mut config, flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;
         } else {
             without_effect.push(format!("--{}", flag.name));
         }
@@ -163,51 +166,51 @@ fn has_service_accounts(config: &Config) -> bool {
     config.standalone || told || asked_for
 }
 
-fn apply(config: &mut Config, name: &str, values: &[String]) -> Result<(), String> {
-    let last = values.last().map(String::as_str).unwrap_or("");
-    let list = || values.iter().flat_map(|value| value.split(',')).filter(|v| !v.is_empty()).map(str::to_string);
-    let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
+fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String> {
+    let last = given.last();
     match name {
-        "admission-control-config-file" => config.admission_config_file = path(),
-        "api-audiences" => config.api_audiences = list().collect(),
+        "admission-control-config-file" => config.admission_config_file = given.path(),
+        "api-audiences" => config.api_audiences = given.list().collect(),
         "service-account-extend-token-expiration" => {
-            config.service_accounts.extend_token_expiration = boolean(last)?;
+            config.service_accounts.extend_token_expiration = given.boolean()?;
         }
-        "service-account-issuer" => config.service_accounts.issuers = values.to_vec(),
+        "service-account-issuer" => config.service_accounts.issuers = given.0.to_vec(),
         "service-account-jwks-uri" => config.service_accounts.jwks_uri = last.to_string(),
         "service-account-key-file" => {
-            config.service_accounts.key_files = values.iter().map(PathBuf::from).collect();
+            config.service_accounts.key_files = given.0.iter().map(PathBuf::from).collect();
         }
-        "service-account-lookup" => config.service_accounts.lookup = boolean(last)?,
-        "service-account-max-token-expiration" => config.service_accounts.max_token_expiration = span(last)?,
-        "service-account-signing-key-file" => config.service_accounts.signing_key_file = path(),
-        "allow-privileged" => config.allow_privileged = boolean(last)?,
-        "anonymous-auth" => config.anonymous_auth = boolean(last)?,
-        "authorization-mode" => config.authorization_mode = list().collect(),
+        "service-account-lookup" => config.service_accounts.lookup = given.boolean()?,
+        "service-account-max-token-expiration" => {
+            config.service_accounts.max_token_expiration = given.span_or_zero()?
+        }
+        "service-account-signing-key-file" => config.service_accounts.signing_key_file = given.path(),
+        "allow-privileged" => config.allow_privileged = given.boolean()?,
+        "anonymous-auth" => config.anonymous_auth = given.boolean()?,
+        "authorization-mode" => config.authorization_mode = given.list().collect(),
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
         "advertise-address" => {
             config.advertise_address = Some(last.parse().map_err(|_| format!("{last} is no address"))?)
         }
-        "cert-dir" => config.cert_dir = path(),
-        "client-ca-file" => config.client_ca_file = path(),
+        "cert-dir" => config.cert_dir = given.path(),
+        "client-ca-file" => config.client_ca_file = given.path(),
         "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
         "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
-        "disable-admission-plugins" => config.disable_admission_plugins = list().collect(),
-        "enable-admission-plugins" => config.enable_admission_plugins = list().collect(),
-        "enable-bootstrap-token-auth" => config.bootstrap_tokens = boolean(last)?,
-        "event-ttl" => config.event_ttl = span(last)?,
-        "feature-gates" => config.feature_gates = settings(list())?,
-        "request-timeout" => config.request_timeout = span(last)?,
-        "runtime-config" => config.runtime_config = settings(list())?,
+        "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
+        "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
+        "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
+        "event-ttl" => config.event_ttl = given.span_or_zero()?,
+        "feature-gates" => config.feature_gates = settings(given.list())?,
+        "request-timeout" => config.request_timeout = given.span_or_zero()?,
+        "runtime-config" => config.runtime_config = settings(given.list())?,
         "secure-port" => config.port = last.parse().map_err(|_| format!("{last} is not a port"))?,
         "service-cluster-ip-range" => config.service_cluster_ip_range = last.to_string(),
         "service-node-port-range" => config.service_node_port_range = PortRange::parse(last)?,
-        "shutdown-delay-duration" => config.shutdown_delay = span(last)?,
-        "tls-cert-file" => config.tls_cert_file = path(),
-        "tls-private-key-file" => config.tls_private_key_file = path(),
-        "token-auth-file" => config.token_auth_file = path(),
-        other if store::FLAGS.contains(&other) => config.store.apply(other, values)?,
-        other => config.serving.apply(other, values)?,
+        "shutdown-delay-duration" => config.shutdown_delay = given.span_or_zero()?,
+        "tls-cert-file" => config.tls_cert_file = given.path(),
+        "tls-private-key-file" => config.tls_private_key_file = given.path(),
+        "token-auth-file" => config.token_auth_file = given.path(),
+        other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
+        other => config.serving.apply(other, given)?,
     }
     Ok(())
 }
@@ -228,19 +231,6 @@ fn settings(items: impl Iterator<Item = String>) -> Result<Vec<(String, bool)>, 
 
 fn number(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", object::quote(text)))
-}
-
-fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
-        "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
-        other => Err(format!("strconv.ParseBool: parsing {}: invalid syntax", object::quote(other))),
-    }
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    let parsed = duration::Duration::parse(text).map_err(|error| error.to_string())?;
-    Ok(Duration::from_nanos(u64::try_from(parsed.0).unwrap_or(0)))
 }
 
 /// One line of the table.
@@ -320,6 +310,8 @@ impl Flag {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Serve, String> {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::duration;
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{Always, Check, ConnectionOptions, Cors, Farewell, Health, Hook, InFlight, Lifecycle, ShutdownCheck};
 
+use crate::flags::Given;
 use crate::{Config, Pki};
 
 /// The flags that [`Serving`] takes.
@@ -73,33 +73,30 @@ impl Default for Serving {
 
 impl Serving {
     /// Takes one of the [`FLAGS`].
-    pub fn apply(&mut self, name: &str, values: &[String]) -> Result<(), String> {
-        let last = values.last().map(String::as_str).unwrap_or("");
-        let list = || values.iter().flat_map(|value| value.split(',')).filter(|v| !v.is_empty()).map(str::to_string);
-        let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
-        let on = || matches!(last, "true" | "1" | "t" | "T" | "TRUE" | "True");
+    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
+        let last = given.last();
         match name {
-            "cors-allowed-origins" => self.cors_origins = list().collect(),
-            "disable-http2-serving" => self.protocols.http1_only = on(),
+            "cors-allowed-origins" => self.cors_origins = given.list().collect(),
+            "disable-http2-serving" => self.protocols.http1_only = given.boolean()?,
             "goaway-chance" => self.connections.goaway_chance = chance(last)?,
             "http2-max-streams-per-connection" => match number(last)? {
                 // Zero leaves it to the server.
                 0 => {}
                 most => self.connections.max_streams = u32::try_from(most).map_err(|_| "is too large".to_string())?,
             },
-            "kubelet-certificate-authority" => self.kubelet.authority = path(),
-            "kubelet-client-certificate" => self.kubelet.certificate = path(),
-            "kubelet-client-key" => self.kubelet.key = path(),
+            "kubelet-certificate-authority" => self.kubelet.authority = given.path(),
+            "kubelet-client-certificate" => self.kubelet.certificate = given.path(),
+            "kubelet-client-key" => self.kubelet.key = given.path(),
             "max-mutating-requests-inflight" => self.max_writes = number(last)?,
             "max-requests-inflight" => self.max_reads = number(last)?,
             "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),
-            "shutdown-send-retry-after" => self.connections.answer_while_leaving = on(),
-            "shutdown-watch-termination-grace-period" => self.watch_grace = span(last)?,
-            "strict-transport-security-directives" => self.hsts = list().collect::<Vec<_>>().join("; "),
-            "tls-cipher-suites" => self.protocols.cipher_suites = list().collect(),
+            "shutdown-send-retry-after" => self.connections.answer_while_leaving = given.boolean()?,
+            "shutdown-watch-termination-grace-period" => self.watch_grace = given.span()?,
+            "strict-transport-security-directives" => self.hsts = given.list().collect::<Vec<_>>().join("; "),
+            "tls-cipher-suites" => self.protocols.cipher_suites = given.list().collect(),
             "tls-min-version" => self.protocols.min_version = last.to_string(),
             "tls-sni-cert-key" => {
-                self.sni = values.iter().map(|value| CertificateFiles::parse(value)).collect::<Result<_, _>>()?;
+                self.sni = given.0.iter().map(|value| CertificateFiles::parse(value)).collect::<Result<_, _>>()?;
             }
             _ => {}
         }
@@ -117,11 +114,6 @@ impl Serving {
 
 fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text} is not a number that can be used here"))
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    let parsed = duration::Duration::parse(text).map_err(|error| error.to_string())?;
-    u64::try_from(parsed.0).map(Duration::from_nanos).map_err(|_| format!("{text} must not be negative"))
 }
 
 /// More than one request in fifty asking for a new connection would be all that a server does.
@@ -226,7 +218,7 @@ mod tests {
     fn flags_are_taken_or_refused_with_a_reason() {
         let apply = |name: &str, value: &str| {
             let mut serving = Serving::default();
-            serving.apply(name, &[value.to_string()]).map(|()| serving)
+            serving.apply(name, Given(&[value.to_string()])).map(|()| serving)
         };
         assert_eq!(apply("goaway-chance", "0.001").unwrap().connections.goaway_chance, 0.001);
         assert_eq!(apply("http2-max-streams-per-connection", "0").unwrap().connections.max_streams, 100);

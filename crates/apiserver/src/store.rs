@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use object::duration;
 use registry::Storage;
 use rest::Api;
 use server::{Check, Metrics};
@@ -21,6 +20,7 @@ use storage_etcd::EtcdStore;
 use tokio::task::AbortHandle;
 
 use crate::admin::Admin;
+use crate::flags::Given;
 use crate::{StartError, store_path};
 
 /// How often the encryption configuration is looked at, as upstream does.
@@ -87,26 +87,20 @@ impl Default for StoreConfig {
 
 impl StoreConfig {
     /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, values: &[String]) -> Result<(), String> {
-        let last = values.last().map(String::as_str).unwrap_or("");
-        let path = || Some(PathBuf::from(last)).filter(|path| !path.as_os_str().is_empty());
+    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
+        let last = given.last();
         match name {
-            "encryption-provider-config" => self.encryption_config = path(),
-            "encryption-provider-config-automatic-reload" => {
-                self.encryption_reload = matches!(last, "true" | "1" | "t" | "T" | "TRUE" | "True");
-            }
-            "etcd-cafile" => self.etcd_cafile = path(),
-            "etcd-certfile" => self.etcd_certfile = path(),
-            "etcd-compaction-interval" => self.compaction_interval = span(last)?,
-            "etcd-db-metric-poll-interval" => self.size_metric_interval = span(last)?,
-            "etcd-healthcheck-timeout" => self.healthcheck_timeout = span(last)?,
-            "etcd-keyfile" => self.etcd_keyfile = path(),
+            "encryption-provider-config" => self.encryption_config = given.path(),
+            "encryption-provider-config-automatic-reload" => self.encryption_reload = given.boolean()?,
+            "etcd-cafile" => self.etcd_cafile = given.path(),
+            "etcd-certfile" => self.etcd_certfile = given.path(),
+            "etcd-compaction-interval" => self.compaction_interval = given.span()?,
+            "etcd-db-metric-poll-interval" => self.size_metric_interval = given.span()?,
+            "etcd-healthcheck-timeout" => self.healthcheck_timeout = given.span()?,
+            "etcd-keyfile" => self.etcd_keyfile = given.path(),
             "etcd-prefix" => self.prefix = last.to_string(),
-            "etcd-readycheck-timeout" => self.readycheck_timeout = span(last)?,
-            "etcd-servers" => {
-                let servers = values.iter().flat_map(|value| value.split(',')).filter(|server| !server.is_empty());
-                self.etcd_servers = servers.map(str::to_string).collect();
-            }
+            "etcd-readycheck-timeout" => self.readycheck_timeout = given.span()?,
+            "etcd-servers" => self.etcd_servers = given.list().collect(),
             "lease-reuse-duration-seconds" => {
                 self.lease_reuse =
                     Duration::from_secs(last.parse().map_err(|_| format!("{last} is not a number of seconds"))?);
@@ -114,7 +108,7 @@ impl StoreConfig {
             "storage-backend" if !matches!(last, "" | "etcd3") => {
                 return Err("invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'".into());
             }
-            "storage-initialization-timeout" => self.start_timeout = span(last)?,
+            "storage-initialization-timeout" => self.start_timeout = given.span()?,
             _ => {}
         }
         Ok(())
@@ -124,11 +118,6 @@ impl StoreConfig {
     pub fn prefix(&self) -> String {
         format!("/{}", self.prefix.trim_matches('/'))
     }
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    let parsed = duration::Duration::parse(text).map_err(|error| error.to_string())?;
-    u64::try_from(parsed.0).map(Duration::from_nanos).map_err(|_| format!("{text} must not be negative"))
 }
 
 /// A store in use, with what goes on around it. Dropping it ends that.
@@ -372,7 +361,7 @@ mod tests {
     fn flags_are_taken_or_refused_with_a_reason() {
         let apply = |name: &str, value: &str| {
             let mut config = StoreConfig::default();
-            config.apply(name, &[value.to_string()]).map(|()| config)
+            config.apply(name, Given(&[value.to_string()])).map(|()| config)
         };
         assert_eq!(apply("etcd-servers", "http://a,http://b").unwrap().etcd_servers, ["http://a", "http://b"]);
         assert_eq!(apply("lease-reuse-duration-seconds", "5").unwrap().lease_reuse, Duration::from_secs(5));

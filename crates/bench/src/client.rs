@@ -8,8 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use crate::target::TOKEN;
@@ -30,7 +29,9 @@ impl Client {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| text(&error))?;
         stream.set_nodelay(true).map_err(|error| text(&error))?;
-        let connector = TlsConnector::from(Arc::new(tls()?));
+        let mut tls = difftest::trusting()?;
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(Arc::new(tls));
         let name = ServerName::try_from("localhost").map_err(|error| text(&error))?;
         let stream = connector.connect(name, stream).await.map_err(|error| text(&error))?;
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
@@ -88,57 +89,5 @@ impl Client {
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let (parts, incoming) = response.into_parts();
         Ok((parts.status, incoming))
-    }
-}
-
-fn tls() -> Result<rustls::ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = Arc::new(TrustAnything(provider.clone()));
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(config)
-}
-
-/// The servers are our own children on loopback.
-#[derive(Debug)]
-struct TrustAnything(Arc<rustls::crypto::CryptoProvider>);
-
-impl ServerCertVerifier for TrustAnything {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use storage_etcd::testing::Cluster;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -40,7 +41,8 @@ impl Kind {
 
 /// The processes and what they need.
 pub struct Target {
-    children: Vec<Child>,
+    server: Child,
+    etcd: Option<Cluster>,
     pub port: u16,
     /// From the start of the API server until it said that it is ready.
     pub ready: Duration,
@@ -50,31 +52,25 @@ pub struct Target {
 impl Target {
     pub async fn start(arguments: &Arguments, kind: Kind) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let mut children = Vec::new();
-        let mut etcd_url = None;
-        if kind != Kind::Ferrokube {
-            let etcd = arguments.etcd.as_deref().ok_or("etcd is missing")?;
-            let (child, url) = start_etcd(etcd, folder.path()).await?;
-            children.push(child);
-            etcd_url = Some(url);
-        }
+        let etcd = match kind {
+            Kind::Ferrokube => None,
+            _ => Some(Cluster::start(arguments.etcd.as_deref().ok_or("etcd is missing")?, 1, &[])),
+        };
         let port = free_port()?;
         let mut command = command(arguments, kind, folder.path(), port)?;
-        if let Some(url) = etcd_url {
-            command.arg(format!("--etcd-servers={url}"));
+        if let Some(etcd) = &etcd {
+            command.arg(format!("--etcd-servers={}", etcd.endpoint(0)));
         }
         let began = Instant::now();
-        children.push(spawn(&mut command, &folder.path().join("server.log"))?);
-        let mut target = Target { children, port, ready: Duration::ZERO, _folder: folder };
+        let server = spawn(&mut command, &folder.path().join("server.log"))?;
+        let mut target = Target { server, etcd, port, ready: Duration::ZERO, _folder: folder };
         target.wait_until_ready(began).await?;
         Ok(target)
     }
 
     async fn wait_until_ready(&mut self, began: Instant) -> Result<(), String> {
         while began.elapsed() < PATIENCE {
-            if let Some(child) = self.children.last_mut()
-                && let Ok(Some(status)) = child.try_wait()
-            {
+            if let Ok(Some(status)) = self.server.try_wait() {
                 return Err(format!("the server ended before it was ready: {status}"));
             }
             let ready = async { Client::connect(self.port).await?.get("/readyz").await };
@@ -103,13 +99,11 @@ impl Target {
     }
 
     fn pids(&self) -> impl Iterator<Item = u32> {
-        self.children.iter().filter_map(Child::id)
+        self.server.id().into_iter().chain(self.etcd.as_ref().and_then(|etcd| etcd.pid(0)))
     }
 
     pub async fn stop(mut self) {
-        for child in &mut self.children {
-            let _ = child.kill().await;
-        }
+        let _ = self.server.kill().await;
     }
 }
 
@@ -139,25 +133,6 @@ fn command(arguments: &Arguments, kind: Kind, folder: &Path, port: u16) -> Resul
         "--service-cluster-ip-range=10.0.0.0/16",
     ]);
     Ok(command)
-}
-
-async fn start_etcd(etcd: &Path, folder: &Path) -> Result<(Child, String), String> {
-    let (client, peer) = (free_port()?, free_port()?);
-    let (client_url, peer_url) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-    let mut command = Command::new(etcd);
-    command.arg("--data-dir").arg(folder.join("etcd"));
-    command.args(["--log-level=error", "--listen-client-urls", &client_url, "--advertise-client-urls", &client_url]);
-    command.args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url]);
-    command.args(["--initial-cluster", &format!("default={peer_url}")]);
-    let child = spawn(&mut command, &folder.join("etcd.log"))?;
-    let began = Instant::now();
-    while tokio::net::TcpStream::connect(("127.0.0.1", client)).await.is_err() {
-        if began.elapsed() > PATIENCE {
-            return Err("etcd did not start".into());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Ok((child, client_url))
 }
 
 fn spawn(command: &mut Command, log: &Path) -> Result<Child, String> {

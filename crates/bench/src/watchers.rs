@@ -15,8 +15,8 @@ use crate::objects::{NAMESPACE, config_map};
 use crate::scenarios::write;
 use crate::target::Target;
 
-/// A connection may have so many requests open; upstream's limit is 250.
-const WATCHES_PER_CONNECTION: usize = 200;
+/// A connection may have 100 requests open, here as upstream; one more would wait for another to end.
+const WATCHES_PER_CONNECTION: usize = 50;
 const WRITES_PER_SECOND: u64 = 50;
 const PATIENCE: Duration = Duration::from_secs(30);
 

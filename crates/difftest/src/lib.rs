@@ -14,7 +14,7 @@ use std::io::Read;
 
 use serde_json::Value;
 
-pub use client::Client;
+pub use client::{Client, trusting};
 pub use interop::Interop;
 
 /// The recorded cases that live in this repository, compressed.

@@ -97,7 +97,7 @@ impl Client {
         let status = reply.status;
         let bytes = match reply.body {
             ReplyBody::Ready(bytes) => bytes,
-            ReplyBody::Stream { chunks, .. } => chunks.concat_bytes().await,
+            ReplyBody::Stream { chunks, .. } => concat(chunks).await,
         };
         let value = decode(&bytes)?;
         if status.is_success() { Ok(value) } else { Err(failure(status, &value)) }
@@ -209,16 +209,11 @@ fn lines(chunks: BoxStream<'static, Bytes>) -> BoxStream<'static, Bytes> {
     .boxed()
 }
 
-trait ConcatBytes {
-    async fn concat_bytes(self) -> Bytes;
-}
-
-impl ConcatBytes for BoxStream<'static, Bytes> {
-    async fn concat_bytes(mut self) -> Bytes {
-        let mut all = Vec::new();
-        while let Some(chunk) = self.next().await {
-            all.extend_from_slice(&chunk);
-        }
-        all.into()
+/// Everything, in one piece.
+async fn concat(mut chunks: BoxStream<'static, Bytes>) -> Bytes {
+    let mut all = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        all.extend_from_slice(&chunk);
     }
+    all.into()
 }

@@ -32,7 +32,7 @@ pub fn run() -> Result<String, String> {
 
     let mut lab = Lab::new("cluster-reference")?;
     let etcd = lab.etcd(&tools["etcd"])?;
-    let reference = lab.kube_apiserver(&tools["kube-apiserver"], &etcd)?;
+    let reference = lab.kube_apiserver(&tools["kube-apiserver"], &etcd, &[])?;
     start_control_plane(&mut lab, &reference)?;
     exercise(&mut lab, &reference)?;
     let theirs = errors(&lab);

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take before something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-const TOKEN: &str = "conformance-token";
+/// Whoever has it may do everything.
+pub const TOKEN: &str = "conformance-token";
 
 /// Processes end with it; files stay to be read.
 pub struct Lab {
@@ -19,6 +20,7 @@ pub struct Lab {
 #[derive(Clone)]
 pub struct Server {
     pub kubeconfig: PathBuf,
+    port: u16,
     pub pid: u32,
     /// Keys and certificates: the authority, and what signs service-account tokens.
     pub ca: PathBuf,
@@ -111,6 +113,7 @@ impl Lab {
         let pki = data.join("pki");
         let server = Server {
             kubeconfig: data.join("kubeconfig"),
+            port,
             pid,
             ca: pki.join("ca.crt"),
             ca_key: pki.join("ca.key"),
@@ -121,8 +124,15 @@ impl Lab {
         Ok(server)
     }
 
-    /// The real thing, with certificates that ferrokube's own commands make: openssl would do, this is shorter.
-    pub fn kube_apiserver(&mut self, binary: &Path, etcd: &str) -> Result<Server, String> {
+    /// A file in which the bearer of [`TOKEN`] is the administrator.
+    pub fn tokens(&self) -> Result<PathBuf, String> {
+        let path = self.folder.join("tokens.csv");
+        let written = fs::write(&path, format!("{TOKEN},admin,admin,\"system:masters\"\n"));
+        written.map(|()| path).map_err(|error| error.to_string())
+    }
+
+    /// The real thing, with keys and certificates by openssl.
+    pub fn kube_apiserver(&mut self, binary: &Path, etcd: &str, flags: &[&str]) -> Result<Server, String> {
         let folder = self.folder.join("reference");
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let port = free_port()?;
@@ -132,11 +142,9 @@ impl Lab {
             &[("-keyout", file("ca.key")), ("-out", file("ca.crt"))],
         )?;
         openssl(&["genrsa"], &[("-out", file("sa.key"))])?;
-        fs::write(file("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))
-            .map_err(|error| error.to_string())?;
         let mut command = Command::new(binary);
         command.arg("--cert-dir").arg(file("certs")).arg("--client-ca-file").arg(file("ca.crt"));
-        command.arg("--token-auth-file").arg(file("tokens.csv"));
+        command.arg("--token-auth-file").arg(self.tokens()?);
         command.arg("--service-account-key-file").arg(file("sa.key"));
         command.arg("--service-account-signing-key-file").arg(file("sa.key"));
         command.arg(format!("--etcd-servers={etcd}")).arg(format!("--secure-port={port}"));
@@ -147,11 +155,12 @@ impl Lab {
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.0.0.0/24",
         ]);
+        command.args(flags);
         let pid = self.spawn("kube-apiserver", &mut command)?;
         let kubeconfig = file("kubeconfig");
         fs::write(&kubeconfig, token_kubeconfig(port)).map_err(|error| error.to_string())?;
         let (ca, ca_key, account_key) = (file("ca.crt"), file("ca.key"), file("sa.key"));
-        let server = Server { kubeconfig, pid, ca, ca_key, account_key, binary: None };
+        let server = Server { kubeconfig, port, pid, ca, ca_key, account_key, binary: None };
         self.wait_until_ready("kube-apiserver", &server)?;
         Ok(server)
     }
@@ -179,6 +188,10 @@ impl Server {
         let path = lab.folder.join(format!("{}.kubeconfig", user.replace(':', "-")));
         fs::write(&path, output.stdout).map_err(|error| error.to_string())?;
         Ok(path)
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Resident memory in bytes.

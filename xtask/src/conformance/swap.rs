@@ -16,7 +16,7 @@ pub fn run() -> Result<String, String> {
     let etcd = lab.etcd(&tools["etcd"])?;
     let list = format!("get {COMPARED} -n swap -o yaml --show-managed-fields");
 
-    let server = lab.kube_apiserver(&tools["kube-apiserver"], &etcd)?;
+    let server = lab.kube_apiserver(&tools["kube-apiserver"], &etcd, &[])?;
     let kubectl = Kubectl::of(&server)?;
     kubectl.apply(BEFORE)?;
     let filled = kubectl.run(&list)?;
@@ -33,7 +33,7 @@ pub fn run() -> Result<String, String> {
     let changed = kubectl.run(&list)?;
     lab.stop("ferrokube")?;
 
-    let again = lab.kube_apiserver(&tools["kube-apiserver"], &etcd)?;
+    let again = lab.kube_apiserver(&tools["kube-apiserver"], &etcd, &[])?;
     let kubectl = Kubectl::of(&again)?;
     same("kube-apiserver reads what ferrokube wrote", &changed, &kubectl.run(&list)?)?;
     kubectl.run("-n swap delete service/made-here configmap/made-here")?;

@@ -1,10 +1,11 @@
 //! `kubeconfig`: a kubeconfig for a user, printed. The certificate is signed by the data directory's own authority, so it
 //! works without a running server.
 
+use apiserver::flags::data_dir;
 use apiserver::{Pki, kubeconfig};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{data_dir, data_dir_of, say};
+use super::{data_dir_of, say};
 
 const ADMIN: &str = "kubernetes-admin";
 

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use apiserver::admin::describe;
+use apiserver::flags::data_dir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use storage_embedded::{Report, check as check_store, restore as restore_store};
+use storage_embedded::{check as check_store, restore as restore_store};
 
-use super::{data_dir, data_dir_of, say};
+use super::{data_dir_of, say};
 
 /// Revisions that a restored store skips, so that a client never meets one it has seen with other content.
 const RESTORE_SKIPS: i64 = 1_000_000_000;
@@ -88,8 +90,4 @@ fn put_aside(data_dir: &Path, store: &Path) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn describe(report: &Report) -> String {
-    apiserver::admin::describe(report)
 }

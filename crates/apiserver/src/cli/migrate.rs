@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::flags::data_dir;
 use apiserver::store_path;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use storage::{Entry, Error, KeyRange, RangeQuery, Store};
 use storage_embedded::EmbeddedStore;
 use storage_etcd::EtcdStore;
 
-use super::{data_dir, data_dir_of, say};
+use super::{data_dir_of, say};
 
 /// Entries read at a time, and written at a time.
 const PAGE: usize = 500;

@@ -1,5 +1,5 @@
 //! `interop <kube-apiserver's address> <ferrokube's address> <token>`: compares two servers on one etcd, as soon as both are
-//! ready. `interop key <file>` makes a key that kube-apiserver can sign service account tokens with, and `<file>.pub`.
+//! ready.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,17 +10,6 @@ use difftest::{Client, Interop};
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut out = std::io::stderr();
-    if let [command, path] = arguments.as_slice()
-        && command == "key"
-    {
-        return match make_key(path) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                let _ = writeln!(out, "{why}");
-                ExitCode::FAILURE
-            }
-        };
-    }
     match run(&arguments).await {
         Ok(interop) => {
             for complaint in &interop.complaints {
@@ -35,13 +24,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn make_key(path: &str) -> Result<(), String> {
-    let key = rcgen::KeyPair::generate().map_err(|error| error.to_string())?;
-    let write = |path: &str, text: String| std::fs::write(path, text).map_err(|error| format!("{path}: {error}"));
-    write(path, key.serialize_pem())?;
-    write(&format!("{path}.pub"), key.public_key_pem())
 }
 
 async fn run(arguments: &[String]) -> Result<Interop, String> {
