@@ -63,7 +63,7 @@ impl Turn {
         let last = std::mem::replace(&mut self.revision, proto::revision(&answer.header));
         shared.client.saw(self.revision);
         if !answer.succeeded {
-            let current = answer.found();
+            let current = answer.found(&KEY);
             self.version = current.map_or(0, |kv| kv.version);
             if let Some(revision) = current.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok()) {
                 shared.knows_compacted(revision);

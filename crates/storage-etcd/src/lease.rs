@@ -8,18 +8,36 @@ use storage::{Error, Result};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::client::{Client, read_failed};
+use crate::client::{Client, Failed};
 use crate::proto::{LEASE_GRANT, LeaseGrantRequest, LeaseGrantResponse};
 
 /// A key may live longer than asked for by as much as the options say, but at most by the twentieth part of its time.
 const REUSE_PART: u32 = 20;
 /// When a lease ends, all its keys are deleted at once; more would make that a hiccup.
 const KEYS_PER_LEASE: u32 = 1000;
+/// How long the lease for keys of our own lasts, and for which part of that it is put on keys: a key that was just written
+/// stays for at least the rest.
+const OWN: Duration = Duration::from_secs(3600);
+const OWN_IN_USE: Duration = Duration::from_secs(1800);
 
 pub(crate) struct Leases {
     reuse: Duration,
     /// The latest lease for each time to live.
     latest: Mutex<HashMap<Duration, Lease>>,
+    own: Mutex<Option<OwnLease>>,
+}
+
+/// The lease for keys that this server writes for itself.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnLease {
+    pub id: i64,
+    until: Instant,
+}
+
+impl OwnLease {
+    pub fn is_good(&self) -> bool {
+        Instant::now() < self.until
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +49,7 @@ struct Lease {
 
 impl Leases {
     pub fn new(reuse: Duration) -> Leases {
-        Leases { reuse, latest: Mutex::default() }
+        Leases { reuse, latest: Mutex::default(), own: Mutex::default() }
     }
 
     /// A lease that lasts for at least `ttl` from now.
@@ -45,22 +63,41 @@ impl Leases {
             return Ok(lease.id);
         }
         let lasting = ttl + (ttl / REUSE_PART).min(self.reuse);
-        // etcd counts in seconds; keys may stay longer, never shorter.
-        let seconds = lasting.as_secs() + u64::from(lasting.subsec_nanos() > 0);
-        let request = LeaseGrantRequest { ttl_seconds: i64::try_from(seconds.max(1)).unwrap_or(i64::MAX), id: 0 };
-        let granted: LeaseGrantResponse =
-            client.repeat(LEASE_GRANT, request).await.map_err(|failed| read_failed(&failed))?;
-        if !granted.error.is_empty() {
-            return Err(Error::Unavailable(granted.error));
-        }
+        let id = grant(client, lasting).await?;
         // The one for another time to live that has ended is of no use any more.
         latest.retain(|_, lease| lease.ends > now);
-        latest.insert(ttl, Lease { id: granted.id, ends: now + lasting, keys: 1 });
-        Ok(granted.id)
+        latest.insert(ttl, Lease { id, ends: now + lasting, keys: 1 });
+        Ok(id)
+    }
+
+    /// The lease for keys of our own.
+    pub async fn own(&self, client: &Client) -> Result<OwnLease> {
+        let mut own = self.own.lock().await;
+        if let Some(lease) = own.filter(OwnLease::is_good) {
+            return Ok(lease);
+        }
+        let until = Instant::now() + OWN_IN_USE;
+        let lease = OwnLease { id: grant(client, OWN).await?, until };
+        *own = Some(lease);
+        Ok(lease)
     }
 
     /// The lease is gone (somebody revoked it, or etcd was restored from a backup).
     pub async fn forget(&self, id: i64) {
         self.latest.lock().await.retain(|_, lease| lease.id != id);
+        self.own.lock().await.take_if(|lease| lease.id == id);
     }
+}
+
+async fn grant(client: &Client, lasting: Duration) -> Result<i64> {
+    // etcd counts in seconds; keys may stay longer, never shorter.
+    let seconds = lasting.as_secs() + u64::from(lasting.subsec_nanos() > 0);
+    let request = LeaseGrantRequest { ttl_seconds: i64::try_from(seconds.max(1)).unwrap_or(i64::MAX), id: 0 };
+    // Nothing was written yet, whatever has become of the lease.
+    let unavailable = |failed: Failed| Error::Unavailable(failed.message().to_string());
+    let granted: LeaseGrantResponse = client.repeat(LEASE_GRANT, request).await.map_err(unavailable)?;
+    if !granted.error.is_empty() {
+        return Err(Error::Unavailable(granted.error));
+    }
+    Ok(granted.id)
 }

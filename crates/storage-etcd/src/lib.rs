@@ -4,7 +4,7 @@
 //! back, and API servers of both kinds can work on the same one.
 //!
 //! Start reading at `store`. A write is one transaction on the revision of its key (`write`, which also tells what
-//! becomes of one whose answer was lost); a watch is a task that reconnects and resumes by itself (`watch`); `client`
+//! becomes of one whose answer was lost, with the help of `receipt`); a watch is a task that reconnects and resumes by itself (`watch`); `client`
 //! knows the members of the cluster and asks the next one when one fails.
 
 mod client;
@@ -13,6 +13,7 @@ mod connect;
 mod lease;
 mod options;
 mod proto;
+mod receipt;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

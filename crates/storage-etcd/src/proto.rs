@@ -104,7 +104,7 @@ pub struct DeleteResponse {
     pub prev_kvs: Vec<KeyValue>,
 }
 
-/// `result` is always "equal", which is zero.
+/// `result` is "equal", which is zero, or "greater", which is one.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Compare {
     #[prost(int32, tag = "1")]
@@ -128,6 +128,10 @@ pub enum Operand {
 impl Compare {
     pub fn mod_revision_is(key: Bytes, revision: i64) -> Self {
         Compare { result: 0, target: 2, key, operand: Some(Operand::ModRevision(revision)) }
+    }
+
+    pub fn exists(key: Bytes) -> Self {
+        Compare { result: 1, target: 2, key, operand: Some(Operand::ModRevision(0)) }
     }
 
     pub fn version_is(key: Bytes, version: i64) -> Self {
@@ -194,12 +198,13 @@ pub struct TxnResponse {
 }
 
 impl TxnResponse {
-    /// The key that a range among the operations found.
-    pub fn found(&self) -> Option<&KeyValue> {
-        self.responses.iter().find_map(|op| match &op.response {
-            Some(Response::Range(range)) => range.kvs.first(),
+    /// What a range among the operations found of a key.
+    pub fn found(&self, key: &[u8]) -> Option<&KeyValue> {
+        let ranges = self.responses.iter().filter_map(|op| match &op.response {
+            Some(Response::Range(range)) => Some(&range.kvs),
             _ => None,
-        })
+        });
+        ranges.flatten().find(|kv| kv.key == key)
     }
 }
 

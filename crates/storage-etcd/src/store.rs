@@ -16,6 +16,7 @@ use crate::client::{Client, Failed, Pause, read_failed};
 use crate::compactor;
 use crate::lease::Leases;
 use crate::proto::{self, CompactRequest, CompactResponse, KeyValue, RangeRequest, RangeResponse, StatusRequest};
+use crate::receipt::Receipts;
 use crate::watch::{self, Watches};
 use crate::{Options, StartError, write};
 
@@ -34,6 +35,7 @@ pub struct EtcdStore {
 pub(crate) struct Shared {
     pub client: Client,
     pub leases: Leases,
+    pub receipts: Receipts,
     pub watches: Watches,
     /// The oldest readable revision as far as we have been told.
     compacted: AtomicI64,
@@ -73,6 +75,7 @@ impl EtcdStore {
         let shared = Arc::new(Shared {
             client,
             leases: Leases::new(options.lease_reuse),
+            receipts: Receipts::default(),
             watches: Watches::default(),
             compacted: AtomicI64::new(0),
             progress: Progress::default(),

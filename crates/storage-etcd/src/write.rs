@@ -2,32 +2,29 @@
 //!
 //! A write is one transaction: "if the key is at this revision, then put, else tell what is there". When the connection
 //! breaks or the leader changes after it was sent, nobody knows whether it happened, and reading the key does not tell:
-//! the transaction may still be on its way. So the same transaction is sent again. When it succeeds, the first one has
-//! not happened, and never will, because a key never returns to a revision. When it fails, the key has changed since, and
-//! its history tells what the first change was. If that is a change that only we can have made, the write was ours; if it
-//! is another one, the write did not happen; and if somebody else may have written exactly the same, or history has been
-//! compacted, the caller is told that the outcome is unknown.
+//! the transaction may still be on its way, or somebody else may have made the same change. So the same transaction is
+//! sent again until it is answered, and its receipt (see `receipt`) makes sure that it happens at most once and tells
+//! whether it has. The outcome is unknown only to those who do not reach etcd again in time.
 
 use std::sync::Arc;
-
-use bytes::Bytes;
-use futures::StreamExt;
-use storage::{Change, Error, Event, Expect, KeyRange, Result, Revision, WatchRequest, Write, Written};
+use storage::{Change, Entry, Error, Expect, Result, Revision, Write, Written};
 use tonic::Code;
 
 use crate::client::{Failed, Pause};
 use crate::proto::{
     self, Compare, DeleteRequest, PutRequest, RangeRequest, Request, RequestOp, Response, TXN, TxnRequest, TxnResponse,
 };
+use crate::receipt::{Held, Proof};
 use crate::store::{Shared, entry, with_value};
-use crate::watch;
 
 /// What etcd's own client refuses to send; a server takes 1.5 MiB unless it was told otherwise.
 const REQUEST_BYTES_MAX: usize = 2 << 20;
 /// What a server takes unless it was told otherwise, for the message.
 const SERVER_BYTES_MAX: usize = 1_572_864;
+/// How often a lease may turn out to be gone before we give up.
+const LEASES_MAX: u32 = 2;
 
-pub(crate) async fn write(shared: &Arc<Shared>, write: Write) -> Result<Written> {
+pub(crate) async fn write(shared: &Shared, write: Write) -> Result<Written> {
     let size = match &write.change {
         Change::Put { value, .. } => value.len() + write.key.len(),
         Change::Delete => 0,
@@ -35,125 +32,228 @@ pub(crate) async fn write(shared: &Arc<Shared>, write: Write) -> Result<Written>
     if size > REQUEST_BYTES_MAX {
         return Err(Error::TooLarge { size, limit: SERVER_BYTES_MAX });
     }
-    let before = shared.client.seen();
-    let mut renewed = false;
-    loop {
-        let lease = match &write.change {
-            Change::Put { ttl: Some(ttl), .. } => shared.leases.get(&shared.client, *ttl).await?,
-            _ => 0,
-        };
-        match settle(shared, &write, lease).await {
-            Ok((answer, doubtful)) => return conclude(shared, &write, lease, answer, doubtful.then_some(before)).await,
-            Err(Failure::LeaseGone) if !renewed => {
-                shared.leases.forget(lease).await;
-                renewed = true;
-            }
-            Err(Failure::LeaseGone) => {
-                return Err(Error::Unavailable("etcd loses leases as soon as it grants them".into()));
-            }
-            Err(Failure::TooLarge) => return Err(Error::TooLarge { size, limit: SERVER_BYTES_MAX }),
-            Err(Failure::Other(error)) => return Err(error),
-        }
-    }
+    let receipt = shared.receipts.take(&shared.client, &shared.leases).await?;
+    let mut attempt = Attempt { shared, write: &write, lease: 0, leases_gone: 0, receipt, doubt: None };
+    attempt.settle().await.map_err(|error| match error {
+        Error::TooLarge { .. } => Error::TooLarge { size, limit: SERVER_BYTES_MAX },
+        error => error,
+    })
 }
 
-enum Failure {
-    LeaseGone,
-    TooLarge,
-    Other(Error),
-}
-
-/// Sends the transaction until it is answered. Also says whether an earlier attempt may have done it.
-async fn settle(shared: &Shared, write: &Write, lease: i64) -> Result<(TxnResponse, bool), Failure> {
-    let transaction = transaction(write, lease);
-    let mut pause = Pause::for_writes(&shared.client);
-    let mut doubt: Option<String> = None;
-    loop {
-        let failed = match shared.client.once::<_, TxnResponse>(TXN, transaction.clone()).await {
-            Ok(answer) => {
-                shared.client.saw(proto::revision(&answer.header));
-                return Ok((answer, doubt.is_some()));
-            }
-            Err(failed) => failed,
-        };
-        match &failed {
-            Failed::Lost(why) => doubt = Some(why.clone()),
-            Failed::NotSent(_) => {}
-            Failed::Refused(status) => return Err(refused(status, doubt)),
-        }
-        // Without a precondition, sending it again could undo what somebody wrote in between.
-        let may_repeat = doubt.is_none() || write.expect != Expect::Any;
-        if !may_repeat || !pause.wait().await {
-            return Err(Failure::Other(match doubt {
-                Some(why) => Error::OutcomeUnknown(why),
-                None => Error::Unavailable(failed.message().to_string()),
-            }));
-        }
-    }
-}
-
-/// etcd has refused the transaction; but if an earlier attempt was lost, that one may have been accepted.
-fn refused(status: &tonic::Status, doubt: Option<String>) -> Failure {
-    if let Some(why) = doubt {
-        return Failure::Other(Error::OutcomeUnknown(why));
-    }
-    let message = status.message();
-    match status.code() {
-        Code::NotFound if message.contains("lease not found") => Failure::LeaseGone,
-        Code::InvalidArgument if message.contains("too large") => Failure::TooLarge,
-        Code::ResourceExhausted if message.contains("larger than max") => Failure::TooLarge,
-        _ => Failure::Other(Error::Unavailable(message.to_string())),
-    }
-}
-
-fn transaction(write: &Write, lease: i64) -> TxnRequest {
-    let key = write.key.clone().into_bytes();
-    let compare = match write.expect {
-        Expect::Any => Vec::new(),
-        Expect::Absent => vec![Compare::mod_revision_is(key.clone(), 0)],
-        Expect::At(revision) => vec![Compare::mod_revision_is(key.clone(), revision)],
-    };
-    let read = |keys_only| Request::Range(RangeRequest { key: key.clone(), keys_only, ..RangeRequest::default() });
-    let success: Vec<RequestOp> = match &write.change {
-        Change::Put { value, .. } => {
-            let put = PutRequest { key: key.clone(), value: value.clone(), lease };
-            // The counters as they are after the put; the value need not come back.
-            vec![Request::Put(put).into(), read(true).into()]
-        }
-        Change::Delete => vec![Request::Delete(DeleteRequest { key: key.clone(), prev_kv: true }).into()],
-    };
-    TxnRequest { compare, success, failure: vec![read(false).into()] }
-}
-
-/// Turns an answer into the outcome. `doubtful_since` is a revision from before the first attempt, if one was lost.
-async fn conclude(
-    shared: &Arc<Shared>,
-    write: &Write,
+/// A write under way.
+struct Attempt<'a> {
+    shared: &'a Shared,
+    write: &'a Write,
+    /// For a key that expires.
     lease: i64,
-    answer: TxnResponse,
-    doubtful_since: Option<Revision>,
-) -> Result<Written> {
-    if answer.succeeded {
-        return succeeded(write, answer);
+    leases_gone: u32,
+    receipt: Option<Held<'a>>,
+    /// Why a copy of the transaction has no answer. It may have happened, or still happen.
+    doubt: Option<String>,
+}
+
+/// What to do about a transaction that was refused.
+enum Verdict {
+    /// The write's outcome.
+    Final(Result<Written>),
+    Again,
+}
+
+impl Attempt<'_> {
+    /// Sends the transaction until its outcome is known or the time is over.
+    async fn settle(&mut self) -> Result<Written> {
+        let client = &self.shared.client;
+        let mut pause = Pause::for_writes(client);
+        self.get_lease().await?;
+        loop {
+            let failed = match client.once::<_, TxnResponse>(TXN, self.transaction()).await {
+                Ok(answer) => {
+                    client.saw(proto::revision(&answer.header));
+                    match self.conclude(answer).await {
+                        Verdict::Final(outcome) => return outcome,
+                        Verdict::Again => continue,
+                    }
+                }
+                Err(failed) => failed,
+            };
+            match &failed {
+                Failed::Lost(why) => self.doubt = Some(why.clone()),
+                Failed::NotSent(_) => {}
+                Failed::Refused(status) => match self.refused(status).await {
+                    Ok(()) => continue,
+                    Err(error) if self.doubt.is_none() => return Err(error),
+                    // It will have to answer some time; until then nobody knows what became of the lost one.
+                    Err(_) => {}
+                },
+            }
+            // Without a receipt and a precondition, sending it again could undo what somebody wrote in between.
+            let may_repeat = self.doubt.is_none() || self.receipt.is_some() || self.write.expect != Expect::Any;
+            if !may_repeat || !pause.wait().await {
+                return Err(match self.doubt.take() {
+                    Some(why) => Error::OutcomeUnknown(why),
+                    None => Error::Unavailable(failed.message().to_string()),
+                });
+            }
+        }
     }
-    let current = answer.found().cloned().map(entry);
-    if let Some(before) = doubtful_since
-        && let Some(written) =
-            find_own(shared, write, lease, before, current.as_ref().map(|now| now.mod_revision)).await?
-    {
-        return Ok(written);
+
+    async fn get_lease(&mut self) -> Result<()> {
+        if let Change::Put { ttl: Some(ttl), .. } = &self.write.change {
+            self.lease = self.shared.leases.get(&self.shared.client, *ttl).await?;
+        }
+        Ok(())
     }
-    // The comparison failed, so `check` finds the reason; if it finds none, the key has changed back.
-    write.check(current.as_ref())?;
-    Err(current.map_or(Error::NotFound, Error::Conflict))
+
+    fn transaction(&self) -> TxnRequest {
+        let key = self.write.key.clone().into_bytes();
+        let mut compare = match self.write.expect {
+            // Deleting what is not there must not leave a receipt.
+            Expect::Any if matches!(self.write.change, Change::Delete) => vec![Compare::exists(key.clone())],
+            Expect::Any => Vec::new(),
+            Expect::Absent => vec![Compare::mod_revision_is(key.clone(), 0)],
+            Expect::At(revision) => vec![Compare::mod_revision_is(key.clone(), revision)],
+        };
+        let read = |keys_only| Request::Range(RangeRequest { key: key.clone(), keys_only, ..RangeRequest::default() });
+        let mut success: Vec<RequestOp> = match &self.write.change {
+            Change::Put { value, .. } => {
+                let put = PutRequest { key: key.clone(), value: value.clone(), lease: self.lease };
+                // The counters as they are after the put; the value need not come back.
+                vec![Request::Put(put).into(), read(true).into()]
+            }
+            Change::Delete => vec![Request::Delete(DeleteRequest { key: key.clone(), prev_kv: true }).into()],
+        };
+        let mut failure = vec![read(false).into()];
+        if let Some(receipt) = &self.receipt {
+            compare.push(receipt.is_unchanged());
+            success.push(receipt.put().into());
+            failure.push(receipt.read().into());
+        }
+        TxnRequest { compare, success, failure }
+    }
+
+    /// Turns an answer into the outcome, if it tells.
+    async fn conclude(&mut self, answer: TxnResponse) -> Verdict {
+        if answer.succeeded {
+            if let Some(receipt) = &mut self.receipt {
+                receipt.made(proto::revision(&answer.header));
+            }
+            return Verdict::Final(succeeded(self.write, answer));
+        }
+        let current = answer.found(&self.write.key).cloned().map(entry);
+        let proof = self.receipt.as_mut().map(|receipt| receipt.examine(answer.found(receipt.key())));
+        match (proof, self.doubt.take()) {
+            (Some(Proof::Made(revision)), _) => return Verdict::Final(self.made_before(revision, current).await),
+            (Some(Proof::Moved), _) => {
+                // Copies that are still under way ask for the receipt as it was, so none of them can happen any more.
+                return Verdict::Again;
+            }
+            (Some(Proof::NotMade), Some(why)) if !matches!(self.write.expect, Expect::At(_)) => {
+                match self.fence().await {
+                    Ok(None) => {}
+                    Ok(Some(revision)) => return Verdict::Final(self.made_before(revision, current).await),
+                    Err(_) => return Verdict::Final(Err(Error::OutcomeUnknown(why))),
+                }
+            }
+            // A key never returns to a revision, so copies that are still under way will be refused as well.
+            (Some(Proof::NotMade), _) | (None, None) => {}
+            (None, Some(why)) => return Verdict::Final(Err(Error::OutcomeUnknown(why))),
+        }
+        // The comparison failed, so `check` finds the reason; if it finds none, the key has changed back.
+        let reason = self.write.check(current.as_ref()).err();
+        Verdict::Final(Err(reason.unwrap_or_else(|| current.map_or(Error::NotFound, Error::Conflict))))
+    }
+
+    /// Keeps copies that are still under way from happening, by changing the receipt. A key that exists now can be deleted
+    /// later, and then a creation that everybody has forgotten would come true. Says at which revision one has happened
+    /// meanwhile, if so.
+    async fn fence(&mut self) -> Result<Option<Revision>, Failed> {
+        let Some(receipt) = &mut self.receipt else { return Ok(None) };
+        let request = TxnRequest {
+            compare: vec![receipt.is_unchanged()],
+            success: vec![receipt.void().into()],
+            failure: vec![receipt.read().into()],
+        };
+        let answer: TxnResponse = self.shared.client.repeat(TXN, request).await?;
+        if answer.succeeded {
+            receipt.made(proto::revision(&answer.header));
+            return Ok(None);
+        }
+        Ok(match receipt.examine(answer.found(receipt.key())) {
+            Proof::Made(revision) => Some(revision),
+            // That was us: the answer was lost and the request repeated.
+            Proof::Moved | Proof::NotMade => None,
+        })
+    }
+
+    /// etcd has refused the transaction as such. Returns if it can be sent again.
+    async fn refused(&mut self, status: &tonic::Status) -> Result<()> {
+        let message = status.message();
+        match status.code() {
+            Code::NotFound if message.contains("lease not found") && self.leases_gone < LEASES_MAX => {
+                self.leases_gone += 1;
+                self.shared.leases.forget(self.lease).await;
+                if let Some(receipt) = &mut self.receipt {
+                    receipt.renew(&self.shared.client, &self.shared.leases).await?;
+                }
+                return self.get_lease().await;
+            }
+            Code::PermissionDenied if self.receipt.is_some() && self.doubt.is_none() => {
+                self.shared.receipts.forbid();
+                self.receipt = None;
+                return Ok(());
+            }
+            _ => {}
+        }
+        Err(match status.code() {
+            Code::InvalidArgument if message.contains("too large") => Error::TooLarge { size: 0, limit: 0 },
+            Code::ResourceExhausted if message.contains("larger than max") => Error::TooLarge { size: 0, limit: 0 },
+            _ => Error::Unavailable(message.to_string()),
+        })
+    }
+
+    /// The outcome of a write that an earlier copy of the transaction has made.
+    async fn made_before(&self, revision: Revision, current: Option<Arc<Entry>>) -> Result<Written> {
+        let key = self.write.key.clone();
+        let at = |revision| {
+            self.shared.read(RangeRequest { key: key.clone().into_bytes(), revision, ..RangeRequest::default() })
+        };
+        let unknown = |error: Error| Error::OutcomeUnknown(format!("it was made at revision {revision}, but {error}"));
+        let Change::Put { value, .. } = &self.write.change else {
+            return match at(revision - 1).await {
+                Ok(before) => Ok(Written { revision, entry: None, previous: before.kvs.into_iter().next().map(entry) }),
+                Err(Error::Compacted { .. }) => Ok(Written { revision, entry: None, previous: None }),
+                Err(error) => Err(unknown(error)),
+            };
+        };
+        let ours = match current {
+            Some(current) if current.mod_revision == revision => Some(current),
+            _ => match at(revision).await {
+                Ok(then) => then.kvs.into_iter().next().map(entry),
+                // History was compacted to this very moment by hand. Of what is known of the entry only its age is lost.
+                Err(Error::Compacted { .. }) => None,
+                Err(error) => return Err(unknown(error)),
+            },
+        };
+        let young = Entry {
+            key,
+            value: value.clone(),
+            create_revision: revision,
+            mod_revision: revision,
+            version: 1,
+            lease: self.lease,
+            stale: false,
+        };
+        Ok(Written { revision, entry: Some(ours.unwrap_or_else(|| Arc::new(young))), previous: None })
+    }
 }
 
 fn succeeded(write: &Write, answer: TxnResponse) -> Result<Written> {
     let revision = proto::revision(&answer.header);
     match &write.change {
         Change::Put { value, .. } => {
-            let kv =
-                answer.found().ok_or_else(|| Error::corrupt(write.key.clone(), "etcd does not show what was put"))?;
+            let kv = answer
+                .found(&write.key)
+                .ok_or_else(|| Error::corrupt(write.key.clone(), "etcd does not show what was put"))?;
             Ok(Written { revision, entry: Some(with_value(kv, value.clone())), previous: None })
         }
         Change::Delete => {
@@ -165,66 +265,4 @@ fn succeeded(write: &Write, answer: TxnResponse) -> Result<Written> {
             Ok(Written { revision, entry: None, previous: Some(entry(removed)) })
         }
     }
-}
-
-/// Looks for our lost write in the key's history. None: it did not happen.
-async fn find_own(
-    shared: &Arc<Shared>,
-    write: &Write,
-    lease: i64,
-    before: Revision,
-    until: Option<Revision>,
-) -> Result<Option<Written>> {
-    let unknown = || Error::OutcomeUnknown("etcd changed its leader or lost the connection during the write".into());
-    let after = match write.expect {
-        Expect::At(revision) => revision,
-        Expect::Absent | Expect::Any => before,
-    };
-    let request =
-        WatchRequest { range: KeyRange::single(write.key.clone()), after: Some(after), previous: false, marks: false };
-    let mut stream = watch::follow(shared.clone(), request, after);
-    let reading = async {
-        while let Some(Ok(batch)) = stream.next().await {
-            for event in batch.events {
-                match judge(write, lease, &event) {
-                    Judgement::Ours => return Ok(Some(written(&event))),
-                    Judgement::Theirs => return Ok(None),
-                    Judgement::EitherOnes => return Err(unknown()),
-                    // Creations are looked for up to what is there now.
-                    Judgement::GoOn if until.is_some_and(|until| event.revision >= until) => return Ok(None),
-                    Judgement::GoOn => {}
-                }
-            }
-        }
-        // Compacted.
-        Err(unknown())
-    };
-    tokio::time::timeout(shared.client.read_timeout, reading).await.unwrap_or_else(|_| Err(unknown()))
-}
-
-enum Judgement {
-    Ours,
-    Theirs,
-    EitherOnes,
-    GoOn,
-}
-
-/// Whether a change can be the lost write. For writes that expected a revision, this is the first change after it.
-fn judge(write: &Write, lease: i64, event: &Event) -> Judgement {
-    let same = |value: &Bytes| event.entry.as_ref().is_some_and(|now| now.value == *value && now.lease == lease);
-    match (&write.change, write.expect) {
-        // A lease belongs to one server, so the same one means that it was us. So does the same new object: every
-        // object has an id that its creator has drawn.
-        (Change::Put { value, .. }, Expect::Absent) if event.is_create() && same(value) => Judgement::Ours,
-        (Change::Put { .. }, Expect::Absent) => Judgement::GoOn,
-        (Change::Put { value, .. }, _) if same(value) && lease != 0 => Judgement::Ours,
-        // Two servers can make the same change of the same object, and only one may believe that it was first.
-        (Change::Put { value, .. }, _) if same(value) => Judgement::EitherOnes,
-        (Change::Delete, _) if event.is_delete() => Judgement::EitherOnes,
-        _ => Judgement::Theirs,
-    }
-}
-
-fn written(event: &Event) -> Written {
-    Written { revision: event.revision, entry: event.entry.clone(), previous: None }
 }
