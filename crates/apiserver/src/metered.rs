@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use parking_lot::RwLock;
 use server::Histogram;
 use storage::{
-    Change, Expect, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
-    WatchRequest, WatchStream, Write, Written,
+    Change, Error, Expect, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// Upstream's buckets, in seconds.
@@ -23,35 +23,47 @@ const SECONDS: &[f64] = &[
 /// How the operations of one sort on one part of the store went.
 pub struct Timing {
     pub seconds: Histogram,
+    pub requests: AtomicU64,
+    /// What the store could not do. A precondition that does not hold is an answer, not an error.
     pub errors: AtomicU64,
 }
 
-/// All timings, by operation and the first key parts (`/registry/pods/`).
-#[derive(Default)]
-pub struct Timings(RwLock<BTreeMap<(&'static str, String), Arc<Timing>>>);
+/// All timings, by operation and where in the store (`/registry/pods/`).
+pub struct Timings {
+    prefix: String,
+    parts: RwLock<BTreeMap<(&'static str, String), Arc<Timing>>>,
+}
 
 impl Timings {
+    /// For keys that begin with a prefix and a slash.
+    pub fn under(prefix: &str) -> Timings {
+        Timings { prefix: format!("{prefix}/"), parts: RwLock::default() }
+    }
+
     fn of(&self, operation: &'static str, key: &[u8]) -> Arc<Timing> {
-        let key = (operation, part_of(key));
-        if let Some(timing) = self.0.read().get(&key) {
+        let key = (operation, self.part_of(key));
+        if let Some(timing) = self.parts.read().get(&key) {
             return timing.clone();
         }
-        let fresh = || Arc::new(Timing { seconds: Histogram::new(SECONDS), errors: AtomicU64::new(0) });
-        self.0.write().entry(key).or_insert_with(fresh).clone()
+        let none = || AtomicU64::new(0);
+        let fresh = || Arc::new(Timing { seconds: Histogram::new(SECONDS), requests: none(), errors: none() });
+        self.parts.write().entry(key).or_insert_with(fresh).clone()
     }
 
     pub fn each(&self, mut show: impl FnMut(&str, &str, &Timing)) {
-        self.0.read().iter().for_each(|((operation, part), timing)| show(operation, part, timing));
+        self.parts.read().iter().for_each(|((operation, part), timing)| show(operation, part, timing));
     }
-}
 
-/// The key up to its third slash: which resource it is of. Two resources share `/registry/services/` and are told apart
-/// by what follows.
-fn part_of(key: &[u8]) -> String {
-    let text = String::from_utf8_lossy(key);
-    let depth = if text.starts_with("/registry/services/") || text.contains(".k8s.io/") { 4 } else { 3 };
-    let end = text.match_indices('/').nth(depth - 1).map_or(text.len(), |(at, _)| at + 1);
-    text[..end].to_string()
+    /// What the keys of one resource have in common: a name after the prefix, or two for those under a group and for
+    /// the two resources that are called services.
+    fn part_of(&self, key: &[u8]) -> String {
+        let text = String::from_utf8_lossy(key);
+        let Some(path) = text.strip_prefix(&self.prefix) else { return text.into_owned() };
+        let first = path.split('/').next().unwrap_or_default();
+        let names = if first == "services" || first.contains('.') { 2 } else { 1 };
+        let end = path.match_indices('/').nth(names - 1).map_or(path.len(), |(at, _)| at + 1);
+        format!("{}{}", self.prefix, &path[..end])
+    }
 }
 
 /// A store that is timed.
@@ -70,7 +82,9 @@ impl Metered {
         let began = Instant::now();
         let result = work.await;
         timing.seconds.observe(began.elapsed().as_secs_f64());
-        if result.is_err() {
+        timing.requests.fetch_add(1, Ordering::Relaxed);
+        let answered = |error: &Error| matches!(error, Error::KeyExists(_) | Error::Conflict(_) | Error::NotFound);
+        if result.as_ref().is_err_and(|error| !answered(error)) {
             timing.errors.fetch_add(1, Ordering::Relaxed);
         }
         result
@@ -141,14 +155,20 @@ mod tests {
 
     #[test]
     fn keys_are_counted_by_resource() {
-        for (key, want) in [
-            ("/registry/pods/default/web", "/registry/pods/"),
-            ("/registry/pods/", "/registry/pods/"),
-            ("/registry/services/specs/default/web", "/registry/services/specs/"),
-            ("/registry/apiregistration.k8s.io/apiservices/v1.", "/registry/apiregistration.k8s.io/apiservices/"),
-            ("compact_rev_key", "compact_rev_key"),
+        for (prefix, key, want) in [
+            ("/registry", "/registry/pods/default/web", "/registry/pods/"),
+            ("/registry", "/registry/pods/", "/registry/pods/"),
+            ("/registry", "/registry/services/specs/default/web", "/registry/services/specs/"),
+            ("/registry", "/registry/example.com/widgets/default/web", "/registry/example.com/widgets/"),
+            ("/a/b", "/a/b/minions/one", "/a/b/minions/"),
+            (
+                "/registry",
+                "/registry/apiregistration.k8s.io/apiservices/v1.",
+                "/registry/apiregistration.k8s.io/apiservices/",
+            ),
+            ("/registry", "compact_rev_key", "compact_rev_key"),
         ] {
-            assert_eq!(part_of(key.as_bytes()), want);
+            assert_eq!(Timings::under(prefix).part_of(key.as_bytes()), want);
         }
     }
 }

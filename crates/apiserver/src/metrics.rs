@@ -1,4 +1,4 @@
-//! What the server's parts contribute to `/metrics`: the store's latencies, the number of objects, watch events.
+//! What the server's parts contribute to `/metrics`: the store's latencies and watch events.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -7,15 +7,14 @@ use std::sync::atomic::Ordering;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Metrics, metric_head};
 
-use crate::metered::Timings;
+use crate::metered::{Timing, Timings};
 
 /// Lets the metrics show what the API and the store know.
 pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>) {
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {
         if let Some(api) = weak.upgrade() {
-            let written =
-                stores(&api, &timings, out).and_then(|()| objects(&api, out)).and_then(|()| watches(&api, out));
+            let written = stores(&api, &timings, out).and_then(|()| watches(&api, out));
             written.expect("writing to a string cannot fail");
         }
     });
@@ -42,33 +41,23 @@ fn stores(api: &Api, timings: &Timings, out: &mut String) -> std::fmt::Result {
         }
     });
     result?;
-    let name = "etcd_request_errors_total";
-    metric_head(out, name, "counter", "Operations the store did not carry out, lost races among them.")?;
-    let mut result = Ok(());
-    timings.each(|operation, part, timing| {
-        if let Some(labels) = labels_of(part, operation) {
-            let errors = timing.errors.load(Ordering::Relaxed);
-            result = result.and_then(|()| writeln!(out, "{name}{{{labels}}} {errors}"));
-        }
-    });
-    result
-}
-
-fn objects(api: &Api, out: &mut String) -> std::fmt::Result {
-    let name = "apiserver_resource_objects";
-    metric_head(out, name, "gauge", "Stored objects of each resource.")?;
-    let catalog = api.catalog.load();
-    let mut lines: Vec<String> = catalog
-        .resources()
-        .filter_map(|resource| resource.storage.as_ref())
-        .map(|storage| {
-            let (group, resource) = (&storage.resource.group, &storage.resource.resource);
-            format!("{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", storage.cache.len())
-        })
-        .collect();
-    lines.sort();
-    lines.dedup();
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    let mut family = |name: &str, help: &str, count: fn(&Timing) -> u64| {
+        metric_head(out, name, "counter", help)?;
+        let mut result = Ok(());
+        timings.each(|operation, part, timing| {
+            let count = count(timing);
+            if let Some(labels) = labels_of(part, operation).filter(|_| count > 0) {
+                result = result.and_then(|()| writeln!(out, "{name}{{{labels}}} {count}"));
+            }
+        });
+        result
+    };
+    family("etcd_requests_total", "Operations the store was asked for.", |timing| {
+        timing.requests.load(Ordering::Relaxed)
+    })?;
+    family("etcd_request_errors_total", "Operations the store failed to carry out.", |timing| {
+        timing.errors.load(Ordering::Relaxed)
+    })
 }
 
 fn watches(api: &Api, out: &mut String) -> std::fmt::Result {

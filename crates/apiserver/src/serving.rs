@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use server::tls::{CertificateFiles, Certificates, Protocols};
-use server::{Always, Check, ConnectionOptions, Cors, Farewell, Health, Hook, InFlight, Lifecycle, ShutdownCheck};
+use server::{
+    Always, Check, ConnectionOptions, Cors, Endpoint, Farewell, Health, Hook, InFlight, Lifecycle, ShutdownCheck,
+};
 
 use crate::flags::Given;
 use crate::{Config, Pki};
@@ -192,15 +194,15 @@ const HOOKS: &[&str] = &[
 ];
 
 /// The checks in the order upstream lists them; the hooks are for whoever starts the server to finish.
-pub fn health(store: Vec<(Arc<dyn Check>, bool)>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
+pub fn health(store: Vec<(Arc<dyn Check>, &[Endpoint])>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
     let health = Health::default();
     let hooks: Vec<Arc<Hook>> = HOOKS.iter().map(|name| Hook::new(name)).collect();
     let synced = Hook::new("informer-sync");
     health.add(Arc::new(Always("ping")), true, true);
     health.add(Arc::new(Always("log")), true, true);
     health.add(Arc::new(Always("loopback-serving-certificate")), true, false);
-    for (check, live) in store {
-        health.add(check, live, true);
+    for (check, endpoints) in store {
+        health.add_to(endpoints, check);
     }
     health.add(synced.clone(), false, true);
     for hook in &hooks {

@@ -104,7 +104,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
 }
 
 async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Running, StartError> {
-    let timings = Arc::new(Timings::default());
+    let timings = Arc::new(Timings::under(&config.store.prefix()));
     let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();

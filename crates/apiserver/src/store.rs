@@ -1,27 +1,24 @@
 //! Which store a server uses: its own file or an etcd, with or without encryption; and how it is doing.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
+mod overrides;
+mod report;
+
+use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use registry::Storage;
-use rest::Api;
-use server::{Check, Metrics};
-use storage::Store;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
+use storage::{SplitStore, Store};
 use storage_embedded::EmbeddedStore;
 use storage_etcd::EtcdStore;
-use tokio::task::AbortHandle;
 
 use crate::admin::Admin;
 use crate::flags::Given;
 use crate::{StartError, store_path};
+pub use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
 const ENCRYPTION_INTERVAL: Duration = Duration::from_secs(60);
@@ -33,12 +30,14 @@ pub(crate) const FLAGS: &[&str] = &[
     "etcd-cafile",
     "etcd-certfile",
     "etcd-compaction-interval",
+    "etcd-count-metric-poll-period",
     "etcd-db-metric-poll-interval",
     "etcd-healthcheck-timeout",
     "etcd-keyfile",
     "etcd-prefix",
     "etcd-readycheck-timeout",
     "etcd-servers",
+    "etcd-servers-overrides",
     "lease-reuse-duration-seconds",
     "storage-backend",
     "storage-initialization-timeout",
@@ -49,6 +48,8 @@ pub(crate) const FLAGS: &[&str] = &[
 pub struct StoreConfig {
     /// `--etcd-servers`. With none, the data directory has a store of its own.
     pub etcd_servers: Vec<String>,
+    /// Resources that have an etcd of their own.
+    pub etcd_overrides: Vec<Override>,
     pub etcd_cafile: Option<PathBuf>,
     pub etcd_certfile: Option<PathBuf>,
     pub etcd_keyfile: Option<PathBuf>,
@@ -60,6 +61,8 @@ pub struct StoreConfig {
     pub lease_reuse: Duration,
     pub healthcheck_timeout: Duration,
     pub readycheck_timeout: Duration,
+    /// Objects are counted at any time, so that it only matters whether this is zero, which means not at all.
+    pub count_metric_interval: Duration,
     pub size_metric_interval: Duration,
     pub encryption_config: Option<PathBuf>,
     pub encryption_reload: bool,
@@ -69,6 +72,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         StoreConfig {
             etcd_servers: Vec::new(),
+            etcd_overrides: Vec::new(),
             etcd_cafile: None,
             etcd_certfile: None,
             etcd_keyfile: None,
@@ -78,6 +82,7 @@ impl Default for StoreConfig {
             lease_reuse: Duration::from_secs(60),
             healthcheck_timeout: Duration::from_secs(2),
             readycheck_timeout: Duration::from_secs(2),
+            count_metric_interval: Duration::from_secs(60),
             size_metric_interval: Duration::from_secs(30),
             encryption_config: None,
             encryption_reload: false,
@@ -95,12 +100,16 @@ impl StoreConfig {
             "etcd-cafile" => self.etcd_cafile = given.path(),
             "etcd-certfile" => self.etcd_certfile = given.path(),
             "etcd-compaction-interval" => self.compaction_interval = given.span()?,
+            "etcd-count-metric-poll-period" => self.count_metric_interval = given.span_or_zero()?,
             "etcd-db-metric-poll-interval" => self.size_metric_interval = given.span()?,
             "etcd-healthcheck-timeout" => self.healthcheck_timeout = given.span()?,
             "etcd-keyfile" => self.etcd_keyfile = given.path(),
             "etcd-prefix" => self.prefix = last.to_string(),
             "etcd-readycheck-timeout" => self.readycheck_timeout = given.span()?,
             "etcd-servers" => self.etcd_servers = given.list().collect(),
+            "etcd-servers-overrides" => {
+                self.etcd_overrides = given.list().map(|item| Override::parse(&item)).collect::<Result<_, _>>()?;
+            }
             "lease-reuse-duration-seconds" => {
                 self.lease_reuse =
                     Duration::from_secs(last.parse().map_err(|_| format!("{last} is not a number of seconds"))?);
@@ -124,9 +133,16 @@ impl StoreConfig {
 pub(crate) struct Opened {
     pub store: Arc<dyn Store>,
     encryption: Option<Arc<Encryption>>,
-    /// How to ask the engine whether it is well.
-    ask: Ask,
+    /// What the store is made of: the one for everything, then those that some resources have for themselves.
+    clusters: Vec<Cluster>,
     background: Vec<Box<dyn Send + Sync>>,
+}
+
+/// An engine.
+struct Cluster {
+    store: Arc<dyn Store>,
+    /// How to ask it whether it is well.
+    ask: Ask,
 }
 
 type Ask = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
@@ -134,9 +150,16 @@ type Ask = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Sen
 /// Opens the store that the configuration names.
 pub(crate) async fn open(config: &StoreConfig, data_dir: &Path) -> Result<Opened, StartError> {
     let mut opened = match config.etcd_servers.is_empty() {
+        true if !config.etcd_overrides.is_empty() => {
+            return Err(StartError::Setting("--etcd-servers must be specified".into()));
+        }
         true => open_embedded(data_dir, config).await?,
         false => open_etcd(config).await?,
     };
+    if config.encryption_reload && config.encryption_config.is_none() {
+        let why = "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config";
+        return Err(StartError::Setting(why.into()));
+    }
     if let Some(path) = &config.encryption_config {
         let to_json = Arc::new(|bytes: &[u8]| codec::yaml::to_json(bytes, true).map_err(|error| error.to_string()));
         let file = ConfigFile::load(path, to_json).await.map_err(|error| StartError::Setting(error.to_string()))?;
@@ -174,10 +197,41 @@ async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, 
     });
     // Whoever may use the data directory can ask for a backup.
     let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
-    Ok(Opened { store, encryption: None, ask, background })
+    let clusters = vec![Cluster { store: store.clone(), ask }];
+    Ok(Opened { store, encryption: None, clusters, background })
 }
 
 async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
+    let main = connect(config, &config.etcd_servers).await?;
+    let store = main.store.clone();
+    let mut opened = Opened { store, encryption: None, clusters: vec![main], background: Vec::new() };
+    let mut parts = Vec::new();
+    // Several resources can be at the same servers.
+    let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();
+    for each in &config.etcd_overrides {
+        let Some(prefix) = each.key_prefix(&config.prefix()) else {
+            tracing::warn!(group = each.group, resource = each.resource, "no such resource has an etcd of its own");
+            continue;
+        };
+        let store = match known.get(&each.cluster()) {
+            Some(store) => store.clone(),
+            None => {
+                let cluster = connect(config, &each.servers).await?;
+                let store = cluster.store.clone();
+                opened.clusters.push(cluster);
+                known.insert(each.cluster(), store.clone());
+                store
+            }
+        };
+        parts.push((prefix.as_str().into(), store));
+    }
+    if !parts.is_empty() {
+        opened.store = Arc::new(SplitStore::new(opened.store.clone(), parts));
+    }
+    Ok(opened)
+}
+
+async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, StartError> {
     let options = storage_etcd::Options {
         ca_file: config.etcd_cafile.clone(),
         cert_file: config.etcd_certfile.clone(),
@@ -185,7 +239,7 @@ async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
         compaction_interval: config.compaction_interval,
         start_timeout: config.start_timeout,
         lease_reuse: config.lease_reuse,
-        ..storage_etcd::Options::at(config.etcd_servers.iter().cloned())
+        ..storage_etcd::Options::at(servers.iter().cloned())
     };
     let store = EtcdStore::connect(options).await.map_err(|error| StartError::Store(error.to_string()))?;
     let asked = store.clone();
@@ -193,118 +247,7 @@ async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
         let store = asked.clone();
         Box::pin(async move { store.check().await })
     });
-    Ok(Opened { store: Arc::new(store), encryption: None, ask, background: Vec::new() })
-}
-
-impl Opened {
-    /// Upstream's checks, and whether liveness asks them too: `etcd` and `etcd-readiness`, whatever the engine is;
-    /// `kms-providers` if values are encrypted.
-    pub fn checks(&self, config: &StoreConfig) -> Vec<(Arc<dyn Check>, bool)> {
-        let check = |name, timeout| Arc::new(StoreCheck { name, timeout, ask: self.ask.clone() });
-        let mut checks: Vec<(Arc<dyn Check>, bool)> = vec![
-            (check("etcd", config.healthcheck_timeout), true),
-            (check("etcd-readiness", config.readycheck_timeout), false),
-        ];
-        if let Some(encryption) = &self.encryption {
-            checks.push((Arc::new(KeysCheck(encryption.clone())), true));
-        }
-        checks
-    }
-
-    /// Metrics that tell what is stored and how much room it takes.
-    pub fn metrics(&mut self, config: &StoreConfig, api: &Arc<Api>) -> Arc<Metrics> {
-        let metrics = Arc::new(Metrics::default());
-        let api = Arc::downgrade(api);
-        metrics.contribute(move |out| {
-            if let Some(api) = api.upgrade() {
-                write_counts(&api, out);
-            }
-        });
-        let interval = config.size_metric_interval;
-        if interval.is_zero() {
-            return metrics;
-        }
-        let size = Arc::new(AtomicI64::new(-1));
-        let (store, latest) = (Arc::downgrade(&self.store), size.clone());
-        let task = tokio::spawn(async move {
-            while let Some(store) = store.upgrade() {
-                let bytes = store.status().await.ok().and_then(|status| i64::try_from(status.size).ok());
-                drop(store);
-                latest.store(bytes.unwrap_or(-1), Ordering::Relaxed);
-                tokio::time::sleep(interval).await;
-            }
-        });
-        self.background.push(Box::new(AbortOnDrop(task.abort_handle())));
-        metrics.contribute(move |out| {
-            let bytes = size.load(Ordering::Relaxed);
-            out.push_str("# HELP apiserver_storage_size_bytes Size of the store, as allocated on disk.\n");
-            out.push_str("# TYPE apiserver_storage_size_bytes gauge\n");
-            if bytes >= 0 {
-                let _ = writeln!(out, "apiserver_storage_size_bytes{{storage_cluster_id=\"etcd-0\"}} {bytes}");
-            }
-        });
-        metrics
-    }
-}
-
-/// How many objects there are of each kind, and what they take. The caches know at any time, so nothing is polled.
-fn write_counts(api: &Api, out: &mut String) {
-    let catalog = api.catalog.load();
-    let mut stored: BTreeMap<(&str, &str), &Arc<Storage>> = BTreeMap::new();
-    for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
-        stored.insert((&storage.kind.group, &storage.resource.resource), storage);
-    }
-    let mut family = |name: &str, help: &str, value: &dyn Fn(&Storage) -> usize| {
-        let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n");
-        for ((group, resource), storage) in &stored {
-            let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", value(storage));
-        }
-    };
-    family("apiserver_resource_objects", "Number of stored objects by kind.", &|storage| storage.cache.len());
-    family("apiserver_resource_size_estimate_bytes", "Size of stored objects by kind.", &|storage| {
-        storage.cache.encoded_bytes()
-    });
-}
-
-/// Whether the store answers. Upstream calls it etcd, and so do those who ask.
-struct StoreCheck {
-    name: &'static str,
-    timeout: Duration,
-    ask: Ask,
-}
-
-#[async_trait]
-impl Check for StoreCheck {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    async fn check(&self) -> Result<(), String> {
-        let answer = tokio::time::timeout(self.timeout, (self.ask)()).await;
-        answer.unwrap_or_else(|_| Err("error getting data from etcd: context deadline exceeded".into()))
-    }
-}
-
-/// Whether the plugins that keep keys are well.
-struct KeysCheck(Arc<Encryption>);
-
-#[async_trait]
-impl Check for KeysCheck {
-    fn name(&self) -> &str {
-        "kms-providers"
-    }
-
-    async fn check(&self) -> Result<(), String> {
-        self.0.check_health().await
-    }
-}
-
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    Ok(Cluster { store: Arc::new(store), ask })
 }
 
 /// Tells which resource a key belongs to: the encryption configuration speaks of resources.
@@ -368,9 +311,14 @@ mod tests {
         assert_eq!(apply("storage-initialization-timeout", "2s").unwrap().start_timeout, Duration::from_secs(2));
         assert!(apply("encryption-provider-config-automatic-reload", "true").unwrap().encryption_reload);
         assert!(apply("storage-backend", "etcd3").is_ok());
-        for (name, value) in
-            [("storage-backend", "etcd2"), ("etcd-compaction-interval", "-1s"), ("lease-reuse-duration-seconds", "x")]
-        {
+        let overrides = apply("etcd-servers-overrides", "/events#http://a;http://b,apps/deployments#http://c").unwrap();
+        assert_eq!(overrides.etcd_overrides.len(), 2);
+        for (name, value) in [
+            ("storage-backend", "etcd2"),
+            ("etcd-compaction-interval", "-1s"),
+            ("lease-reuse-duration-seconds", "x"),
+            ("etcd-servers-overrides", "events#http://a"),
+        ] {
             assert!(apply(name, value).is_err(), "{name}");
         }
     }

@@ -64,16 +64,12 @@ pub struct Health {
 
 struct Registered {
     check: Arc<dyn Check>,
-    live: bool,
-    ready: bool,
+    endpoints: Vec<Endpoint>,
 }
 
 impl Registered {
     fn is_asked(&self, endpoint: Endpoint) -> bool {
-        match endpoint {
-            Endpoint::Healthz | Endpoint::Livez => self.live,
-            Endpoint::Readyz => self.ready,
-        }
+        self.endpoints.contains(&endpoint)
     }
 }
 
@@ -104,7 +100,15 @@ impl Endpoint {
 impl Health {
     /// Adds a check that readiness asks, and liveness too if `live`.
     pub fn add(&self, check: Arc<dyn Check>, live: bool, ready: bool) {
-        self.checks.write().push(Registered { check, live, ready });
+        let live = live.then_some([Endpoint::Healthz, Endpoint::Livez]);
+        let ready = ready.then_some(Endpoint::Readyz);
+        let endpoints: Vec<Endpoint> = live.into_iter().flatten().chain(ready).collect();
+        self.add_to(&endpoints, check);
+    }
+
+    /// Adds a check that these endpoints ask.
+    pub fn add_to(&self, endpoints: &[Endpoint], check: Arc<dyn Check>) {
+        self.checks.write().push(Registered { check, endpoints: endpoints.to_vec() });
     }
 
     /// The paths of all endpoints and of each of their checks.

@@ -20,7 +20,7 @@ mod version;
 
 pub use chain::Server;
 pub use cors::Cors;
-pub use health::{Always, Check, Health, Hook};
+pub use health::{Always, Check, Endpoint, Health, Hook};
 pub use inflight::InFlight;
 pub use lifecycle::{Farewell, Lifecycle, Phase, ShutdownCheck};
 pub use listen::{ConnectionOptions, Listener};

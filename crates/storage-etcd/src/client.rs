@@ -17,8 +17,6 @@ use crate::connect::{self, CannotConnect};
 use crate::proto::{self, WatchAction, WatchRequest, WatchResponse};
 use crate::{Options, StartError};
 
-/// A member that has not answered after so long is not asked any longer. etcd itself gives up after seven seconds.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long to wait before asking again when every member has failed: the first time, and at most.
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
@@ -29,6 +27,7 @@ pub(crate) struct Client {
     current: AtomicUsize,
     /// The newest revision any answer has told of.
     seen: AtomicI64,
+    pub attempt_timeout: Duration,
     pub read_timeout: Duration,
     pub write_timeout: Duration,
 }
@@ -77,6 +76,7 @@ impl Client {
             members: options.endpoints.iter().map(member).collect::<Result<_, _>>()?,
             current: AtomicUsize::new(0),
             seen: AtomicI64::new(0),
+            attempt_timeout: options.attempt_timeout,
             read_timeout: options.read_timeout,
             write_timeout: options.write_timeout,
         })
@@ -136,7 +136,7 @@ impl Client {
             let codec = ProstCodec::<Q, A>::default();
             client.unary(Request::new(request), PathAndQuery::from_static(path), codec).await
         };
-        let failed = match tokio::time::timeout(ATTEMPT_TIMEOUT, call).await {
+        let failed = match tokio::time::timeout(self.attempt_timeout, call).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
             Ok(Err(status)) => classify(status),
             Err(_) => Failed::Lost(format!("{} did not answer in time", self.members[member].endpoint)),
@@ -162,7 +162,7 @@ impl Client {
             let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
             client.streaming(request, PathAndQuery::from_static(proto::WATCH), codec).await
         };
-        let failed = match tokio::time::timeout(ATTEMPT_TIMEOUT, call).await {
+        let failed = match tokio::time::timeout(self.attempt_timeout, call).await {
             Ok(Ok(answers)) => return Ok(WatchCall { requests, answers: answers.into_inner(), member }),
             Ok(Err(status)) => classify(status),
             Err(_) => Failed::Lost(format!("{} did not open a watch in time", self.members[member].endpoint)),

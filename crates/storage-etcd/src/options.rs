@@ -19,6 +19,8 @@ pub struct Options {
     pub lease_reuse: Duration,
     /// How long starting waits for the first member that answers.
     pub start_timeout: Duration,
+    /// A member that has not answered after so long is not waited for any longer. etcd itself gives up after seven seconds.
+    pub attempt_timeout: Duration,
     /// How long a read is tried again while members fail.
     pub read_timeout: Duration,
     /// How long a write is tried again while members fail.
@@ -35,6 +37,7 @@ impl Options {
             compaction_interval: Duration::ZERO,
             lease_reuse: Duration::from_secs(60),
             start_timeout: Duration::from_secs(60),
+            attempt_timeout: Duration::from_secs(8),
             read_timeout: Duration::from_secs(20),
             write_timeout: Duration::from_secs(20),
         }

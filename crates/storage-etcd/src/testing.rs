@@ -124,6 +124,21 @@ impl Cluster {
         }
     }
 
+    /// Stops a member as it is, as a disk that does not answer would: it keeps its connections and says nothing.
+    pub fn hang(&self, n: usize) {
+        self.signal(n, "-STOP");
+    }
+
+    /// Lets a member that hangs go on.
+    pub fn go_on(&self, n: usize) {
+        self.signal(n, "-CONT");
+    }
+
+    fn signal(&self, n: usize, signal: &str) {
+        let pid = self.pid(n).expect("the member runs").to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
     /// Starts a killed member again and waits until it serves.
     pub fn revive(&mut self, n: usize) {
         self.launch(n);

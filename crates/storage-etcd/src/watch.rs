@@ -248,9 +248,13 @@ impl Follower {
                     }
                     continue;
                 }
+                () = asking.in_vain(self.shared.client.attempt_timeout) => {
+                    return End::Broken("the member says nothing any more".into());
+                }
                 () = self.sender.closed() => return End::Unwanted,
             };
             heard = Instant::now();
+            asking.heard();
             let answer = match answer {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return End::Broken("the member ended the stream".into()),
@@ -343,6 +347,8 @@ impl Follower {
 #[derive(Default)]
 struct Asking {
     not_before: Option<Instant>,
+    /// When a question was asked after which nothing has been heard.
+    unanswered: Option<Instant>,
 }
 
 impl Asking {
@@ -352,6 +358,19 @@ impl Asking {
 
     fn asked(&mut self, now: Instant) {
         self.not_before = Some(now + ASK_AGAIN);
+        self.unanswered.get_or_insert(now);
+    }
+
+    fn heard(&mut self) {
+        self.unanswered = None;
+    }
+
+    /// Returns when a question has been waiting for so long; never if there is none.
+    async fn in_vain(&self, patience: Duration) {
+        match self.unanswered {
+            Some(asked) => tokio::time::sleep_until(asked + patience).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// An answer that goes far enough makes room for the next question at once.

@@ -56,10 +56,12 @@ mod watch;
 pub mod encryption;
 pub mod memory;
 pub mod ordered;
+mod split;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
 pub use error::{Error, Result};
 pub use key::{Key, KeyRange};
+pub use split::SplitStore;
 pub use store::{Change, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written};
 pub use watch::{Batch, Event, Subscriber, Subscription, WatchRequest, WatchStream};

@@ -56,6 +56,11 @@ impl Encryption {
         resource.and_then(|resource| rules.find(resource)).cloned().unwrap_or_default()
     }
 
+    /// Whether plugins are in use now.
+    pub fn has_plugins(&self) -> bool {
+        !self.rules.load().plugins.is_empty()
+    }
+
     /// Whether all plugins work: what the health check `kms-providers` reports.
     pub async fn check_health(&self) -> Result<(), String> {
         let rules = self.rules.load_full();

@@ -1,0 +1,154 @@
+//! How a store is doing: health checks and metrics, with upstream's names.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use registry::Storage;
+use rest::Api;
+use server::{Check, Endpoint, Metrics, metric_head};
+use storage::Store;
+use storage::encryption::Encryption;
+use tokio::task::AbortHandle;
+
+use super::{Ask, Opened, StoreConfig};
+
+impl Opened {
+    /// Upstream's checks, and who asks them: `etcd` and `etcd-readiness`, whatever the engine is, and numbered ones for
+    /// every etcd that some resources have for themselves; `kms-providers` if there are any, or may be some day.
+    pub fn checks(&self, config: &StoreConfig) -> Vec<(Arc<dyn Check>, &'static [Endpoint])> {
+        let mut checks: Vec<(Arc<dyn Check>, &'static [Endpoint])> = Vec::new();
+        for (number, cluster) in self.clusters.iter().enumerate() {
+            let (health, readiness) = match number.checked_sub(1) {
+                None => ("etcd".to_string(), "etcd-readiness".to_string()),
+                Some(number) => (format!("etcd-override-{number}"), format!("etcd-override-readiness-{number}")),
+            };
+            let check = |name, timeout| Arc::new(StoreCheck { name, timeout, ask: cluster.ask.clone() });
+            let everybody = &[Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz];
+            checks.push((check(health, config.healthcheck_timeout), everybody));
+            checks.push((check(readiness, config.readycheck_timeout), &[Endpoint::Readyz]));
+        }
+        if let Some(encryption) = &self.encryption
+            && (config.encryption_reload || encryption.has_plugins())
+        {
+            // A restart of the server would not help a plugin.
+            checks.push((Arc::new(KeysCheck(encryption.clone())), &[Endpoint::Healthz, Endpoint::Readyz]));
+        }
+        checks
+    }
+
+    /// Metrics that tell what is stored and how much room it takes.
+    pub fn metrics(&mut self, config: &StoreConfig, api: &Arc<Api>) -> Arc<Metrics> {
+        let metrics = Arc::new(Metrics::default());
+        if !config.count_metric_interval.is_zero() {
+            let api = Arc::downgrade(api);
+            metrics.contribute(move |out| {
+                if let Some(api) = api.upgrade() {
+                    write_counts(&api, out).expect("writing to a string cannot fail");
+                }
+            });
+        }
+        let interval = config.size_metric_interval;
+        if interval.is_zero() {
+            return metrics;
+        }
+        let mut sizes = Vec::new();
+        for cluster in &self.clusters {
+            let (size, task) = measure(&cluster.store, interval);
+            sizes.push(size);
+            self.background.push(Box::new(AbortOnDrop(task)));
+        }
+        metrics.contribute(move |out| write_sizes(&sizes, out).expect("writing to a string cannot fail"));
+        metrics
+    }
+}
+
+/// Asks a store for its size now and then. Negative if it does not tell.
+fn measure(store: &Arc<dyn Store>, interval: Duration) -> (Arc<AtomicI64>, AbortHandle) {
+    let size = Arc::new(AtomicI64::new(-1));
+    let (store, latest) = (Arc::downgrade(store), size.clone());
+    let task = tokio::spawn(async move {
+        while let Some(store) = store.upgrade() {
+            let bytes = store.status().await.ok().and_then(|status| i64::try_from(status.size).ok());
+            drop(store);
+            latest.store(bytes.unwrap_or(-1), Ordering::Relaxed);
+            tokio::time::sleep(interval).await;
+        }
+    });
+    (size, task.abort_handle())
+}
+
+fn write_sizes(sizes: &[Arc<AtomicI64>], out: &mut String) -> std::fmt::Result {
+    let name = "apiserver_storage_size_bytes";
+    metric_head(out, name, "gauge", "Size of the store, as allocated on disk.")?;
+    for (number, size) in sizes.iter().enumerate() {
+        let bytes = size.load(Ordering::Relaxed);
+        if bytes >= 0 {
+            writeln!(out, "{name}{{storage_cluster_id=\"etcd-{number}\"}} {bytes}")?;
+        }
+    }
+    Ok(())
+}
+
+/// How many objects there are of each kind, and what they take. The caches know at any time, so nothing is polled.
+fn write_counts(api: &Api, out: &mut String) -> std::fmt::Result {
+    let catalog = api.catalog.load();
+    let mut stored: BTreeMap<(&str, &str), &Arc<Storage>> = BTreeMap::new();
+    for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
+        stored.insert((&storage.kind.group, &storage.resource.resource), storage);
+    }
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&Storage) -> usize| {
+        metric_head(out, name, "gauge", help)?;
+        stored.iter().try_for_each(|((group, resource), storage)| {
+            writeln!(out, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", value(storage))
+        })
+    };
+    family("apiserver_resource_objects", "Number of stored objects by kind.", &|storage| storage.cache.len())?;
+    family("apiserver_resource_size_estimate_bytes", "Size of stored objects by kind.", &|storage| {
+        storage.cache.encoded_bytes()
+    })
+}
+
+/// Whether the store answers. Upstream calls it etcd, and so do those who ask.
+struct StoreCheck {
+    name: String,
+    timeout: Duration,
+    ask: Ask,
+}
+
+#[async_trait]
+impl Check for StoreCheck {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        let answer = tokio::time::timeout(self.timeout, (self.ask)()).await;
+        answer.unwrap_or_else(|_| Err("error getting data from etcd: context deadline exceeded".into()))
+    }
+}
+
+/// Whether the plugins that keep keys are well.
+struct KeysCheck(Arc<Encryption>);
+
+#[async_trait]
+impl Check for KeysCheck {
+    fn name(&self) -> &str {
+        "kms-providers"
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.0.check_health().await
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
