@@ -24,7 +24,7 @@ pub use config::Config;
 pub use pki::Pki;
 pub use serving::Serving;
 pub use start::{Running, StartError, start};
-pub use store::{Override, StoreConfig};
+pub use store::StoreConfig;
 
 /// Where a data directory keeps its store.
 pub fn store_path(data_dir: &std::path::Path) -> std::path::PathBuf {

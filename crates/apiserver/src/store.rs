@@ -18,7 +18,7 @@ use storage_etcd::EtcdStore;
 use crate::admin::Admin;
 use crate::flags::Given;
 use crate::{StartError, store_path};
-pub use overrides::Override;
+use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
 const ENCRYPTION_INTERVAL: Duration = Duration::from_secs(60);
@@ -48,8 +48,8 @@ pub(crate) const FLAGS: &[&str] = &[
 pub struct StoreConfig {
     /// `--etcd-servers`. With none, the data directory has a store of its own.
     pub etcd_servers: Vec<String>,
-    /// Resources that have an etcd of their own.
-    pub etcd_overrides: Vec<Override>,
+    /// Resources that have an etcd of their own: `group/resource#server;server`.
+    pub etcd_overrides: Vec<String>,
     pub etcd_cafile: Option<PathBuf>,
     pub etcd_certfile: Option<PathBuf>,
     pub etcd_keyfile: Option<PathBuf>,
@@ -108,7 +108,8 @@ impl StoreConfig {
             "etcd-readycheck-timeout" => self.readycheck_timeout = given.span()?,
             "etcd-servers" => self.etcd_servers = given.list().collect(),
             "etcd-servers-overrides" => {
-                self.etcd_overrides = given.list().map(|item| Override::parse(&item)).collect::<Result<_, _>>()?;
+                self.etcd_overrides = given.list().collect();
+                self.etcd_overrides.iter().try_for_each(|item| Override::parse(item).map(drop))?;
             }
             "lease-reuse-duration-seconds" => {
                 self.lease_reuse =
@@ -208,7 +209,9 @@ async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
     let mut parts = Vec::new();
     // Several resources can be at the same servers.
     let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();
-    for each in &config.etcd_overrides {
+    for text in &config.etcd_overrides {
+        let each =
+            Override::parse(text).map_err(|why| StartError::Setting(format!("--etcd-servers-overrides: {why}")))?;
         let Some(prefix) = each.key_prefix(&config.prefix()) else {
             tracing::warn!(group = each.group, resource = each.resource, "no such resource has an etcd of its own");
             continue;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use apiserver::{Config, Override, Running, StoreConfig, start};
+use apiserver::{Config, Running, StoreConfig, start};
 use bytes::Bytes;
 use difftest::Client;
 use http::Request;
@@ -155,11 +155,8 @@ async fn resources_can_have_an_etcd_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let servers = apart.endpoints().join(";");
     let overrides = [format!("/events#{servers}"), format!("apps/deployments#{servers}")];
-    let store = StoreConfig {
-        etcd_servers: main.endpoints(),
-        etcd_overrides: overrides.iter().map(|text| Override::parse(text).unwrap()).collect(),
-        ..StoreConfig::default()
-    };
+    let store =
+        StoreConfig { etcd_servers: main.endpoints(), etcd_overrides: overrides.to_vec(), ..StoreConfig::default() };
     let (server, client) = serve(folder.path(), store).await;
     create(&client, "here").await;
     const EVENTS: &str = "/api/v1/namespaces/default/events";

@@ -2,7 +2,7 @@
 
 /// One override: `group/resource#server;server`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
+pub(crate) struct Override {
     pub group: String,
     pub resource: String,
     pub servers: Vec<String>,

@@ -10,12 +10,12 @@ use serde::Deserialize;
 pub struct ConfigError(pub String);
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Configuration {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
+    #[serde(rename = "apiVersion")]
+    _version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
     #[serde(default)]
     pub resources: Vec<ResourceRule>,
 }
@@ -94,13 +94,31 @@ impl Kms {
 }
 
 impl Configuration {
-    /// Reads and checks the file's content, which has been turned into JSON.
+    /// Reads and checks a configuration in JSON.
     pub fn parse(json: &[u8], reload: bool) -> Result<Self, ConfigError> {
-        let config: Configuration = serde_json::from_slice(json).map_err(|error| ConfigError(error.to_string()))?;
-        let (version, kind) = (&config.api_version, &config.kind);
-        if version != "apiserver.config.k8s.io/v1" || kind != "EncryptionConfiguration" {
-            return Err(ConfigError(format!("no kind {kind:?} is registered for version {version:?}")));
+        let configuration = Configuration::decode(json, &String::from_utf8_lossy(json)).map_err(ConfigError)?;
+        configuration.validate(reload)
+    }
+
+    /// Reads the file's content, which has been turned into JSON. The text is what it was before.
+    pub fn decode(json: &[u8], text: &str) -> Result<Self, String> {
+        let mut value: serde_json::Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let named = |field: &str| value.get(field).and_then(|name| name.as_str()).unwrap_or_default().to_string();
+        let (version, kind) = (named("apiVersion"), named("kind"));
+        for (name, given) in [("Kind", &kind), ("apiVersion", &version)] {
+            if given.is_empty() {
+                return Err(format!("Object '{name}' is missing in '{text}'"));
+            }
         }
+        if version != "apiserver.config.k8s.io/v1" || kind != "EncryptionConfiguration" {
+            return Err(format!("no kind {kind:?} is registered for version {version:?}"));
+        }
+        super::shape::check(&mut value)?;
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    pub fn validate(self, reload: bool) -> Result<Self, ConfigError> {
+        let config = self;
         let problems = super::validate::problems(&config, reload);
         match problems.as_slice() {
             [] => Ok(config),
@@ -111,7 +129,7 @@ impl Configuration {
 }
 
 /// A duration as Go writes it, such as `3s`, `1m30s` or `1.5s`. Negative ones are zero here: neither is allowed.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("time: invalid duration {text:?}");
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -125,7 +143,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(wrong());
     }
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let no_unit = || format!("time: missing unit in duration {text:?}");
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(no_unit)?;
         let number: f64 = rest[..end].parse().map_err(|_| wrong())?;
         rest = &rest[end..];
         let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
@@ -137,7 +156,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
                 "s" => 1.0,
                 "m" => 60.0,
                 "h" => 3600.0,
-                _ => return Err(wrong()),
+                unit => return Err(format!("time: unknown unit {unit:?} in duration {text:?}")),
             };
         rest = &rest[end..];
     }

@@ -18,6 +18,7 @@ mod plugin;
 mod provider;
 mod reload;
 mod rules;
+mod shape;
 mod store;
 mod validate;
 

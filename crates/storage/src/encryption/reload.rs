@@ -86,13 +86,21 @@ impl Drop for Following {
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let wrong = |why: String| ConfigError(format!("error while parsing file: error while loading file: {why}"));
     let content = tokio::fs::read(path).await.map_err(|error| {
-        ConfigError(format!("error reading encryption provider configuration file {path:?}: {error}"))
+        let (shown, why) = (path.display(), in_gos_words(&error));
+        wrong(format!("error reading encryption provider configuration file {path:?}: open {shown}: {why}"))
     })?;
     if content.is_empty() {
-        return Err(ConfigError(format!("encryption provider configuration file {path:?} is empty")));
+        return Err(wrong(format!("encryption provider configuration file {path:?} is empty")));
     }
     Ok(content)
+}
+
+/// What the system says, without our language's number behind it and with a small letter.
+fn in_gos_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 fn parse(path: &Path, content: &[u8], to_json: &ToJson, reload: bool) -> Result<Configuration, ConfigError> {
@@ -102,7 +110,8 @@ fn parse(path: &Path, content: &[u8], to_json: &ToJson, reload: bool) -> Result<
         ))
     };
     let json = to_json(content).map_err(wrong)?;
-    Configuration::parse(&json, reload).map_err(|error| ConfigError(format!("error while parsing file: {error}")))
+    let config = Configuration::decode(&json, &String::from_utf8_lossy(content)).map_err(wrong)?;
+    config.validate(reload).map_err(|error| ConfigError(format!("error while parsing file: {error}")))
 }
 
 async fn build(config: &Configuration) -> Result<Rules, ConfigError> {

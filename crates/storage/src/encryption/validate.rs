@@ -116,7 +116,7 @@ fn check_provider(
     match shown.len() {
         0 => problems.invalid(
             path,
-            "{}",
+            r#"{"AESGCM":null,"AESCBC":null,"Secretbox":null,"Identity":null,"KMS":null}"#,
             "provider does not contain any of the expected providers: KMS, AESGCM, AESCBC, Secretbox, Identity",
         ),
         1 => {}
