@@ -1,5 +1,8 @@
 //! A key management plugin for tests, with messages of its own: it checks the protocol too. It hides nothing.
 
+// Test code that other crates compile as a library: a failed assumption is a failed test.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

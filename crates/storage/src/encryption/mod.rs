@@ -27,7 +27,7 @@ pub use reload::{ConfigFile, ToJson};
 pub use rules::Encryption;
 pub use store::{EncryptedStore, ResourceOf};
 
-#[cfg(test)]
-mod mock;
+#[cfg(feature = "mock-kms")]
+pub mod mock;
 #[cfg(test)]
 mod tests;
