@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use futures::StreamExt;
 
-use super::{PATIENCE, brief, delete, is_compacted, next_events, put, soon, take_events, value_of, watch};
+use super::{PATIENCE, brief, delete, is_compacted, next_events, put, soon, take_events, text, value_of, watch};
 use crate::{Error, KeyRange, RangeQuery, Store, WatchRequest};
 
 pub async fn the_past_is_gone_the_present_stays(store: Arc<dyn Store>) {
@@ -160,6 +160,45 @@ pub async fn watchers_race_compaction(store: Arc<dyn Store>) {
         }
     }
     more.abort();
+}
+
+/// Compaction to the very present, all the time, is no matter to those who write.
+pub async fn writers_race_compaction(store: Arc<dyn Store>) {
+    put(&store, "/writerace/counter", 0).await;
+    let writers: Vec<_> = (0..4)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                for _ in 0..40 {
+                    let mut current = store.get(b"/writerace/counter", None).await.unwrap().entry.unwrap();
+                    loop {
+                        let number: usize = String::from_utf8_lossy(&current.value).parse().unwrap();
+                        let next = text(number + 1);
+                        match store.update(current.key.clone(), next, current.mod_revision, None).await {
+                            Ok(_) => break,
+                            Err(Error::Conflict(entry)) => current = entry,
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    let compactor = tokio::spawn({
+        let store = store.clone();
+        async move {
+            loop {
+                let now = store.progress().await.unwrap();
+                store.compact(now).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    for writer in writers {
+        soon("a writer", writer).await.unwrap();
+    }
+    compactor.abort();
+    assert_eq!(value_of(&store, "/writerace/counter", None).await.as_deref(), Some("160"));
 }
 
 /// A page at a revision is right, or it is `Compacted`; never anything in between.

@@ -1,6 +1,6 @@
 //! Many callers at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +94,65 @@ pub async fn cancelled_callers_do_no_harm(store: Arc<dyn Store>) {
         let entry = store.get(format!("/cancel/{number}").as_bytes(), None).await.unwrap().entry.unwrap();
         assert_eq!(entry.mod_revision, *revision);
     }
+}
+
+/// Callers that give up on updates and deletions, and others that go on with the same keys: every change in the log is one
+/// that somebody asked for, on top of what it was asked for, and no two are the same.
+pub async fn cancelled_changes_happen_whole_or_not_at_all(store: Arc<dyn Store>) {
+    let start = put(&store, "/giveup/start", 0).await;
+    let callers: Vec<_> = (0..6u64)
+        .map(|caller| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut acknowledged = BTreeSet::new();
+                for n in 0..60u64 {
+                    let key = Key::from(format!("/giveup/{}", (caller + n) % 3));
+                    let current = store.get(&key, None).await.unwrap().entry;
+                    let value = text(format!("{caller}-{n}"));
+                    let change = async {
+                        match current {
+                            Some(current) if n % 4 == 3 => store.delete(key, Some(current.mod_revision)).await,
+                            Some(current) => store.update(key, value, current.mod_revision, None).await,
+                            None => store.create(key, value, None).await,
+                        }
+                    };
+                    let patience = Duration::from_micros((caller * 131 + n * 17) % 1500);
+                    match tokio::time::timeout(patience, change).await {
+                        Ok(Ok(written)) => assert!(acknowledged.insert(written.revision)),
+                        Ok(Err(Error::Conflict(_) | Error::KeyExists(_) | Error::NotFound)) | Err(_) => {}
+                        Ok(Err(other)) => panic!("{other:?}"),
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    let mut acknowledged = BTreeSet::new();
+    for caller in callers {
+        acknowledged.extend(soon("a caller", caller).await.unwrap());
+    }
+    // What was given up may still be under way, so the end is when all keys have been written once more.
+    let mut end = 0;
+    for n in 0..3 {
+        end = put(&store, format!("/giveup/{n}"), "end").await;
+    }
+    let mut stream = watch(&store, "/giveup/", start).await;
+    let (mut seen, mut values, mut position) = (BTreeSet::new(), BTreeSet::new(), start);
+    let mut last = BTreeMap::new();
+    while position < end {
+        for event in next_events(&mut stream).await.unwrap().events {
+            position = event.revision;
+            seen.insert(event.revision);
+            // On top of the state before, of which there is only one.
+            assert_eq!(event.previous, last.remove(&event.key), "{event:?}");
+            if let Some(entry) = &event.entry {
+                let value = String::from_utf8_lossy(&entry.value).into_owned();
+                assert!(value == "end" || values.insert(value), "made twice: {event:?}");
+                last.insert(event.key.clone(), entry.clone());
+            }
+        }
+    }
+    assert!(acknowledged.is_subset(&seen), "an acknowledged change is missing");
 }
 
 /// A write that starts after another one was acknowledged has a greater revision, whoever made them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{brief, put, soon, take_events, text, watch};
-use crate::{Change, Expect, Store, Write};
+use crate::{Change, Error, Expect, Key, Store, Write};
 
 /// etcd may round a lease up, never down.
 const TTL: Duration = Duration::from_secs(1);
@@ -61,4 +61,20 @@ pub async fn many_keys_expire(store: Arc<dyn Store>) {
     let events = soon("expiry of all", take_events(&mut stream, 400)).await;
     assert_eq!(events.iter().filter(|event| event.is_delete()).count(), 200);
     assert!(events.iter().filter(|event| event.is_delete()).all(|event| event.previous.is_some()));
+}
+
+/// To those who expect something of it, a key that has expired is one that is not there.
+pub async fn what_has_expired_is_not_there(store: Arc<dyn Store>) {
+    let start = put(&store, "/expired/start", 0).await;
+    let key = || Key::from("/expired/a");
+    let first = store.create(key(), text("x"), Some(TTL)).await.unwrap().revision;
+    let mut stream = watch(&store, "/expired/", start).await;
+    let gone = take_events(&mut stream, 2).await[1].revision;
+    for refused in [store.update(key(), text("y"), first, None).await, store.delete(key(), Some(first)).await] {
+        assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
+    }
+    let again = store.create(key(), text("z"), None).await.unwrap();
+    let entry = again.entry.unwrap();
+    assert!(again.revision > gone);
+    assert_eq!((entry.version, entry.lease, entry.create_revision), (1, 0, again.revision));
 }

@@ -37,17 +37,19 @@ macro_rules! suite {
                 unconditional_writes, keys_and_values_are_any_bytes, old_revisions_of_a_key, too_large_values_are_refused,
                 status_tells_the_revision;
             ranges: a_prefix_and_nothing_else, limit_more_and_count, keys_only_leaves_values_out,
-                pages_at_a_revision_ignore_later_writes, old_revisions_of_a_range;
+                pages_at_a_revision_ignore_later_writes, old_revisions_of_a_range, large_ranges_are_one_state;
             watches: every_kind_of_event, resume_after_every_revision, from_now_on, from_the_future, only_the_range,
-                marks_follow_progress, a_slow_watcher_loses_nothing, watchers_among_writers,
+                marks_follow_progress, marks_never_run_ahead, a_slow_watcher_loses_nothing, watchers_among_writers,
                 previous_entries_are_what_was_replaced;
             subscriptions: a_subscriber_sees_everything_in_order, a_read_after_a_write_finds_the_subscriber_ready,
-                a_dropped_subscription_is_quiet;
+                a_dropped_subscription_is_quiet, a_subscriber_who_comes_too_late_is_told;
             compaction: the_past_is_gone_the_present_stays, compaction_does_nothing_twice,
                 the_first_event_after_compaction_has_its_previous_entry, deleted_keys_stay_deleted,
-                watchers_race_compaction, pages_race_compaction;
-            expiry: a_key_expires_by_itself, writing_again_renews_or_ends_the_ttl, many_keys_expire;
+                watchers_race_compaction, pages_race_compaction, writers_race_compaction;
+            expiry: a_key_expires_by_itself, writing_again_renews_or_ends_the_ttl, many_keys_expire,
+                what_has_expired_is_not_there;
             concurrency: increments_are_not_lost, one_creator_wins, cancelled_callers_do_no_harm,
+                cancelled_changes_happen_whole_or_not_at_all,
                 revisions_follow_real_time, concurrent_histories_are_linearizable;
         );
     };

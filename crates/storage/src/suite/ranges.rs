@@ -111,3 +111,36 @@ pub async fn old_revisions_of_a_range(store: Arc<dyn Store>) {
     let result = store.range(RangeQuery::new(KeyRange::all()).at(future)).await;
     assert!(matches!(result, Err(Error::FutureRevision { .. })), "{result:?}");
 }
+
+/// More keys than any engine reads at a time, while they change: what comes back is the state at one revision.
+pub async fn large_ranges_are_one_state(store: Arc<dyn Store>) {
+    const KEYS: usize = 1203;
+    let puts = (0..KEYS).map(|n| put(&store, format!("/large/{n:04}"), 0));
+    futures::future::join_all(puts).await;
+    let changing = tokio::spawn({
+        let store = store.clone();
+        async move {
+            // From both ends, so that a page that is read late would differ from one that is read early.
+            for n in 0.. {
+                put(&store, format!("/large/{:04}", n % KEYS), n).await;
+                put(&store, format!("/large/{:04}", (KEYS - 1) - n % KEYS), n).await;
+                // An engine that never waits would never let go of this task.
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let query = || RangeQuery::new(KeyRange::prefix("/large/"));
+    for limit in [None, Some(700), Some(KEYS - 1), Some(KEYS)] {
+        let page = store.range(RangeQuery { limit, ..query() }).await.unwrap();
+        let wanted = limit.unwrap_or(KEYS);
+        assert_eq!((page.entries.len(), page.count, page.more), (wanted, KEYS, wanted < KEYS));
+        assert!(keys(&page).is_sorted());
+        let again = store.range(RangeQuery { limit, ..query().at(page.revision) }).await.unwrap();
+        assert_eq!(page.entries, again.entries, "limit {limit:?}");
+        let names = store.range(RangeQuery { limit, ..query().at(page.revision).keys_only() }).await.unwrap();
+        assert_eq!(keys(&names), keys(&page));
+        let counted = store.range(query().at(page.revision).limit(0)).await.unwrap();
+        assert_eq!((counted.count, counted.entries.len()), (KEYS, 0));
+    }
+    changing.abort();
+}

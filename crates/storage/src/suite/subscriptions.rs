@@ -105,3 +105,24 @@ pub async fn a_dropped_subscription_is_quiet(store: Arc<dyn Store>) {
     })
     .await;
 }
+
+pub async fn a_subscriber_who_comes_too_late_is_told(store: Arc<dyn Store>) {
+    let old = put(&store, "/late/a", 0).await;
+    let new = put(&store, "/late/a", 1).await;
+    store.compact(new).await.unwrap();
+    let recorder = Arc::new(Recorder::default());
+    let request = WatchRequest::after(KeyRange::prefix("/late/"), old - 1);
+    match store.subscribe(request, recorder.clone()).await {
+        Err(Error::Compacted { compacted, .. }) => assert!(compacted >= new),
+        Err(other) => panic!("{other:?}"),
+        Ok(_subscription) => {
+            soon("the end of the subscription", async {
+                while recorder.seen.lock().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            assert!(recorder.seen.lock()[0].1.contains("compacted"), "{:?}", recorder.seen.lock());
+        }
+    }
+}

@@ -48,9 +48,9 @@ pub async fn every_kind_of_event(store: Arc<dyn Store>) {
 
 pub async fn resume_after_every_revision(store: Arc<dyn Store>) {
     let (start, expected) = script(&store, "/resume/").await;
-    let mut points = vec![start];
-    points.extend(expected.iter().map(|(revision, _)| *revision));
-    for point in points {
+    // Also after revisions that are of other keys, or of none.
+    let end = expected.last().map_or(start, |(revision, _)| *revision);
+    for point in start..=end {
         let rest: Vec<_> = expected.iter().filter(|(revision, _)| *revision > point).cloned().collect();
         let mut stream = watch(&store, "/resume/", point).await;
         let events = take_events(&mut stream, rest.len()).await;
@@ -128,6 +128,42 @@ pub async fn marks_follow_progress(store: Arc<dyn Store>) {
     let batch = next_events(&mut stream).await.unwrap();
     assert_eq!(batch.events[0].revision, written);
     assert!(batch.revision >= written);
+}
+
+/// Whoever asks for progress while others write: after a mark no event comes that is not newer.
+pub async fn marks_never_run_ahead(store: Arc<dyn Store>) {
+    let start = put(&store, "/ahead/start", 0).await;
+    let mut stream = watch(&store, "/ahead/", start).await;
+    let writers: Vec<_> = (0..3)
+        .map(|writer| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                for n in 0..100 {
+                    written.push(put(&store, format!("/ahead/{writer}"), n).await);
+                    // What is written elsewhere moves marks, too.
+                    put(&store, format!("/beside/{writer}"), n).await;
+                    store.progress_of(&KeyRange::prefix("/ahead/")).await.unwrap();
+                }
+                written
+            })
+        })
+        .collect();
+    let (mut seen, mut marks, mut position) = (Vec::new(), 0, start);
+    while seen.len() < 300 {
+        let batch = soon("a batch", stream.next()).await.unwrap().unwrap();
+        assert!(batch.revision >= position, "{} after {position}", batch.revision);
+        assert!(batch.events.iter().all(|event| event.revision > position && event.revision <= batch.revision));
+        position = batch.revision;
+        marks += usize::from(batch.events.is_empty());
+        seen.extend(batch.events.iter().map(|event| event.revision));
+    }
+    let mut expected = Vec::new();
+    for writer in writers {
+        expected.extend(soon("a writer", writer).await.unwrap());
+    }
+    expected.sort_unstable();
+    assert_eq!(seen, expected, "after {marks} marks");
 }
 
 pub async fn a_slow_watcher_loses_nothing(store: Arc<dyn Store>) {
