@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use apiserver::flags;
+use crate::flags;
 use clap::{ArgMatches, Command};
 
 /// Reads the command line and does what it says.

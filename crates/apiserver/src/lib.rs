@@ -2,10 +2,11 @@
 
 mod accounts;
 mod actions;
-pub mod admin;
+mod admin;
 mod admission;
 mod allocation;
-pub mod client;
+pub mod cli;
+mod client;
 mod config;
 mod dial;
 mod escalation;

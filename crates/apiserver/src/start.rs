@@ -140,6 +140,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         describe_column: descriptions::column,
         meters: Meters::default(),
         dial: Some(crate::dial::Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?),
+        recent: rest::Recent::default(),
     });
     surroundings.connect(&api);
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());

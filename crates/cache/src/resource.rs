@@ -170,7 +170,8 @@ impl Cache {
     }
 
     fn index_value(&self, object: &Object) -> Option<String> {
-        object.header(&*self.describe).field(self.options.index?).map(str::to_string)
+        let index = self.options.index?;
+        object.header(&*self.describe).field(index).map(str::to_string)
     }
 
     fn apply(&self, batch: &Batch) {

@@ -13,7 +13,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{decode, decode_message};
+pub use decode::{decode, decode_message, decode_paths};
 pub use encode::{encode, encode_message};
 pub use envelope::{Envelope, MAGIC};
 pub use layout::Layout;

@@ -70,6 +70,7 @@ impl Server {
             describe_column: |_, _| "",
             meters: rest::Meters::default(),
             dial: None,
+            recent: rest::Recent::default(),
         });
         Server { discovery: Discovery::new(api.clone(), ADDRESS), api }
     }

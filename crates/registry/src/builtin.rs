@@ -79,7 +79,7 @@ impl Setup {
         let codec: Arc<dyn StoredCodec> =
             Arc::new(BuiltinCodec { table, kind: kind.clone(), strategy: strategy.clone(), conversions });
         let namespaced = resource.namespaced;
-        let describe = Arc::new(Describer { strategy: strategy.clone(), codec: codec.clone(), namespaced });
+        let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
         let prefix = format!("{}/{}/", self.prefix, key_prefix(group, name));
         let options = Options { index: strategy.index(), ..Options::default() };
         let range = KeyRange::prefix(prefix.clone());
@@ -216,6 +216,21 @@ impl StoredCodec for BuiltinCodec {
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Value, String> {
+        self.decode_with(bytes, &|schema| codec::proto::decode(bytes, schema))
+    }
+
+    fn decode_paths(&self, bytes: &Bytes, paths: &[&str]) -> Result<Value, String> {
+        self.decode_with(bytes, &|schema| codec::proto::decode_paths(bytes, schema, paths))
+    }
+}
+
+impl BuiltinCodec {
+    /// What is stored, in the storage version and with defaults; protobuf of that version is left to `proto`.
+    fn decode_with(
+        &self,
+        bytes: &Bytes,
+        proto: &dyn Fn(schema::Schema<'_>) -> Result<Value, codec::DecodeError>,
+    ) -> Result<Value, String> {
         let is_proto = bytes.starts_with(codec::proto::MAGIC);
         let (version, kind) = if is_proto {
             let envelope = codec::proto::Envelope::open(bytes).map_err(|error| error.to_string())?;
@@ -226,11 +241,12 @@ impl StoredCodec for BuiltinCodec {
         };
         let stored = version.with_kind(&kind);
         let schema = self.table.schema(&stored).ok_or_else(|| format!("no schema for {stored}"))?;
-        let mut object = if is_proto {
-            codec::proto::decode(bytes, schema).map_err(|error| error.to_string())?
-        } else {
-            codec::json::decode(bytes, Some(schema), &mut codec::Notes::ignore()).map_err(|error| error.to_string())?
+        let decoded = match is_proto {
+            true if stored == self.kind => proto(schema),
+            true => codec::proto::decode(bytes, schema),
+            false => codec::json::decode(bytes, Some(schema), &mut codec::Notes::ignore()),
         };
+        let mut object = decoded.map_err(|error| error.to_string())?;
         schema::default(schema, &mut object);
         if stored != self.kind {
             if let Some((_, convert)) = self.conversions.iter().find(|(from, _)| *from == version) {

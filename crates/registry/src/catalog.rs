@@ -164,10 +164,8 @@ impl Catalog {
 
     /// Any version of a resource that is stored: for lookups that do not care which.
     pub fn stored(&self, group: &str, resource: &str) -> Option<&Arc<Storage>> {
-        self.resources
-            .values()
-            .find(|r| r.resource.group == group && r.resource.resource == resource && r.storage.is_some())
-            .and_then(|r| r.storage.as_ref())
+        let versions = self.versions.iter().filter(|version| version.group == group);
+        versions.filter_map(|version| self.get(group, &version.version, resource)).find_map(|r| r.storage.as_ref())
     }
 }
 

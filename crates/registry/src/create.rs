@@ -65,10 +65,10 @@ impl Storage {
             object.set_meta_str("name", &name);
         }
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
-        let mut stored = self.store_new(cx, &object).await;
+        let mut stored = self.store_new(cx, &mut object).await;
         // Who owns which field is the one thing an object that is too large can do without.
         if is_too_large(&stored) && object.metadata_mut().remove("managedFields").is_some() {
-            stored = self.store_new(cx, &object).await;
+            stored = self.store_new(cx, &mut object).await;
         }
         match stored {
             Ok(object) => {
@@ -170,7 +170,7 @@ impl Storage {
         Ok(())
     }
 
-    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &Value) -> Result<Value, Status> {
+    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Status> {
         if !matches!(object.resource_version(), "" | "0") && !cx.dry_run {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }

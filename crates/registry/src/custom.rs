@@ -45,8 +45,7 @@ impl Definition {
         let strategy: Arc<dyn Strategy> =
             Arc::new(Structural { shape: self.shape.clone(), has_status: self.has_status });
         let codec: Arc<dyn StoredCodec> = Arc::new(JsonCodec { shape: self.shape.clone() });
-        let describe =
-            Arc::new(Describer { strategy: strategy.clone(), codec: codec.clone(), namespaced: self.namespaced });
+        let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
         let prefix = format!("{prefix}/{}/{}/", self.kind.group, self.plural);
         let range = KeyRange::prefix(prefix.clone());
         let cache = Cache::start(store.clone(), range, describe, budget, Options::default()).await?;

@@ -145,7 +145,7 @@ impl Storage {
         entry: &Arc<Entry>,
         mut object: Value,
     ) -> Result<Result<Deleted, Option<Arc<Entry>>>, Status> {
-        let bytes = self.encode(&object)?;
+        let bytes = self.encode(&mut object)?;
         if cx.dry_run || bytes == entry.value {
             return Ok(Ok(Deleted { object, gone: false, show_object: true }));
         }

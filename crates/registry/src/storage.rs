@@ -29,6 +29,11 @@ pub trait StoredCodec: Send + Sync + 'static {
     fn encode(&self, object: &Value) -> Result<Bytes, String>;
     /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
+
+    /// Decodes at least what is at these paths.
+    fn decode_paths(&self, bytes: &Bytes, _paths: &[&str]) -> Result<Value, String> {
+        self.decode(bytes)
+    }
 }
 
 impl Storage {
@@ -72,13 +77,16 @@ impl Storage {
     }
 
     /// The bytes to store: without what the store itself knows.
-    pub(crate) fn encode(&self, object: &Value) -> Result<Bytes, Status> {
-        let mut stored = object.clone();
-        stored.set_type(&self.kind);
-        let metadata = stored.metadata_mut();
-        metadata.remove("resourceVersion");
-        metadata.remove("selfLink");
-        self.codec.encode(&stored).map_err(Status::internal)
+    pub(crate) fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
+        object.set_type(&self.kind);
+        object.metadata_mut().remove("selfLink");
+        let revision = object.metadata_mut().remove("resourceVersion");
+        let bytes = self.codec.encode(object).map_err(Status::internal);
+        // Copying everything just to leave this out would cost more than all the rest.
+        if let Some(revision) = revision {
+            object.metadata_mut().insert("resourceVersion", revision);
+        }
+        bytes
     }
 
     /// The current object.
@@ -134,16 +142,16 @@ pub const MODIFIED: &str =
 pub const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
 new list without the continue parameter.";
 
-/// Derives cache headers by decoding: once for each object that a selector looks at.
+/// Derives cache headers by decoding what selectors look at: once for each object that one does look at.
 pub struct Describer {
-    pub strategy: Arc<dyn Strategy>,
-    pub codec: Arc<dyn StoredCodec>,
-    pub namespaced: bool,
+    strategy: Arc<dyn Strategy>,
+    codec: Arc<dyn StoredCodec>,
+    paths: Vec<&'static str>,
 }
 
 impl Describe for Describer {
     fn describe(&self, key: &Key, value: &Bytes) -> Header {
-        let object = self.codec.decode(value).unwrap_or_else(|why| {
+        let object = self.codec.decode_paths(value, &self.paths).unwrap_or_else(|why| {
             tracing::error!(%key, why, "a stored object cannot be decoded; selectors will not find it");
             Value::Null
         });
@@ -152,6 +160,12 @@ impl Describe for Describer {
 }
 
 impl Describer {
+    pub fn new(strategy: Arc<dyn Strategy>, codec: Arc<dyn StoredCodec>) -> Describer {
+        let mut paths = vec!["metadata.namespace", "metadata.name", "metadata.labels"];
+        paths.extend(strategy.selected_paths());
+        Describer { strategy, codec, paths }
+    }
+
     fn header(&self, object: &Value) -> Header {
         let fields = self.strategy.selectable_fields();
         Header {

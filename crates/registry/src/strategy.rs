@@ -221,6 +221,11 @@ pub trait Strategy: Send + Sync + 'static {
         }
     }
 
+    /// The paths that `select_field` reads, if they are others than the fields' names.
+    fn selected_paths(&self) -> &'static [&'static str] {
+        self.selectable_fields()
+    }
+
     /// The cells of the object's row in a Table, one for each column in the schema table (wide ones too).
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.at(&["metadata", "name"]).clone(), crate::columns::age(cx, object)]

@@ -82,7 +82,7 @@ impl Storage {
         object.metadata_mut().remove("resourceVersion");
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let key = self.key(cx.namespace, name);
-        match self.store_new(cx, &object).await {
+        match self.store_new(cx, &mut object).await {
             Ok(object) => {
                 if let Some(undo) = undo {
                     undo.commit().await;
@@ -143,7 +143,7 @@ impl Storage {
         if self.is_finished(&new, old) {
             return self.remove_finished(cx, name, entry, new, warnings).await;
         }
-        let bytes = self.encode(&new)?;
+        let bytes = self.encode(&mut new)?;
         let ttl = self.strategy.time_to_live(&new);
         let mut stored = self.decode(&bytes, entry.mod_revision)?;
         let done = |object| Ok(Attempt::Done(Outcome { object, created: false, warnings }));
@@ -154,7 +154,7 @@ impl Storage {
         let is_too_large = matches!(written, Err(storage::Error::TooLarge { .. })) && !options.create;
         // Who owns which field is the one thing an object that is too large can do without.
         if is_too_large && new.metadata_mut().remove("managedFields").is_some() {
-            let bytes = self.encode(&new)?;
+            let bytes = self.encode(&mut new)?;
             stored = self.decode(&bytes, entry.mod_revision)?;
             written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         }

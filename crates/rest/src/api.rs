@@ -23,6 +23,7 @@ pub struct Api {
     pub meters: crate::Meters,
     /// How nodes, pods and services are reached; None where they are not.
     pub dial: Option<Arc<dyn crate::Dial>>,
+    pub recent: crate::Recent,
 }
 
 /// Everything a client can make the server hold has a bound.
@@ -74,8 +75,7 @@ impl Lookup for Api {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let catalog = self.catalog.load();
         let storage = catalog.stored(group, resource)?;
-        let object = storage.cache.get(&storage.key(namespace, name))?;
-        storage.decode_entry(object.entry()).ok().map(Arc::new)
+        self.recent.get(storage, &storage.key(namespace, name))
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {

@@ -1,8 +1,8 @@
 //! `kubeconfig`: a kubeconfig for a user, printed. The certificate is signed by the data directory's own authority, so it
 //! works without a running server.
 
-use apiserver::flags::data_dir;
-use apiserver::{Pki, kubeconfig};
+use crate::flags::data_dir;
+use crate::{Pki, kubeconfig};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{data_dir_of, say};
@@ -75,5 +75,5 @@ pub fn run(matches: &ArgMatches) -> Result<(), String> {
 fn token(pki: &Pki, server: &str, namespace: &str, name: &str) -> Result<String, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    runtime.block_on(apiserver::client::service_account_token(pki, server, namespace, name))
+    runtime.block_on(crate::client::service_account_token(pki, server, namespace, name))
 }

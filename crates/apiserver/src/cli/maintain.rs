@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use apiserver::admin::describe;
-use apiserver::flags::data_dir;
+use crate::admin::describe;
+use crate::flags::data_dir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use storage_embedded::{check as check_store, restore as restore_store};
 
@@ -41,7 +41,7 @@ pub fn backup(matches: &ArgMatches) -> Result<(), String> {
     let data_dir = data_dir_of(matches);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let report = runtime.block_on(apiserver::admin::backup(&data_dir, &target))?;
+    let report = runtime.block_on(crate::admin::backup(&data_dir, &target))?;
     say(&format!("{} written: {report}", target.display()));
     Ok(())
 }
@@ -50,7 +50,7 @@ pub fn restore(matches: &ArgMatches) -> Result<(), String> {
     let source = file_of(matches)?;
     let data_dir = data_dir_of(matches);
     std::fs::create_dir_all(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
-    let target = apiserver::store_path(&data_dir);
+    let target = crate::store_path(&data_dir);
     if target.exists() {
         if !matches.get_flag("force") {
             return Err(format!("{} exists; --force puts it aside", target.display()));
@@ -65,7 +65,7 @@ pub fn restore(matches: &ArgMatches) -> Result<(), String> {
 }
 
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
-    let path = apiserver::store_path(&data_dir_of(matches));
+    let path = crate::store_path(&data_dir_of(matches));
     if !path.exists() {
         return Err(format!("{} does not exist", path.display()));
     }

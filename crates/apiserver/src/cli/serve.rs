@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use apiserver::{Running, flags, kubeconfig, start};
+use crate::{Running, flags, kubeconfig, start};
 use clap::ArgMatches;
 
 use super::say;
@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), String> {
     runtime.block_on(serve_until_told(serve.config))
 }
 
-async fn serve_until_told(config: apiserver::Config) -> Result<(), String> {
+async fn serve_until_told(config: crate::Config) -> Result<(), String> {
     let began = Instant::now();
     let (data_dir, delay) = (config.data_dir.clone(), config.shutdown_delay);
     let running = start(config).await.map_err(|error| error.to_string())?;

@@ -15,8 +15,18 @@ type Decoded = Result<(), DecodeError>;
 
 /// Decodes an object in its envelope; what the envelope says about its kind is in the value.
 pub fn decode(bytes: &[u8], schema: Schema<'_>) -> Result<Value, DecodeError> {
+    decode_wanted(bytes, schema, &Wanted::All)
+}
+
+/// Decodes only what is at these paths (`metadata.labels`, `spec.nodeName`) and skips the rest unread: what a filter
+/// looks at is a small part of an object.
+pub fn decode_paths(bytes: &[u8], schema: Schema<'_>, paths: &[&str]) -> Result<Value, DecodeError> {
+    decode_wanted(bytes, schema, &Wanted::Paths(paths.to_vec()))
+}
+
+fn decode_wanted(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Result<Value, DecodeError> {
     let envelope = Envelope::open(bytes)?;
-    let mut value = decode_message(envelope.raw, schema)?;
+    let mut value = message_of(envelope.raw, schema, wanted)?;
     for (name, text) in [("apiVersion", &envelope.api_version), ("kind", &envelope.kind)] {
         if !text.is_empty() {
             value.make_map().insert(name, text.as_ref());
@@ -27,42 +37,87 @@ pub fn decode(bytes: &[u8], schema: Schema<'_>) -> Result<Value, DecodeError> {
 
 /// Decodes a message without envelope.
 pub fn decode_message(bytes: &[u8], schema: Schema<'_>) -> Result<Value, DecodeError> {
+    message_of(bytes, schema, &Wanted::All)
+}
+
+fn message_of(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Result<Value, DecodeError> {
     let Shape::Struct(id) = schema.shape else { return Err(error("only structs have a protobuf form")) };
     let mut value = Value::Null;
-    structure(bytes, schema, id, &mut value, 1)?;
+    structure(bytes, schema, id, &mut value, wanted, 1)?;
     Ok(value)
 }
 
+/// Which fields of a message are decoded.
+enum Wanted<'a> {
+    All,
+    /// Those that these paths begin with.
+    Paths(Vec<&'a str>),
+}
+
+impl Wanted<'_> {
+    /// What is wanted of a field; None if it is not wanted at all.
+    fn below(&self, field: &str) -> Option<Wanted<'_>> {
+        let Wanted::Paths(paths) = self else { return Some(Wanted::All) };
+        let mut rest = Vec::new();
+        for path in paths {
+            match path.strip_prefix(field) {
+                Some("") => return Some(Wanted::All),
+                Some(below) => rest.extend(below.strip_prefix('.')),
+                None => {}
+            }
+        }
+        (!rest.is_empty()).then_some(Wanted::Paths(rest))
+    }
+}
+
 /// A nested message over what an earlier occurrence left: as in Go, the two merge.
-fn structure(bytes: &[u8], schema: Schema<'_>, id: StructId, slot: &mut Value, depth: usize) -> Decoded {
+fn structure(
+    bytes: &[u8],
+    schema: Schema<'_>,
+    id: StructId,
+    slot: &mut Value,
+    wanted: &Wanted<'_>,
+    depth: usize,
+) -> Decoded {
     if depth > MAX_DEPTH {
         return Err(DecodeError::TooDeep("proto: exceeded max depth".into()));
     }
     let of = schema.types.get(id);
     let mut fields = Fields::new(of, slot.take());
-    message(bytes, schema, of, &mut fields, depth)?;
+    message(bytes, schema, of, &mut fields, wanted, depth)?;
     *slot = Value::Map(fields.finish());
     Ok(())
 }
 
 /// Reads the message `of` into `fields`, which belong to the same struct or to the one that embeds it.
-fn message(bytes: &[u8], schema: Schema<'_>, of: &Struct, fields: &mut Fields<'_>, depth: usize) -> Decoded {
+fn message(
+    bytes: &[u8],
+    schema: Schema<'_>,
+    of: &Struct,
+    fields: &mut Fields<'_>,
+    wanted: &Wanted<'_>,
+    depth: usize,
+) -> Decoded {
     let mut wire = Wire::new(bytes);
     // Fields come by ascending tag, so the next one is hardly ever far.
     let mut hint = 0;
     while let Some((tag, kind)) = wire.field(&of.go_name)? {
         let Some(at) = find(of, tag, hint) else {
-            embedded(&mut wire, tag, kind, schema, of, fields, depth)?;
+            embedded(&mut wire, tag, kind, schema, of, fields, wanted, depth)?;
             continue;
         };
         hint = at;
         let own = of.proto_order[at];
         let field = &of.fields[own as usize];
         let index = if fields.is_of(of) { Some(own) } else { fields.find(&field.name).map(|(index, _)| index) };
-        let Some(index) = index else {
+        let (Some(index), Some(below)) = (index, wanted.below(&field.name)) else {
             wire.skip(kind)?;
             continue;
         };
+        if let (Wanted::Paths(_), Shape::Struct(id), BYTES) = (&below, &field.node.shape, kind) {
+            structure(wire.bytes()?, schema.with(&field.node), *id, fields.slot(index), &below, depth + 1)?;
+            continue;
+        }
         // Zeros are on the wire for everything held by value, and mean no more than nothing.
         let plain = matches!(field.node.shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::String);
         let fits = kind == if field.node.shape == Shape::String { BYTES } else { VARINT };
@@ -87,6 +142,7 @@ fn find(of: &Struct, tag: u32, hint: usize) -> Option<usize> {
 }
 
 /// A tag that is no field: an embedded struct, or something from the future.
+#[allow(clippy::too_many_arguments)]
 fn embedded(
     wire: &mut Wire<'_>,
     tag: u32,
@@ -94,6 +150,7 @@ fn embedded(
     schema: Schema<'_>,
     of: &Struct,
     fields: &mut Fields<'_>,
+    wanted: &Wanted<'_>,
     depth: usize,
 ) -> Decoded {
     let Some(inline) = of.proto_inlines.iter().find(|inline| inline.tag == tag) else { return wire.skip(kind) };
@@ -105,7 +162,7 @@ fn embedded(
     if depth >= MAX_DEPTH {
         return Err(DecodeError::TooDeep("proto: exceeded max depth".into()));
     }
-    message(wire.bytes()?, schema, target, fields, depth + 1)
+    message(wire.bytes()?, schema, target, fields, wanted, depth + 1)
 }
 
 /// One occurrence of a field.
@@ -156,7 +213,7 @@ fn from_bytes(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, de
     match &schema.shape {
         Shape::String => *slot = Value::String(Str::from(lossy(bytes))),
         Shape::Bytes => *slot = Value::from(base64::encode(bytes)),
-        Shape::Struct(id) => structure(bytes, schema, *id, slot, depth + 1)?,
+        Shape::Struct(id) => structure(bytes, schema, *id, slot, &Wanted::All, depth + 1)?,
         Shape::Map(values) => entry(bytes, schema.with(values), name, slot, depth)?,
         Shape::List(items) => {
             *slot = Value::List(Vec::new());
@@ -288,12 +345,12 @@ fn either(bytes: &[u8], schema: Schema<'_>, id: StructId, slot: &mut Value, dept
             1 if is_bool && kind == VARINT => allows = wire.varint()? != 0,
             1 if is_bool => return Err(wrong_wire_type(kind, "allows")),
             1 | 2 if kind != BYTES => return Err(wrong_wire_type(kind, "schema")),
-            _ if tag == struct_tag => structure(wire.bytes()?, schema, id, &mut inner, depth + 1)?,
+            _ if tag == struct_tag => structure(wire.bytes()?, schema, id, &mut inner, &Wanted::All, depth + 1)?,
             2 => {
                 let bytes = wire.bytes()?;
                 let mut item = Value::Null;
                 match schema.shape {
-                    Shape::StructOrList(_) => structure(bytes, schema, id, &mut item, depth + 1)?,
+                    Shape::StructOrList(_) => structure(bytes, schema, id, &mut item, &Wanted::All, depth + 1)?,
                     _ => item = Value::String(Str::from(lossy(bytes))),
                 }
                 list.push(item);

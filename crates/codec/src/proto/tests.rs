@@ -89,6 +89,24 @@ fn fields_merge_and_unknown_ones_are_skipped() {
 }
 
 #[test]
+fn only_what_is_asked_for_is_decoded() {
+    let pod = value!({
+        "metadata": {"name": "a", "labels": {"app": "x"}, "annotations": {"note": "long"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c"}], "hostNetwork": true},
+        "status": {"podIPs": [{"ip": "10.0.0.1"}], "phase": "Running"}
+    });
+    let bytes = encoded(&pod, "Pod");
+    let check = |paths: &[&str], expected: Value| {
+        assert_eq!(decode_paths(&bytes, schema("Pod"), paths).unwrap(), expected, "{paths:?}");
+    };
+    check(&["metadata.labels"], value!({"metadata": {"labels": {"app": "x"}}}));
+    check(&["spec.nodeName", "spec.host"], value!({"spec": {"nodeName": "n"}}));
+    check(&["status.podIPs"], value!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}}));
+    let status = value!({"podIPs": [{"ip": "10.0.0.1"}], "phase": "Running"});
+    check(&["status", "spec.hostNet"], value!({"status": status}));
+}
+
+#[test]
 fn packed_numbers_are_read_too() {
     // PodSpec.securityContext.supplementalGroups: 4, packed and not.
     let context = schema("Pod").child("spec").unwrap().child("securityContext").unwrap();

@@ -101,6 +101,10 @@ impl Strategy for Job {
         &["status.successful"]
     }
 
+    fn selected_paths(&self) -> &'static [&'static str] {
+        &["status.succeeded"]
+    }
+
     fn select_field(&self, object: &Value, _field: &str) -> String {
         object.at(&["status", "succeeded"]).as_int().unwrap_or(0).to_string()
     }
