@@ -116,6 +116,14 @@ async fn a_server_outlives_its_etcd() {
     let second = create(&client, "second").await;
     let (status, text) = send(&client, "GET", &format!("{CONFIG_MAPS}/second"), None).await;
     assert_eq!((status, serde_json::from_str::<Value>(&text).unwrap()), (200, second.clone()));
+    // An etcd that hangs is no better than none, until it goes on.
+    cluster.hang(0);
+    until(&client, "/readyz", 500).await;
+    is_told(&client, "POST", CONFIG_MAPS, Some(config_map("hung"))).await;
+    is_told(&client, "GET", CONFIG_MAPS, None).await;
+    cluster.go_on(0);
+    until(&client, "/readyz", 200).await;
+    create(&client, "third").await;
     let (_, events) = watching.await.unwrap();
     let event: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
     assert_eq!((&event["type"], &event["object"]), (&json!("ADDED"), &second));
