@@ -329,6 +329,7 @@ async fn cutting_proxy(target: String) -> (String, Arc<Notify>) {
 }
 
 /// How often connections are cut; more of them through the environment.
+#[allow(clippy::disallowed_methods)] // Tests have no flags.
 fn cuts() -> usize {
     std::env::var("FERROKUBE_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(30)
 }
@@ -379,7 +380,7 @@ async fn change_alike(store: EtcdStore, stop: Arc<AtomicBool>) -> Believed {
         match store.create(token.clone(), Bytes::from_static(b"x"), None).await {
             Ok(_) => believed.created += 1,
             Err(Error::KeyExists(there)) => {
-                let expected = (number % 2 == 0).then_some(there.mod_revision);
+                let expected = number.is_multiple_of(2).then_some(there.mod_revision);
                 match store.delete(token.clone(), expected).await {
                     Ok(gone) => {
                         assert_eq!(gone.previous.unwrap().value, "x");
