@@ -19,9 +19,13 @@ pub struct Client {
     authority: Arc<str>,
 }
 
+/// All of an answer is received, but only so much of it kept.
+const HEAD: usize = 1024;
+
 pub struct Reply {
     pub status: StatusCode,
-    pub body: Bytes,
+    /// The beginning of the body.
+    pub head: Vec<u8>,
 }
 
 impl Client {
@@ -57,13 +61,13 @@ impl Client {
         body: Bytes,
     ) -> Result<Reply, String> {
         let (status, mut incoming) = self.open(method, path, accept, content, body).await?;
-        let mut all = Vec::new();
+        let mut head = Vec::new();
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() {
-                all.extend_from_slice(&data);
+                head.extend_from_slice(&data[..data.len().min(HEAD - head.len())]);
             }
         }
-        Ok(Reply { status, body: all.into() })
+        Ok(Reply { status, head })
     }
 
     /// Sends and answers as soon as there are headers: for watches.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::Arguments;
 use crate::client::{Client, Reply};
@@ -56,7 +56,7 @@ pub async fn all(arguments: &Arguments, kind: Kind) -> Result<Measured, String> 
 async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Cost>, String> {
     let client = Client::connect(target.port).await?;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    write(client.clone(), Method::POST, "/api/v1/namespaces".into(), JSON, namespace).await?;
+    write(client.clone(), Method::POST, "/api/v1/namespaces".into(), JSON, namespace.to_string().into()).await?;
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let maps = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     let count = arguments.pods as u64;
@@ -135,8 +135,8 @@ where
     Arc::new(make)
 }
 
-pub async fn write(client: Client, method: Method, path: String, content: &str, object: Value) -> Result<(), String> {
-    let reply = client.send(method, &path, JSON, content, Bytes::from(object.to_string())).await?;
+pub async fn write(client: Client, method: Method, path: String, content: &str, object: Bytes) -> Result<(), String> {
+    let reply = client.send(method, &path, JSON, content, object).await?;
     // Two writers may meet on one object; losing that race is an answer like any other.
     if reply.status.as_u16() == 409 { Ok(()) } else { success(&reply) }
 }
@@ -151,8 +151,8 @@ async fn read_pages(client: Client, path: String) -> Result<(), String> {
         let next = if token.is_empty() { String::new() } else { format!("&continue={token}") };
         let reply = client.send(Method::GET, &format!("{path}?limit=500{next}"), JSON, JSON, Bytes::new()).await?;
         success(&reply)?;
-        // The token is near the beginning of the page; reading all of it would measure this client.
-        let head = String::from_utf8_lossy(&reply.body[..reply.body.len().min(1024)]).into_owned();
+        // The token is near the beginning of the page.
+        let head = String::from_utf8_lossy(&reply.head).into_owned();
         match head.split_once("\"continue\":\"").and_then(|(_, rest)| rest.split_once('"')) {
             Some((found, _)) => token = found.to_string(),
             None => return Ok(()),
@@ -164,5 +164,5 @@ fn success(reply: &Reply) -> Result<(), String> {
     if reply.status.is_success() {
         return Ok(());
     }
-    Err(format!("{}: {}", reply.status, String::from_utf8_lossy(&reply.body[..reply.body.len().min(300)])))
+    Err(format!("{}: {}", reply.status, String::from_utf8_lossy(&reply.head)))
 }

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use crate::client::Client;
 use crate::load::{self, Cost};
-use crate::objects::{NAMESPACE, config_map};
+use crate::objects::{NAMESPACE, config_map_object};
 use crate::scenarios::write;
 use crate::target::Target;
 
@@ -27,7 +27,7 @@ pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Cost, St
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     let label = format!("watched-{count}");
     let head = writer.get(&format!("{path}?limit=1")).await?;
-    let head = String::from_utf8_lossy(&head.body).into_owned();
+    let head = String::from_utf8_lossy(&head.head).into_owned();
     let found = head.split_once("\"resourceVersion\":\"").and_then(|(_, rest)| rest.split_once('"'));
     let revision = found.ok_or("a list has no revision")?.0.to_string();
     let began = Instant::now();
@@ -53,10 +53,10 @@ pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Cost, St
     for number in 0..writes {
         tokio::time::sleep_until((sent + Duration::from_secs(1) * number as u32 / WRITES_PER_SECOND as u32).into())
             .await;
-        let mut object = config_map(&format!("{label}-{number}"), number);
+        let mut object = config_map_object(&format!("{label}-{number}"), &number.to_string());
         object["metadata"]["labels"]["set"] = label.clone().into();
         object["metadata"]["annotations"] = serde_json::json!({"sent": began.elapsed().as_nanos().to_string()});
-        write(writer.clone(), Method::POST, path.clone(), "application/json", object).await?;
+        write(writer.clone(), Method::POST, path.clone(), "application/json", object.to_string().into()).await?;
     }
     let mut latencies = Vec::new();
     let all = async {
