@@ -338,21 +338,28 @@ fn keep_all_but_status(new: &mut Value, old: &Value) {
 
 /// A change that would only touch the times of managed fields is no change.
 fn keep_managed_times(new: &mut Value, old: &Value) {
-    let without_times = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(entries) = object.slot(&["metadata", "managedFields"]).as_list_mut() {
-            entries.iter_mut().for_each(|entry| {
-                entry.remove(&["time"]);
-            });
+    if new.at(MANAGED_FIELDS) != old.at(MANAGED_FIELDS) && differ_in_times_at_most(new, old) {
+        new.keep(MANAGED_FIELDS, old);
+    }
+}
+
+const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
+
+fn differ_in_times_at_most(new: &Value, old: &Value) -> bool {
+    let (managers, old_managers) = (new.list_at(MANAGED_FIELDS), old.list_at(MANAGED_FIELDS));
+    managers.len() == old_managers.len()
+        && managers.iter().zip(old_managers).all(|(new, old)| equal_but(new, old, "time"))
+        && equal_but(new.field("metadata"), old.field("metadata"), "managedFields")
+        && equal_but(new, old, "metadata")
+}
+
+/// Whether two maps are the same but for one of their fields.
+fn equal_but(one: &Value, other: &Value, field: &str) -> bool {
+    match (one, other) {
+        (Value::Map(one), Value::Map(other)) => {
+            let one = one.iter().filter(|(key, _)| *key != field);
+            one.eq(other.iter().filter(|(key, _)| *key != field))
         }
-        object
-    };
-    let same_managers =
-        new.list_at(&["metadata", "managedFields"]).len() == old.list_at(&["metadata", "managedFields"]).len();
-    if same_managers
-        && new.at(&["metadata", "managedFields"]) != old.at(&["metadata", "managedFields"])
-        && without_times(new) == without_times(old)
-    {
-        new.keep(&["metadata", "managedFields"], old);
+        _ => one == other,
     }
 }
