@@ -16,7 +16,7 @@ mod untyped;
 #[cfg(test)]
 mod tests;
 
-use object::Value;
+use object::{Raw, Value};
 use schema::Schema;
 
 use crate::{DecodeError, Notes, text};
@@ -57,6 +57,12 @@ pub fn printed(value: &Value, schema: Schema<'_>) -> Value {
     encode(value, Some(schema), &mut text);
     // What was just encoded is JSON; it can only be too deep, and then was so before.
     decode(&text, None, &mut Notes::ignore()).unwrap_or_else(|_| value.clone())
+}
+
+/// What stands in a text that was kept as it came.
+pub fn open(raw: &Raw) -> Value {
+    // Whoever kept it has read it before, so it is JSON and not too deep.
+    decode(raw.text().as_bytes(), None, &mut Notes::ignore()).unwrap_or_default()
 }
 
 /// Why a decoder gave up. What is wrong with the syntax is left to [`check`] to say.

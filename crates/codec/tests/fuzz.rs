@@ -135,7 +135,7 @@ fn write_everywhere(value: &Value, schema: Option<Schema<'static>>) {
 fn json_decoder() {
     let inputs = inputs(|golden| {
         let mut compact = Vec::new();
-        let value = json::decode(&golden.json, None, &mut Notes::ignore()).unwrap();
+        let value = json::decode(&golden.compact_json(), None, &mut Notes::ignore()).unwrap();
         json::encode(&value, None, &mut compact);
         compact
     });
@@ -197,7 +197,7 @@ fn protobuf_decoder() {
 #[test]
 fn cbor_decoder() {
     let inputs = inputs(|golden| {
-        let value = json::decode(&golden.json, Some(golden.schema()), &mut Notes::ignore()).unwrap();
+        let value = json::decode(&golden.compact_json(), Some(golden.schema()), &mut Notes::ignore()).unwrap();
         let mut document = Vec::new();
         cbor::encode(&value, Some(golden.schema()), &mut document).unwrap();
         document

@@ -11,7 +11,7 @@ use common::{goldens, text};
 fn json_becomes_the_recorded_protobuf() {
     for golden in goldens() {
         let mut notes = Notes::collect();
-        let value = json::decode(&golden.json, Some(golden.schema()), &mut notes).unwrap();
+        let value = json::decode(&golden.compact_json(), Some(golden.schema()), &mut notes).unwrap();
         assert_eq!(notes.messages(), [""; 0], "{}", golden.name);
         let mut bytes = Vec::new();
         proto::encode(&value, golden.schema(), &mut bytes).unwrap();
@@ -27,7 +27,7 @@ fn protobuf_becomes_the_recorded_json() {
         json::encode_pretty(&value, Some(golden.schema()), &mut bytes);
         assert_eq!(text(&bytes), text(&golden.json), "{}", golden.name);
         assert_eq!(
-            json::decode(&golden.json, Some(golden.schema()), &mut Notes::ignore()),
+            json::decode(&golden.compact_json(), Some(golden.schema()), &mut Notes::ignore()),
             Ok(value),
             "{}: the two formats differ",
             golden.name
@@ -41,7 +41,7 @@ fn yaml_reads_and_prints_as_recorded() {
         let mut notes = Notes::collect();
         let value = yaml::decode(&golden.yaml, Some(golden.schema()), &mut notes).unwrap();
         assert_eq!(notes.messages(), [""; 0], "{}", golden.name);
-        let same = json::decode(&golden.json, Some(golden.schema()), &mut Notes::ignore());
+        let same = json::decode(&golden.compact_json(), Some(golden.schema()), &mut Notes::ignore());
         assert_eq!(Ok(&value), same.as_ref(), "{}", golden.name);
         let mut bytes = Vec::new();
         yaml::encode(&value, Some(golden.schema()), &mut bytes);
@@ -53,7 +53,7 @@ fn yaml_reads_and_prints_as_recorded() {
 fn cbor_loses_nothing() {
     for golden in goldens() {
         let schema = Some(golden.schema());
-        let value = json::decode(&golden.json, schema, &mut Notes::ignore()).unwrap();
+        let value = json::decode(&golden.compact_json(), schema, &mut Notes::ignore()).unwrap();
         let mut bytes = Vec::new();
         cbor::encode(&value, schema, &mut bytes).unwrap();
         let decoded = cbor::decode(&bytes, schema, &mut Notes::ignore()).unwrap();

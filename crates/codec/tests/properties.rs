@@ -5,7 +5,7 @@
 mod common;
 
 use codec::{DecodeError, Notes, cbor, json, proto, yaml};
-use object::{Map, Str, Value};
+use object::{Map, Raw, Str, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use schema::{Schema, Shape, builtin};
@@ -35,7 +35,13 @@ impl Maker {
 
     fn value(&mut self, schema: Schema<'_>, depth: usize) -> Value {
         match &schema.shape {
-            Shape::Any | Shape::RawExtension => self.anything(depth),
+            Shape::Any => self.anything(depth),
+            Shape::RawExtension => {
+                // Sorted and compact, as the formats that have no spelling to keep write it.
+                let mut text = Vec::new();
+                json::encode(&self.anything(depth), None, &mut text);
+                Value::Raw(Raw::new(String::from_utf8(text).unwrap()))
+            }
             Shape::Bool => Value::Bool(self.draw(2) == 1),
             Shape::Int32 => Value::from(self.pick(&[0, 1, -1, 443, i32::MAX, i32::MIN])),
             Shape::Int64 => Value::Int(self.pick(&[0, 1, -1, 1 << 53, i64::MAX, i64::MIN])),
@@ -138,7 +144,11 @@ fn check(schema: Schema<'static>, value: &Value, has_proto: bool) -> Result<(), 
 
     let mut pretty = Vec::new();
     json::indent(&text, &mut pretty);
-    same("pretty JSON", json::decode(&pretty, Some(schema), &mut ignore), value)?;
+    // Spaces count inside raw extensions until they are printed again.
+    let read = json::decode(&pretty, Some(schema), &mut ignore).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    let mut again = Vec::new();
+    json::encode(&read, Some(schema), &mut again);
+    prop_assert_eq!(&again, &text, "pretty JSON");
 
     let mut lines = Vec::new();
     yaml::encode(value, Some(schema), &mut lines);
@@ -185,7 +195,7 @@ fn values_survive_every_round_trip() {
 #[test]
 fn recorded_objects_survive_every_round_trip() {
     for golden in common::goldens() {
-        let value = json::decode(&golden.json, Some(golden.schema()), &mut Notes::ignore()).unwrap();
+        let value = json::decode(&golden.compact_json(), Some(golden.schema()), &mut Notes::ignore()).unwrap();
         check(golden.schema(), &value, true).unwrap_or_else(|e| panic!("{}: {e}", golden.name));
     }
 }

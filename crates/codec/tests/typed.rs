@@ -168,3 +168,35 @@ fn what_does_not_fit_is_refused_in_gos_words() {
         assert_eq!(decoded(kind, text), Err(want), "{text}");
     }
 }
+
+/// Text that nobody looks into keeps its order and spelling through JSON and protobuf; CBOR has no spelling to keep.
+#[test]
+fn raw_extensions_stay_as_they_were_written() {
+    let kind = builtin().kind("apps", "v1", "ControllerRevision").unwrap();
+    let schema = Schema::new(builtin().types(), &kind.node);
+    for (data, printed, sorted) in [
+        (r#"{"b": 1.50, "a": "\u0041<"}"#, r#"{"b":1.50,"a":"\u0041\u003c"}"#, r#"{"a":"A\u003c","b":1.5}"#),
+        ("[ 1e2, null ]", "[1e2,null]", "[100,null]"),
+        ("\"text\"", "\"text\"", "\"text\""),
+        ("null", "null", "null"),
+        (r#"{"a":1,"a":{}}"#, r#"{"a":1,"a":{}}"#, r#"{"a":{}}"#),
+    ] {
+        let whole = |data: &str| format!(r#"{{"metadata":{{}},"data":{data},"revision":1}}"#);
+        let value = json::decode(whole(data).as_bytes(), Some(schema), &mut Notes::collect()).unwrap();
+        let text = |value| {
+            let mut out = Vec::new();
+            json::encode(value, Some(schema), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(&value), whole(printed));
+        let mut stored = Vec::new();
+        codec::proto::encode(&value, schema, &mut stored).unwrap();
+        assert_eq!(codec::proto::decode(&stored, schema).unwrap(), value, "{data}");
+        let mut cbor = Vec::new();
+        codec::cbor::encode(&value, Some(schema), &mut cbor).unwrap();
+        let read = codec::cbor::decode(&cbor, Some(schema), &mut Notes::ignore()).unwrap();
+        assert_eq!(text(&read), whole(sorted));
+    }
+    let deep = format!(r#"{{"data":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    assert!(json::decode(deep.as_bytes(), Some(schema), &mut Notes::ignore()).is_err());
+}

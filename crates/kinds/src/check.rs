@@ -247,6 +247,9 @@ pub fn merge(target: &mut Value, patch: Value) {
         *target = patch;
         return;
     };
+    if let Value::Raw(raw) = target {
+        *target = codec::json::open(raw);
+    }
     let map = target.make_map();
     for (key, value) in fields {
         match value {

@@ -13,6 +13,7 @@ mod go;
 mod gvk;
 mod meta;
 mod path;
+mod raw;
 mod status;
 
 pub mod duration;
@@ -30,6 +31,7 @@ pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVer
 pub use map::Map;
 pub use meta::Meta;
 pub use path::Path;
+pub use raw::Raw;
 pub use status::{Cause, Details, Reason, Status};
 pub use timestamp::{Clock, ManualClock, SystemClock, Timestamp};
 pub use value::{Str, Value};

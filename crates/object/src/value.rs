@@ -3,7 +3,7 @@
 //! Integers and floats are kept apart as Kubernetes does, and maps are always sorted by key: the order in which built-in
 //! fields are printed belongs to the schema, not to the value, so equality never depends on how an object arrived.
 
-use crate::Map;
+use crate::{Map, Raw};
 
 /// Strings up to 24 bytes live inline: most keys and many values cost no allocation.
 pub type Str = compact_str::CompactString;
@@ -22,6 +22,8 @@ pub enum Value {
     String(Str),
     List(Vec<Value>),
     Map(Map),
+    /// JSON nobody looks into, where the schema says so.
+    Raw(Raw),
 }
 
 impl Value {
@@ -44,6 +46,7 @@ impl Value {
             Value::String(s) => s.is_empty(),
             Value::List(l) => l.is_empty(),
             Value::Map(m) => m.is_empty(),
+            Value::Raw(_) => false,
         }
     }
 
@@ -56,6 +59,7 @@ impl Value {
             Value::String(_) => "string",
             Value::List(_) => "array",
             Value::Map(_) => "object",
+            Value::Raw(raw) => raw.type_name(),
         }
     }
 
@@ -266,6 +270,12 @@ impl From<Str> for Value {
     }
 }
 
+impl From<Raw> for Value {
+    fn from(raw: Raw) -> Value {
+        Value::Raw(raw)
+    }
+}
+
 impl From<Map> for Value {
     fn from(m: Map) -> Value {
         Value::Map(m)
@@ -297,6 +307,7 @@ pub(crate) fn compact(value: &Value) -> String {
             let fields: Vec<String> = map.iter().map(|(k, v)| format!("{}:{}", json_string(k), compact(v))).collect();
             format!("{{{}}}", fields.join(","))
         }
+        Value::Raw(raw) => raw.compact(),
     }
 }
 
@@ -312,14 +323,19 @@ fn json_string(s: &str) -> String {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}') => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
+            c if (c as u32) < 0x20 || HEX_ESCAPED.contains(&c) => write_hex_escape(c, &mut out),
             c => out.push(c),
         }
     }
     out.push('"');
     out
+}
+
+/// What Go escapes in strings though JSON does not ask for it: HTML and JavaScript cannot stand these.
+pub(crate) const HEX_ESCAPED: [char; 5] = ['<', '>', '&', '\u{2028}', '\u{2029}'];
+
+pub(crate) fn write_hex_escape(c: char, out: &mut String) {
+    out.push_str(&format!("\\u{:04x}", c as u32));
 }
 
 #[cfg(test)]

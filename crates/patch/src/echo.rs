@@ -6,12 +6,12 @@
 use object::Value;
 use schema::Schema;
 
-use crate::typed::structured;
+use crate::typed::as_written;
 
 /// The object as the server prints it, which is what JSON and merge patches are applied to: `/status` of a Deployment
 /// can be removed though nobody has set it yet.
 pub fn as_printed(object: &Value, schema: Schema<'_>) -> Value {
-    structured(object, schema)
+    as_written(object, schema)
 }
 
 /// A patched document as text. `opened` says where the patch has been: a merge patch itself, or
@@ -54,7 +54,7 @@ fn write(value: &Value, schema: Option<Schema<'_>>, opened: Option<&Value>, out:
 
 #[cfg(test)]
 mod tests {
-    use object::{GroupVersionKind, value};
+    use object::{GroupVersionKind, Raw, value};
     use schema::builtin;
 
     use super::*;
@@ -96,6 +96,33 @@ mod tests {
                 r#""labels":{"z":1},"name":"c","namespace":"n","resourceVersion":"7","uid":"u"}}"#
             )
         );
+    }
+
+    #[test]
+    fn text_that_no_patch_leads_into_stays_as_it_was_written() {
+        let schema =
+            builtin().schema(&GroupVersionKind::new("apps", "v1", "ControllerRevision")).expect("in the table");
+        let object = value!({"metadata": {"name": "r"}, "data": (Raw::new(r#"{"b": 1.0, "a": [2]}"#))});
+        let text = |patched: &Value| {
+            let mut out = Vec::new();
+            codec::json::encode(patched.field("data"), None, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let merge = |patch| text(&merge_patch(as_printed(&object, schema), patch, Reading::Checked).unwrap());
+        assert_eq!(merge(value!({"metadata": {"labels": {"a": "b"}}})), r#"{"b":1.0,"a":[2]}"#);
+        assert_eq!(merge(value!({"data": {"c": 3}})), r#"{"a":[2],"b":1,"c":3}"#);
+        assert_eq!(merge(value!({"data": "text"})), r#""text""#);
+        let json = |patch: Value| {
+            let patch = JsonPatch::parse(&patch, Reading::Checked).unwrap();
+            patch.apply(as_printed(&object, schema)).map_or_else(|status| status.code.to_string(), |done| text(&done))
+        };
+        let label = value!({"op": "add", "path": "/metadata/labels", "value": {}});
+        let equal = value!({"op": "test", "path": "/data", "value": {"a": [2], "b": 1.0}});
+        assert_eq!(json(value!([label, equal])), r#"{"b":1.0,"a":[2]}"#);
+        assert_eq!(json(value!([{"op": "remove", "path": "/data/a/0"}])), r#"{"a":[],"b":1}"#);
+        assert_eq!(json(value!([{"op": "test", "path": "/data/a/0", "value": 3}])), "422");
+        let strategic = crate::strategic_patch(&object, &mut value!({"revision": 2}), schema).unwrap();
+        assert_eq!(text(&strategic), r#"{"a":[2],"b":1}"#);
     }
 
     #[test]

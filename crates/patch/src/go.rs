@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use codec::json::open;
 use object::{Map, Value, quote};
 
 /// `%v`: `map[a:1 b:[x y]]`.
@@ -23,6 +24,7 @@ pub fn verb_s(value: &Value) -> String {
             let fields: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", verb_s(v))).collect();
             format!("map[{}]", fields.join(" "))
         }
+        Value::Raw(raw) => verb_s(&open(raw)),
     }
 }
 
@@ -39,6 +41,7 @@ pub fn syntax(value: &Value) -> String {
             let fields: Vec<String> = map.iter().map(|(k, v)| format!("{}:{}", quote(k), syntax(v))).collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
+        Value::Raw(raw) => syntax(&open(raw)),
     }
 }
 
@@ -52,6 +55,7 @@ pub fn type_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::List(_) => "[]interface {}",
         Value::Map(_) => "map[string]interface {}",
+        Value::Raw(raw) => type_name(&open(raw)),
     }
 }
 
@@ -80,6 +84,7 @@ pub fn json_len(value: &Value, limit: usize) -> usize {
                 pending.extend(map.values());
                 map.keys().map(|key| json_string_len(key) + 1).sum::<usize>() + map.len().max(1) + 1
             }
+            Value::Raw(raw) => raw.compact().len(),
         };
         if len > limit {
             break;
@@ -117,6 +122,7 @@ fn write_plain(out: &mut String, value: &Value) {
             }
             out.push(']');
         }
+        Value::Raw(raw) => write_plain(out, &open(raw)),
     }
 }
 
@@ -138,6 +144,7 @@ fn write_json(out: &mut String, value: &Value) {
             out.push(']');
         }
         Value::Map(map) => write_json_map(out, map),
+        Value::Raw(raw) => out.push_str(&raw.compact()),
     }
 }
 

@@ -194,6 +194,7 @@ impl Work {
     fn container(&mut self, path: &str) -> Applied<(&mut Value, Str, usize)> {
         let (parents, key) = split(path).ok_or(DoesNotApply)?;
         let mut here = &mut self.document;
+        open(here);
         for parent in &parents {
             here = match here {
                 Value::Map(map) => map.get_mut(parent).ok_or(DoesNotApply)?,
@@ -203,6 +204,7 @@ impl Work {
                 }
                 _ => return Err(DoesNotApply),
             };
+            open(here);
         }
         Ok((here, key, parents.len()))
     }
@@ -296,12 +298,27 @@ impl Work {
         let found = if path.is_empty() { Some(&self.document) } else { self.get(path)? };
         let found = found.unwrap_or(&Value::Null);
         let wanted = operation.value.as_ref().unwrap_or(&Value::Null);
+        let opened;
+        let found = match found {
+            Value::Raw(raw) => {
+                opened = codec::json::open(raw);
+                &opened
+            }
+            found => found,
+        };
         if found == wanted { Ok(()) } else { Err(DoesNotApply) }
     }
 
     fn count_shifted(&mut self, items: usize) -> Applied {
         self.shifted_items += items;
         if self.shifted_items > MAX_SHIFTED_ITEMS { Err(DoesNotApply) } else { Ok(()) }
+    }
+}
+
+/// Text that was kept as it came stays so until a path leads into it.
+pub(crate) fn open(value: &mut Value) {
+    if let Value::Raw(raw) = value {
+        *value = codec::json::open(raw);
     }
 }
 

@@ -5,6 +5,7 @@
 use object::{Map, Status, Value};
 
 use crate::Reading;
+use crate::json_patch::open;
 
 /// Merges `patch` into `document`. A checked patch must be an object; a lenient one may be a list, which replaces the
 /// document whole.
@@ -34,7 +35,9 @@ fn merge_maps(document: &mut Map, patch: Map) {
             document.remove(&key);
             continue;
         }
-        match document.entry(&key) {
+        let current = document.entry(&key);
+        open(current);
+        match current {
             Value::Map(current) => match value {
                 Value::Map(patch) => merge_maps(current, patch),
                 // Whatever takes a map's place is taken as it is.

@@ -23,7 +23,7 @@ pub(crate) use merge::merge;
 pub(crate) use problems::Problems;
 pub(crate) use reconcile::reconcile;
 pub(crate) use remove::remove_items;
-pub(crate) use structured::structured;
+pub(crate) use structured::{as_written, structured};
 pub(crate) use validate::{Duplicates, validate};
 
 /// What a value is supposed to be.

@@ -85,7 +85,7 @@ fn go_kind(value: &Value) -> &'static str {
         Value::Float(_) => "float64",
         Value::String(_) => "string",
         Value::List(_) => "slice",
-        Value::Map(_) => "map",
+        Value::Map(_) | Value::Raw(_) => "map",
     }
 }
 

@@ -129,6 +129,7 @@ fn kind_of(value: &Value) -> (&'static str, &'static str) {
         Value::String(_) => ("string", ""),
         Value::List(_) => ("array", ""),
         Value::Map(_) => ("object", ""),
+        Value::Raw(raw) => (raw.type_name(), ""),
     }
 }
 

@@ -6,7 +6,7 @@ use schema::{Field, Schema, Shape, Struct};
 use super::{MAGIC, NULL, TAG_BASE64, major};
 use crate::fields::{Places, Printed};
 use crate::scalar::is_zero_time;
-use crate::{EncodeError, base64, scalar};
+use crate::{EncodeError, base64, json, scalar};
 
 type Written = Result<(), EncodeError>;
 
@@ -66,6 +66,7 @@ fn untyped(value: &Value, out: &mut Vec<u8>) -> Written {
             items.iter().try_for_each(|item| untyped(item, out))?;
         }
         Value::Map(map) => write_map(map, out, untyped)?,
+        Value::Raw(raw) => untyped(&json::open(raw), out)?,
     }
     Ok(())
 }

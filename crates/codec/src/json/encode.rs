@@ -88,6 +88,7 @@ fn untyped(value: &Value, out: &mut Vec<u8>) {
         Value::String(text) => write_string(text, out),
         Value::List(items) => write_list(items, out, untyped),
         Value::Map(map) => write_map(map, out, untyped),
+        Value::Raw(raw) => out.extend_from_slice(raw.compact().as_bytes()),
     }
 }
 

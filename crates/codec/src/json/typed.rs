@@ -5,7 +5,7 @@
 //! the first one left, so maps and structs merge; `null` leaves fields held by value alone and unsets the others; types
 //! with a decoder of their own (times, quantities) fail at once.
 
-use object::{Map, Str, Value};
+use object::{Map, Raw, Str, Value};
 use schema::{Field, Schema, Shape, Struct, StructId};
 
 use super::reader::Reader;
@@ -60,7 +60,8 @@ impl<'s> Typed<'_, '_, 's> {
                 *slot = Value::Bool(byte == b't');
             }
             (Shape::Int32 | Shape::Int64 | Shape::Float, b'-' | b'0'..=b'9') => self.number(schema, slot, place)?,
-            (Shape::Any | Shape::RawExtension, _) => *slot = untyped::value(self.reader, &mut self.saved, depth)?,
+            (Shape::Any, _) => *slot = untyped::value(self.reader, &mut self.saved, depth)?,
+            (Shape::RawExtension, _) => self.raw(slot, depth)?,
             (Shape::Bytes, b'"') => self.bytes(slot)?,
             (Shape::Bytes, b'[') => self.byte_list(slot, place)?,
             (Shape::Time | Shape::MicroTime | Shape::Duration, _) => self.time(schema, slot, place)?,
@@ -248,6 +249,14 @@ impl<'s> Typed<'_, '_, 's> {
             _ => scalar::duration(&text),
         };
         *slot = Value::String(canonical.map_err(Stop::Type)?);
+        Ok(())
+    }
+
+    /// What is inside is read only to know that it can be.
+    fn raw(&mut self, slot: &mut Value, depth: usize) -> Result<(), Stop> {
+        let start = self.reader.offset();
+        untyped::value(self.reader, &mut self.saved, depth)?;
+        *slot = Value::Raw(Raw::new(self.reader.since(start)));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use object::duration::Duration;
 use object::timestamp::{MicroTime, Time, Timestamp};
-use object::{Str, Value};
+use object::{Raw, Str, Value};
 use schema::{Schema, Shape, Struct, StructId};
 
 use super::envelope::Envelope;
@@ -223,7 +223,7 @@ fn from_bytes(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, de
                 _ => wire.skip(kind),
             })?;
         }
-        Shape::Any | Shape::RawExtension => raw(bytes, slot)?,
+        Shape::Any | Shape::RawExtension => json_text(bytes, &schema.shape, slot)?,
         Shape::Quantity => quantity(bytes, slot)?,
         Shape::IntOrString => int_or_string(bytes, slot)?,
         Shape::Time | Shape::MicroTime | Shape::Duration => instant(bytes, &schema.shape, slot)?,
@@ -263,11 +263,14 @@ fn entry(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, depth: 
     Ok(())
 }
 
-fn raw(bytes: &[u8], slot: &mut Value) -> Decoded {
+/// A message whose only field is JSON text. A raw extension is read only to know that it can be, and kept as it came.
+fn json_text(bytes: &[u8], shape: &Shape, slot: &mut Value) -> Decoded {
     each(bytes, "RawExtension", |wire, tag, kind| match (tag, kind) {
         (1, BYTES) => {
             let text = wire.bytes()?;
-            *slot = if text.is_empty() { Value::Null } else { json::decode(text, None, &mut Notes::ignore())? };
+            let value = if text.is_empty() { Value::Null } else { json::decode(text, None, &mut Notes::ignore())? };
+            let kept = *shape == Shape::RawExtension && !value.is_null();
+            *slot = if kept { Value::Raw(Raw::new(lossy(text))) } else { value };
             Ok(())
         }
         (1, _) => Err(wrong_wire_type(kind, "raw")),

@@ -110,12 +110,15 @@ fn write_message(value: &Value, schema: Schema<'_>, out: &mut Vec<u8>) -> Writte
             write_bytes(3, text(value).as_bytes(), out);
         }
         // A message whose only field is the JSON text.
-        _ if !value.is_null() => {
-            let mut text = Vec::new();
-            json::encode(value, None, &mut text);
-            write_bytes(1, &text, out);
-        }
-        _ => {}
+        _ => match value {
+            Value::Null => {}
+            Value::Raw(raw) => write_bytes(1, raw.text().as_bytes(), out),
+            value => {
+                let mut text = Vec::new();
+                json::encode(value, None, &mut text);
+                write_bytes(1, &text, out);
+            }
+        },
     }
     Ok(())
 }

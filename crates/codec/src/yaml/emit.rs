@@ -8,6 +8,7 @@ use object::{Map, Value};
 use super::format::go_float;
 use super::input::{is_blank_or_end, is_break};
 use super::resolve::needs_quotes;
+use crate::json;
 
 const INDENT: usize = 2;
 const WIDTH: usize = 80;
@@ -65,6 +66,7 @@ impl Emitter {
             Value::Bool(bool) => self.scalar(if *bool { "true" } else { "false" }, Style::Plain, context),
             Value::Int(int) => self.scalar(&int.to_string(), Style::Plain, context),
             Value::Float(float) => self.scalar(&number(*float), Style::Plain, context),
+            Value::Raw(raw) => self.node(&json::open(raw), context),
         }
     }
 

@@ -16,7 +16,7 @@ impl Strategy for ControllerRevision {
         object.field("revision").non_negative(errors);
         let data = object.field("data");
         match data.value() {
-            Value::Map(_) => {}
+            Value::Raw(raw) if raw.is_object() => {}
             Value::Null => data.required(errors, "data is mandatory"),
             _ => data.required(errors, "data must be a valid JSON object"),
         }
@@ -51,6 +51,8 @@ fn controller(object: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use object::{Raw, value};
+
     use super::*;
     use crate::check::Check;
 
@@ -81,6 +83,24 @@ mod tests {
             ("", "revision: 2", ""),
             ("", "data: {spec: {a: 2}}", r#"data: Invalid value: {"spec":{"a":2}}: field is immutable"#),
         ]);
+    }
+
+    #[test]
+    fn how_data_is_spelled_counts() {
+        let data = |text: &str| value!({"metadata": {"name": "a"}, "data": (Raw::new(text))});
+        let check = check();
+        let cx = check.context("");
+        for (old, new, want) in [
+            (r#"{"b":1,"a":2}"#, r#"{"b":1,"a":2}"#, ""),
+            (r#"{"b":1,"a":2}"#, r#"{"a":2, "b":1}"#, r#"data: Invalid value: {"a":2,"b":1}: field is immutable"#),
+            (r#"{"a":1.0}"#, r#"{"a":1}"#, r#"data: Invalid value: {"a":1}: field is immutable"#),
+        ] {
+            let (old, new) = (data(old), data(new));
+            let mut errors = Errors::new();
+            ControllerRevision.validate_update(&cx, &Cursor::root(&new), &Cursor::root(&old), &mut errors);
+            let got: Vec<String> = errors.iter().map(|error| error.to_string()).collect();
+            assert_eq!(got.join("\n"), want);
+        }
     }
 
     #[test]

@@ -71,12 +71,10 @@ pub fn configuration(config: &Cursor, errors: &mut Errors) {
 
 /// An object of whatever form, but not too long.
 pub fn raw_object(field: &Cursor, max_bytes: usize, errors: &mut Errors) {
-    let mut raw = Vec::new();
-    codec::json::encode(field.value(), None, &mut raw);
     match field.value() {
         Value::Null => field.required(errors, ""),
-        _ if raw.len() > max_bytes => errors.too_long(field.path(), max_bytes),
-        Value::Map(_) => {}
+        Value::Raw(raw) if raw.text().len() > max_bytes => errors.too_long(field.path(), max_bytes),
+        Value::Raw(raw) if raw.is_object() => {}
         _ => field.invalid_as(errors, "<value omitted>", "must be a valid JSON object"),
     }
 }

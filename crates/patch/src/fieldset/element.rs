@@ -105,7 +105,7 @@ fn compare_keys(a: &[(Str, Value)], b: &[(Str, Value)]) -> Ordering {
     a.len().cmp(&b.len())
 }
 
-/// A total order over all values: numbers (by size, whatever their type), strings, booleans, lists, maps, null.
+/// A total order over all values: numbers (by size, whatever their type), strings, booleans, lists, maps, null, text kept as it came.
 pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
@@ -120,6 +120,7 @@ pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
             unequal.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
         (Value::Map(a), Value::Map(b)) => compare_maps(a, b),
+        (Value::Raw(a), Value::Raw(b)) => a.text().cmp(b.text()),
         _ => rank(a).cmp(&rank(b)),
     }
 }
@@ -132,6 +133,7 @@ fn rank(value: &Value) -> u8 {
         Value::List(_) => 3,
         Value::Map(_) => 4,
         Value::Null => 5,
+        Value::Raw(_) => 6,
     }
 }
 

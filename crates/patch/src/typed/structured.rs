@@ -13,22 +13,38 @@ const ZERO_TIME: &str = "0001-01-01T00:00:00";
 
 /// The value with exactly the fields that Go would print.
 pub(crate) fn structured(value: &Value, schema: Schema<'_>) -> Value {
+    walk(value, schema, Raw::Opened)
+}
+
+/// The same, with text that nobody looks into as it was written.
+pub(crate) fn as_written(value: &Value, schema: Schema<'_>) -> Value {
+    walk(value, schema, Raw::Kept)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Raw {
+    Opened,
+    Kept,
+}
+
+fn walk(value: &Value, schema: Schema<'_>, raw: Raw) -> Value {
     match (&schema.node.shape, value) {
-        (Shape::Struct(id), Value::Map(map)) => Value::Map(fields(map, schema, schema.types.get(*id))),
+        (Shape::Struct(id), Value::Map(map)) => Value::Map(fields(map, schema, schema.types.get(*id), raw)),
         (Shape::List(items), Value::List(list)) => {
             let items = schema.with(items);
-            Value::List(list.iter().map(|item| structured(item, items)).collect())
+            Value::List(list.iter().map(|item| walk(item, items, raw)).collect())
         }
         (Shape::Map(values), Value::Map(map)) => {
             let values = schema.with(values);
-            Value::Map(map.iter().map(|(key, value)| (key, structured(value, values))).collect())
+            Value::Map(map.iter().map(|(key, value)| (key, walk(value, values, raw))).collect())
         }
+        (_, Value::Raw(text)) if raw == Raw::Opened => codec::json::open(text),
         (Shape::Time | Shape::MicroTime, Value::String(text)) if text.starts_with(ZERO_TIME) => Value::Null,
         _ => value.clone(),
     }
 }
 
-fn fields(map: &Map, schema: Schema<'_>, of: &Struct) -> Map {
+fn fields(map: &Map, schema: Schema<'_>, of: &Struct, raw: Raw) -> Map {
     let mut out = Vec::with_capacity(map.len() + 2);
     for field in &of.fields {
         let value = map.get(&field.name).filter(|value| !value.is_null());
@@ -37,9 +53,9 @@ fn fields(map: &Map, schema: Schema<'_>, of: &Struct) -> Map {
         }
         let schema = schema.with(&field.node);
         let value = match value {
-            Some(value) => structured(value, schema),
+            Some(value) => walk(value, schema, raw),
             None if field.pointer => Value::Null,
-            None => structured(&zero(schema), schema),
+            None => walk(&zero(schema), schema, raw),
         };
         out.push((field.name.clone(), value));
     }
