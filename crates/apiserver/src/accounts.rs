@@ -143,6 +143,7 @@ impl StoredObjects {
             group: "",
             version: "v1",
             subresource: "",
+            verb: "",
             dry_run: false,
             features: &self.features,
             lookup: &NoLookup,

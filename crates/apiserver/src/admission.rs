@@ -138,6 +138,7 @@ impl QuotaWriter for Quotas {
             group: "",
             version: "v1",
             subresource: "status",
+            verb: "",
             dry_run: false,
             features: &self.features,
             lookup: &NoLookup,

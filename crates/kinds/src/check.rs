@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use object::{Cursor, Errors, GroupVersion, Map, Meta, Status, Timestamp, Value};
 use registry::{Context, Features, Lookup, Strategy};
 use request::User;
@@ -143,6 +144,7 @@ impl Check {
         }
         self.strategy.prepare_status_update(&cx, &mut new, &old);
         let mut errors = Errors::new();
+        wait(self.strategy.authorize_status_update(&cx, &new, &old, &mut errors));
         self.strategy.validate_status_update(&cx, &Cursor::root(&new), &Cursor::root(&old), &mut errors);
         if errors.is_empty() { Ok(new) } else { Err(errors.into()) }
     }
@@ -162,6 +164,7 @@ impl Check {
             group: self.group,
             version: "v1",
             subresource,
+            verb: "",
             dry_run: false,
             features: &self.features,
             lookup: &self.world,
@@ -179,6 +182,7 @@ impl World {
     }
 }
 
+#[async_trait]
 impl Lookup for World {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.list(group, resource, namespace).into_iter().find(|object| object.str_at(&["metadata", "name"]) == name)

@@ -123,6 +123,7 @@ fn exercise(strategy: &Arc<dyn Strategy>, schema: Schema<'_>, mut old: Value, mu
         group: "",
         version: "v1",
         subresource,
+        verb: "",
         dry_run: true,
         features: &features,
         lookup: &NoLookup,

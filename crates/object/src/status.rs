@@ -193,6 +193,11 @@ impl Status {
         Status::new(503, Reason::ServiceUnavailable, message)
     }
 
+    /// An error that upstream passes on as it is, without a reason.
+    pub fn unknown(code: u16, message: impl Into<String>) -> Status {
+        Status::new(code, Reason::Unknown, message)
+    }
+
     /// What upstream answers when all it knows is the status code.
     pub fn generic(code: u16, verb: &str, resource: &GroupResource, name: &str, server_message: &str) -> Status {
         let (reason, mut message) = generic_wording(code, verb, server_message);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use object::{Timestamp, Value};
 use request::User;
 
@@ -20,21 +21,43 @@ pub struct Context<'a> {
     pub version: &'a str,
     /// "" for the object itself, else `status`, `scale`, …
     pub subresource: &'a str,
+    /// The request's verb, `update` or `patch`; "" where the server acts for itself.
+    pub verb: &'a str,
     pub dry_run: bool,
     pub features: &'a Features,
     pub lookup: &'a dyn Lookup,
 }
 
-/// Reads other objects from the cache: as current as a list without resourceVersion, in the storage version.
+/// What strategies may ask of the world outside.
+#[async_trait]
 pub trait Lookup: Send + Sync {
+    /// Reads another object from the cache: as current as a list without resourceVersion, in the storage version.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
     /// All objects of a namespace, or of all namespaces if it is "".
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>>;
+    /// Whether somebody may do something else than what they asked for, or the words to refuse it with.
+    async fn may(&self, _user: &User, _act: &Act<'_>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Something that is done to a resource, as authorizers see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Act<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    /// "" for all of them.
+    pub namespace: &'a str,
+    pub name: &'a str,
 }
 
 /// A world without other objects, for tests of rules.
 pub struct NoLookup;
 
+#[async_trait]
 impl Lookup for NoLookup {
     fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Arc<Value>> {
         None

@@ -18,7 +18,7 @@ mod update;
 pub use action::{Action, ActionCall};
 pub use builtin::{Setup, key_paths};
 pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
-pub use context::{Context, Lookup, NoLookup};
+pub use context::{Act, Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome};
 pub use custom::Definition;
 pub use delete::{Deleted, validate_options};

@@ -1,6 +1,7 @@
 //! What every object's metadata must look like, on creation and across updates.
 
-use object::{Cursor, Errors, GroupVersion, Meta, Value, names};
+use object::{BadValue, Cursor, Errors, GroupVersion, Meta, Value, names};
+use schema::{Node, Schema, Shape};
 
 /// Upstream's cap on all annotation keys and values of an object together.
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
@@ -99,6 +100,22 @@ pub fn validate_annotations(annotations: &Cursor, errors: &mut Errors) {
     }
 }
 
+/// An owner, or a list of them, as Go prints the type.
+fn shown(owners: &Cursor) -> BadValue {
+    let types = schema::builtin().types();
+    let Some(id) = types.find("io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference") else {
+        return BadValue::Value(owners.value().clone());
+    };
+    let owner = Node { shape: Shape::Struct(id), ..Node::default() };
+    let node = match owners.value() {
+        Value::List(_) => Node { shape: Shape::List(Box::new(owner)), ..Node::default() },
+        _ => owner,
+    };
+    let mut out = Vec::new();
+    codec::json::encode(owners.value(), Some(Schema::new(types, &node)), &mut out);
+    BadValue::Raw(String::from_utf8_lossy(&out).into_owned())
+}
+
 fn validate_owners(owners: &Cursor, errors: &mut Errors) {
     let mut controller: Option<String> = None;
     for owner in owners.each() {
@@ -113,13 +130,14 @@ fn validate_owners(owners: &Cursor, errors: &mut Errors) {
             owner.field(name).must_be_set(errors, "must not be empty");
         }
         if api_version.str() == "v1" && owner.field("kind").str() == "Event" {
-            owner.invalid(errors, "/v1, Kind=Event is disallowed from being an owner");
+            owner.invalid_as(errors, shown(&owner), "/v1, Kind=Event is disallowed from being an owner");
         }
         if owner.field("controller").bool() {
             let this = format!("{}/{}", owner.field("kind").str(), owner.field("name").str());
             match &controller {
-                Some(first) => owners.invalid(
+                Some(first) => owners.invalid_as(
                     errors,
+                    shown(owners),
                     format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     ),

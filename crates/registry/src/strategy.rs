@@ -72,6 +72,9 @@ pub trait Strategy: Send + Sync + 'static {
     /// Called after the generic path has put back the old `spec` and everything else but `status` and `metadata`.
     fn prepare_status_update(&self, _cx: &Context, _new: &mut Value, _old: &Value) {}
 
+    /// What other rights of the author decide about a new status, after it was prepared. These errors come first.
+    async fn authorize_status_update(&self, _cx: &Context<'_>, _new: &Value, _old: &Value, _errors: &mut Errors) {}
+
     fn validate_status_update(&self, _cx: &Context, _new: &Cursor, _old: &Cursor, _errors: &mut Errors) {}
 
     fn status_warnings(&self, _cx: &Context, _new: &Value, _old: &Value) -> Vec<String> {

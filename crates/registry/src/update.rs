@@ -1,5 +1,6 @@
 //! Changing an object: read, change, compare-and-swap, again if somebody else was faster.
 
+use std::num::IntErrorKind;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -79,6 +80,7 @@ impl Storage {
             return Err(Status::conflict(&self.resource, name, precondition_failed(options, &Value::Null)));
         }
         let mut object = change.apply(None).await?;
+        check_version_form(object.resource_version())?;
         object.metadata_mut().remove("resourceVersion");
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let key = self.key(cx.namespace, name);
@@ -136,7 +138,7 @@ impl Storage {
         admit: &dyn Admit,
         options: &UpdateOptions,
     ) -> Result<Attempt, Status> {
-        let warnings = self.before_update(cx, &mut new, old, options.scope)?;
+        let warnings = self.before_update(cx, &mut new, old, options.scope).await?;
         warnings.iter().for_each(|warning| admit.warn(warning.clone()));
         keep_managed_times(&mut new, old);
         admit.validate(Some(&new), Some(old)).await?;
@@ -183,6 +185,7 @@ impl Storage {
     /// A resourceVersion in the request must be the current one; none at all means "whatever is there", where allowed.
     fn check_version(&self, name: &str, new: &mut Value, old: &Value) -> Result<(), Status> {
         let given = new.resource_version();
+        check_version_form(given)?;
         if matches!(given, "" | "0") {
             if !self.strategy.allows_unconditional_update() {
                 let mut errors = Errors::new();
@@ -199,7 +202,7 @@ impl Storage {
         Ok(())
     }
 
-    fn before_update(
+    async fn before_update(
         &self,
         cx: &Context<'_>,
         new: &mut Value,
@@ -241,7 +244,7 @@ impl Storage {
         if new.at(&grace).is_null() && !old.at(&grace).is_null() {
             new.keep(&grace, old);
         }
-        self.check_changed(cx, new, old, scope)?;
+        self.check_changed(cx, new, old, scope).await?;
         let warnings = match scope {
             UpdateScope::Object => strategy.warnings(cx, new, Some(old)),
             UpdateScope::Status => strategy.status_warnings(cx, new, old),
@@ -251,8 +254,17 @@ impl Storage {
         Ok(warnings)
     }
 
-    fn check_changed(&self, cx: &Context<'_>, new: &Value, old: &Value, scope: UpdateScope) -> Result<(), Status> {
+    async fn check_changed(
+        &self,
+        cx: &Context<'_>,
+        new: &Value,
+        old: &Value,
+        scope: UpdateScope,
+    ) -> Result<(), Status> {
         let mut errors = Errors::new();
+        if scope == UpdateScope::Status {
+            self.strategy.authorize_status_update(cx, new, old, &mut errors).await;
+        }
         let cursor = Cursor::root(new);
         let path_segment = |name: &str, prefix: bool| object::names::name_is_path_segment(name, prefix);
         metadata::validate(&cursor, self.namespaced, &path_segment, &mut errors);
@@ -361,5 +373,37 @@ fn equal_but(one: &Value, other: &Value, field: &str) -> bool {
             one.eq(other.iter().filter(|(key, _)| *key != field))
         }
         _ => one == other,
+    }
+}
+
+/// Upstream reads the version as a number before it compares, and takes the blame where it is none.
+fn check_version_form(given: &str) -> Result<(), Status> {
+    let why = match given.parse::<u64>() {
+        _ if given.is_empty() => return Ok(()),
+        Ok(_) if !given.starts_with('+') => return Ok(()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Err(Status::unknown(500, format!("strconv.ParseUint: parsing {}: {why}", object::quote(given))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers() {
+        for (given, want) in [
+            ("", ""),
+            ("0", ""),
+            ("18446744073709551615", ""),
+            ("abc", r#"strconv.ParseUint: parsing "abc": invalid syntax"#),
+            ("+1", r#"strconv.ParseUint: parsing "+1": invalid syntax"#),
+            ("-1", r#"strconv.ParseUint: parsing "-1": invalid syntax"#),
+            ("18446744073709551616", r#"strconv.ParseUint: parsing "18446744073709551616": value out of range"#),
+        ] {
+            let got = check_version_form(given).map_or_else(|status| status.message, |()| String::new());
+            assert_eq!(got, want, "{given}");
+        }
     }
 }

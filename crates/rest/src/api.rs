@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use admission::Chain;
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use authz::Decision;
 use object::{Clock, Value};
-use registry::{Catalog, Context, Features, Lookup};
+use registry::{Act, Catalog, Context, Features, Lookup};
 use request::User;
 
 /// The serving side of the API.
@@ -64,6 +66,7 @@ impl Api {
             group: "",
             version,
             subresource,
+            verb: "",
             dry_run,
             features: &self.features,
             lookup: self,
@@ -71,6 +74,7 @@ impl Api {
     }
 }
 
+#[async_trait]
 impl Lookup for Api {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let catalog = self.catalog.load();
@@ -83,5 +87,24 @@ impl Lookup for Api {
         let Some(storage) = catalog.stored(group, resource) else { return Vec::new() };
         let objects = storage.cache.snapshot(&storage.range(namespace)).objects;
         objects.iter().filter_map(|object| storage.decode_entry(object.entry()).ok().map(Arc::new)).collect()
+    }
+
+    async fn may(&self, user: &User, act: &Act<'_>) -> Result<(), String> {
+        let question = authz::Attributes {
+            user: user.clone(),
+            verb: act.verb.into(),
+            is_resource: true,
+            group: act.group.into(),
+            version: act.version.into(),
+            resource: act.resource.into(),
+            subresource: act.subresource.into(),
+            namespace: act.namespace.into(),
+            name: act.name.into(),
+            ..authz::Attributes::default()
+        };
+        match self.authorizer.decide(&question).await {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(why) | Decision::NoOpinion(why) => Err(authz::refusal(&question, &why).message),
+        }
     }
 }

@@ -61,14 +61,17 @@ pub fn decode(
     let known = Some(schema).filter(|_| !expected.custom);
     let decoded = wire::decode(bytes, media, known, &mut notes);
     let mut object = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
-    let mut warnings = notes.messages().to_vec();
+    let mut strict = notes.messages().to_vec();
+    let mut warnings = warnings_of(&notes);
     if expected.custom {
         let (settled, dropped) = custom::settle(object, schema).map_err(|why| cannot_handle(&kind, expected, &why))?;
         object = settled;
-        warnings.extend(dropped.into_iter().filter(|_| validation != FieldValidation::Ignore));
+        let dropped = dropped.into_iter().filter(|_| validation != FieldValidation::Ignore);
+        strict.extend(dropped);
+        warnings.extend_from_slice(&strict[notes.messages().len()..]);
     }
-    if !warnings.is_empty() && validation == FieldValidation::Strict {
-        let why = format!("strict decoding error: {}", warnings.join(", "));
+    if !strict.is_empty() && validation == FieldValidation::Strict {
+        let why = format!("strict decoding error: {}", strict.join(", "));
         return Err(if expected.custom { Status::bad_request(why) } else { cannot_handle(&kind, expected, &why) });
     }
     if kind.group_version() != expected.kind.group_version() && !is_old_eviction(&kind) {
@@ -81,6 +84,15 @@ pub fn decode(
     object.set_type(expected.kind);
     schema::default(schema, &mut object);
     Ok(Decoded { object, warnings })
+}
+
+/// What strict decoding complained about, as warnings: what YAML has to say in one error is one warning each.
+pub fn warnings_of(notes: &Notes) -> Vec<String> {
+    let parts = |message: &String| match message.strip_prefix("yaml: unmarshal errors:\n") {
+        Some(lines) => lines.lines().map(|line| line.trim_start().to_string()).collect(),
+        None => vec![message.clone()],
+    };
+    notes.messages().iter().flat_map(parts).collect()
 }
 
 /// Evictions are taken in the version they came in first, too.

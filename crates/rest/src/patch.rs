@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::restore::restore;
 use crate::scope::Scope;
 use crate::update::{Wanted, check_name, update_scope, write};
-use crate::{Media, custom, managed, wire};
+use crate::{Media, body, custom, managed, wire};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -128,7 +128,7 @@ impl Patch {
             return Err(Status::conflict(&scope.group_resource(), &scope.call.info.name, why));
         }
         ensure_namespace(scope, &mut object)?;
-        check_name(scope, &mut object)?;
+        check_name(scope, &object)?;
         Ok(object)
     }
 
@@ -194,7 +194,7 @@ impl Patch {
             if options.field_validation == FieldValidation::Strict {
                 return Err(Status::bad_request(format!("error strict decoding patch: {first}")));
             }
-            warnings.extend(notes.messages().iter().cloned());
+            warnings.extend(body::warnings_of(&notes));
         }
         Ok(applied)
     }

@@ -56,7 +56,7 @@ fn scalar(value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
             Ok(())
         }
         (Shape::Int32 | Shape::Int64, Value::Float(float)) if float.trunc() == *float => {
-            let int = *float as i64;
+            let int = go_int(*float);
             let wanted = if schema.node.shape == Shape::Int32 { i64::from(int as i32) } else { int };
             *value = Value::Int(wanted);
             Ok(())
@@ -66,6 +66,12 @@ fn scalar(value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
         (Shape::String, Value::Int(_)) => cannot("int64"),
         (shape, _) => Err(format!("unrecognized type: {}", scalar_kind(shape))),
     }
+}
+
+/// What does not fit is the least integer, as Go's conversion leaves it on the common processors.
+fn go_int(float: f64) -> i64 {
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float);
+    if fits { float as i64 } else { i64::MIN }
 }
 
 /// Types that read their own JSON (times, quantities) do so here too.
@@ -130,6 +136,7 @@ mod tests {
     fn numbers_bend_as_gos_do() {
         check(value!({"spec": {"replicas": 3.0}}), Ok(value!({"spec": {"replicas": 3}})));
         check(value!({"spec": {"replicas": 4294967297i64}}), Ok(value!({"spec": {"replicas": 1}})));
+        check(value!({"spec": {"replicas": 9.3e18}}), Ok(value!({"spec": {"replicas": 0}})));
         check(value!({"spec": {"replicas": null}}), Ok(value!({"spec": {"replicas": null}})));
     }
 }

@@ -39,8 +39,8 @@ pub async fn serve(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> 
             let expected = Expected { kind: &kind, shape: &shape, custom: false };
             let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
             scope.warnings.extend(decoded.warnings);
-            let mut wanted = decoded.object;
-            update::check_name(scope, &mut wanted)?;
+            let wanted = decoded.object;
+            update::check_name(scope, &wanted)?;
             write(scope, &options, Wanted::Scale(wanted)).await
         }
         Verb::Patch => {

@@ -48,7 +48,7 @@ impl Scope {
     pub fn context(&self, dry_run: bool) -> Context<'_> {
         let info = &self.call.info;
         let cx = self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run);
-        Context { group: &info.group, ..cx }
+        Context { group: &info.group, verb: info.verb.as_str(), ..cx }
     }
 
     pub fn admission<'a>(

@@ -46,7 +46,9 @@ fn of_rows<'a>(
     }
     table.insert("metadata", metadata);
     table.insert("columnDefinitions", definitions(scope));
-    table.insert("rows", rows);
+    // Go's nil, where nobody has written a printer for the kind.
+    let nil = rows.is_empty() && is_default(&scope.resource.columns);
+    table.insert("rows", if nil { Value::Null } else { rows.into() });
     Ok(Value::Map(table))
 }
 
@@ -65,7 +67,7 @@ fn include(scope: &Scope) -> Result<Include, Status> {
         "None" => Ok(Include::None),
         "Object" => Ok(Include::Object),
         _ => Err(Status::bad_request(format!(
-            "includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
             object::quote(scope.call.query("includeObject").unwrap_or(""))
         ))),
     }
@@ -81,9 +83,20 @@ fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include:
     match include {
         Include::None => row.insert("object", Value::Null),
         Include::Metadata => row.insert("object", partial(scope, object, version)),
-        Include::Object => row.insert("object", scope.from_storage(object.clone())?),
+        Include::Object => row.insert("object", whole(scope, object)?),
     };
     Ok(Value::Map(row))
+}
+
+/// An object of the storage version as the requested one prints it.
+fn whole(scope: &Scope, object: &Value) -> Result<Value, Status> {
+    let object = scope.from_storage(object.clone())?;
+    Ok(if scope.resource.custom { object } else { codec::json::printed(&object, scope.resource.shape.schema()) })
+}
+
+/// Whether these are the columns of a kind that has none of its own.
+fn is_default(columns: &[Column]) -> bool {
+    columns.iter().map(|column| column.name.as_str()).eq(["Name", "Created At"])
 }
 
 fn definitions(scope: &Scope) -> Value {

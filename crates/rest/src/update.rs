@@ -22,7 +22,7 @@ pub async fn update(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
     scope.warnings.extend(decoded.warnings);
     let mut object = scope.default(decoded.object)?;
     ensure_namespace(scope, &mut object)?;
-    check_name(scope, &mut object)?;
+    check_name(scope, &object)?;
     dedup_owners(scope, &mut object);
     let uid = Some(object.uid().to_string()).filter(|uid| !uid.is_empty());
     let update = UpdateOptions { uid, scope: update_scope(scope), ..UpdateOptions::default() };
@@ -39,10 +39,12 @@ pub fn update_scope(scope: &Scope) -> UpdateScope {
 }
 
 /// The name in the object is the one in the path.
-pub fn check_name(scope: &Scope, object: &mut Value) -> Result<(), Status> {
+pub fn check_name(scope: &Scope, object: &Value) -> Result<(), Status> {
     let name = &scope.call.info.name;
     if object.name().is_empty() {
-        object.set_meta_str("name", name);
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
     }
     if object.name() != name {
         return Err(Status::bad_request(format!(

@@ -24,6 +24,7 @@ impl World {
     }
 }
 
+#[async_trait]
 impl Lookup for World {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.list(group, resource, namespace).into_iter().find(|object| object.name() == name)
@@ -169,6 +170,7 @@ async fn admit_as(
         group,
         version: "v1",
         subresource,
+        verb: "",
         dry_run: false,
         features: &features,
         lookup: world,

@@ -42,6 +42,11 @@ impl Strategy for DaemonSet {
         new.set_annotation(TEMPLATE_GENERATION, &generation.to_string());
     }
 
+    /// The count is part of the spec to upstream, whatever the annotation in the request says.
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        new.set_annotation(TEMPLATE_GENERATION, &template_generation(old).unwrap_or(0).to_string());
+    }
+
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_spec(cx, object, None, errors);
     }
@@ -239,6 +244,7 @@ mod tests {
         assert_eq!(generation(check().try_create(&set("7")).unwrap()), Some("7".into()));
         assert_eq!(generation(check().try_update(&set("3"), "").unwrap()), Some("3".into()));
         assert_eq!(generation(check().try_update(&set("3"), &set("9")).unwrap()), Some("3".into()));
+        assert_eq!(generation(check().try_update_status(&set("3"), &set("9")).unwrap()), Some("3".into()));
         let changed = "spec: {template: {spec: {hostNetwork: true}}}";
         assert_eq!(generation(check().try_update(&set("3"), changed).unwrap()), Some("4".into()));
         let refused = check().try_create(&set("x")).unwrap_err().to_string();

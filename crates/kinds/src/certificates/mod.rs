@@ -4,6 +4,7 @@ mod clustertrustbundle;
 mod csr;
 mod podcertificaterequest;
 mod possession;
+mod pss;
 mod request;
 
 use std::sync::Arc;

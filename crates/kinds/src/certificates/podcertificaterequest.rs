@@ -8,6 +8,7 @@ use registry::{Context, FieldRefusal, Strategy};
 use super::possession::Possession;
 use super::request;
 use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::pod_spec::projected::user_annotations;
 use crate::common::{conditions, metadata, signers};
 
 const UID_MAX_BYTES: usize = 128;
@@ -23,9 +24,7 @@ impl Strategy for PodCertificateRequest {
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let spec = object.field("spec");
         signers::signer_name(&spec.field("signerName"), errors);
-        for (key, value) in spec.field("unverifiedUserAnnotations").entries() {
-            value.invalid_each(errors, names::label_key(&key.to_lowercase()));
-        }
+        user_annotations(&spec.field("unverifiedUserAnnotations"), errors);
         for (name, uid) in [("podName", "podUID"), ("serviceAccountName", "serviceAccountUID"), ("nodeName", "nodeUID")]
         {
             spec.field(name).check_name(errors, names::name_is_dns_subdomain);

@@ -4,8 +4,10 @@ use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use object::{BadValue, Cursor, Errors};
 use x509_parser::oid_registry as oid;
 use x509_parser::prelude::FromDer;
-use x509_parser::public_key::PublicKey;
+use x509_parser::public_key::{PublicKey, RSAPublicKey};
 use x509_parser::x509::SubjectPublicKeyInfo;
+
+use super::pss;
 
 const UNVERIFIED: &str = "could not verify proof-of-possession signature";
 const RSA_BITS: [usize; 2] = [3072, 4096];
@@ -28,12 +30,13 @@ impl Possession<'_> {
             Kind::Signs(algorithm) => {
                 UnparsedPublicKey::new(algorithm, bytes).verify(self.uid.as_bytes(), self.proof).is_ok()
             }
-            Kind::Rsa(bits) if !RSA_BITS.contains(&bits) => {
+            Kind::Rsa(rsa) if !RSA_BITS.contains(&bits(&rsa)) => {
                 let detail = "RSA keys must have modulus size 3072 or 4096";
-                return key.invalid_as(errors, format!("{bits}-bit modulus"), detail);
+                return key.invalid_as(errors, format!("{}-bit modulus", bits(&rsa)), detail);
             }
-            // Askers choose the salt's length, which our library cannot follow; whoever signs the certificate checks again.
-            Kind::Rsa(_) => true,
+            Kind::Rsa(rsa) => {
+                pss::PublicKey { modulus: rsa.modulus, exponent: rsa.exponent }.verify(self.uid.as_bytes(), self.proof)
+            }
             Kind::OtherCurve(curve) => {
                 let detail = "elliptic public keys must use curve P256 or P384";
                 return key.invalid_as(errors, format!("curve {curve}"), detail);
@@ -49,15 +52,20 @@ impl Possession<'_> {
     }
 }
 
-enum Kind {
+/// As many bits as fill the modulus's bytes, which is how upstream counts.
+fn bits(rsa: &RSAPublicKey) -> usize {
+    8 * rsa.modulus.iter().skip_while(|byte| **byte == 0).count()
+}
+
+enum Kind<'a> {
     Signs(&'static dyn VerificationAlgorithm),
-    Rsa(usize),
+    Rsa(RSAPublicKey<'a>),
     OtherCurve(&'static str),
     Broken,
     Unknown,
 }
 
-fn kind(info: &SubjectPublicKeyInfo) -> Kind {
+fn kind<'a>(info: &'a SubjectPublicKeyInfo) -> Kind<'a> {
     let algorithm = &info.algorithm.algorithm;
     if *algorithm == oid::OID_SIG_ED25519 {
         return Kind::Signs(&signature::ED25519);
@@ -75,7 +83,7 @@ fn kind(info: &SubjectPublicKeyInfo) -> Kind {
     }
     if *algorithm == oid::OID_PKCS1_RSAENCRYPTION {
         return match info.parsed() {
-            Ok(PublicKey::RSA(key)) => Kind::Rsa(key.key_size()),
+            Ok(PublicKey::RSA(key)) => Kind::Rsa(key),
             _ => Kind::Broken,
         };
     }
@@ -87,6 +95,7 @@ mod tests {
     use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
     use aws_lc_rs::rand::SystemRandom;
     use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+    use base64::Engine;
     use object::value;
 
     use super::*;
@@ -114,6 +123,30 @@ mod tests {
         let key: PublicKeyX509Der = pair.public_key().as_der().expect("its public half");
         assert_eq!(check(key.as_ref(), pair.sign(b"u").as_ref(), "u"), "");
         assert!(check(key.as_ref(), b"short", "u").contains(UNVERIFIED));
+    }
+
+    #[test]
+    fn rsa_keys_prove_with_salts_of_any_length() {
+        let lines = include_str!("../../data/signatures.txt").lines().filter(|line| !line.starts_with('#'));
+        let decode = |text| base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
+        let mut lines = lines.filter_map(|line| line.split_once(' ')).map(|(kind, text)| (kind, decode(text)));
+        let (_, key) = lines.next().expect("the key comes first");
+        let refused = format!("proof: Invalid value: {UNVERIFIED}");
+        let mut seen = 0;
+        for (kind, proof) in lines {
+            seen += 1;
+            assert_eq!(check(&key, &proof, "uid-1"), if kind == "pss" { "" } else { &refused });
+            assert_eq!(check(&key, &proof, "uid-2"), refused);
+            for (at, byte) in [(0, 0x80), (100, 1), (383, 1)] {
+                let mut changed = proof.clone();
+                changed[at] ^= byte;
+                assert_eq!(check(&key, &changed, "uid-1"), refused, "bit changed in byte {at}");
+            }
+            assert_eq!(check(&key, &proof[1..], "uid-1"), refused);
+        }
+        assert_eq!(seen, 4);
+        assert_eq!(check(&key, &[0; 384], "uid-1"), refused);
+        assert_eq!(check(&key, &[0xff; 384], "uid-1"), refused);
     }
 
     #[test]

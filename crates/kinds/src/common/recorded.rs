@@ -5,7 +5,7 @@ use object::{Cursor, Errors, GroupVersion, GroupVersionKind, Timestamp, Value};
 use registry::{Context, Features, NoLookup, Strategy};
 use request::User;
 
-use crate::check::{merge, yaml};
+use crate::check::{merge, wait, yaml};
 
 /// One change and what came of it.
 #[derive(Debug)]
@@ -125,6 +125,7 @@ impl<S: Strategy> Kind<S> {
             "status" => {
                 new.keep(&["spec"], old);
                 strategy.prepare_status_update(cx, new, old);
+                wait(strategy.authorize_status_update(cx, new, old, errors));
                 strategy.validate_status_update(cx, &Cursor::root(new), &Cursor::root(old), errors);
             }
             _ => {
@@ -165,6 +166,7 @@ pub fn context<'a>(subresource: &'a str, features: &'a Features, user: &'a User)
         group: "",
         version: "v1",
         subresource,
+        verb: "",
         dry_run: false,
         features,
         lookup: &NoLookup,

@@ -8,13 +8,17 @@ use schema::{Node, Schema, Shape, builtin};
 
 pub const LABEL_SELECTOR: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector";
 
-/// `value` as a message shows it: fields in the order of the type, and only those that are set.
+/// `value`, or a list of such, as a message shows it: fields in the order of the type, and only those that are set.
 pub fn shown(type_name: &str, value: &Value) -> BadValue {
     if value.is_null() {
         return BadValue::Raw("null".to_string());
     }
     let mut out = Vec::new();
-    match node(type_name) {
+    let of = |node| match value {
+        Value::List(_) => Node { shape: Shape::List(Box::new(node)), ..Node::default() },
+        _ => node,
+    };
+    match node(type_name).map(of) {
         Some(node) => codec::json::encode(value, Some(Schema::new(builtin().types(), &node)), &mut out),
         None => codec::json::encode(value, None, &mut out),
     }

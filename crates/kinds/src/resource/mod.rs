@@ -8,6 +8,7 @@ mod devices;
 mod poolstatus;
 mod resourceclaim;
 mod resourceslice;
+mod rights;
 mod status;
 mod taintrule;
 mod v1beta1;

@@ -1,15 +1,17 @@
 //! ResourceClaims and their templates.
 
+use async_trait::async_trait;
 use object::{BadValue, Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
-use super::{claim, status};
+use super::{claim, rights, status};
 use crate::common::checks::{IMMUTABLE, same};
 use crate::common::declared::RESOURCE;
 use crate::common::{internal, metadata};
 
 pub struct ResourceClaim;
 
+#[async_trait]
 impl Strategy for ResourceClaim {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
@@ -41,6 +43,10 @@ impl Strategy for ResourceClaim {
     fn prepare_status_update(&self, cx: &Context, new: &mut Value, old: &Value) {
         metadata::keep_for_status(new, old);
         status::prepare(cx, new, old);
+    }
+
+    async fn authorize_status_update(&self, cx: &Context<'_>, new: &Value, old: &Value, errors: &mut Errors) {
+        rights::authorize(cx, new, old, errors).await;
     }
 
     fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {

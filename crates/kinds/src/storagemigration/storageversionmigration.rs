@@ -4,7 +4,9 @@ use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy};
 
 use crate::common::checks::{Checks, IMMUTABLE, same};
-use crate::common::{conditions, internal, metadata};
+use crate::common::{conditions, internal, metadata, versioned};
+
+const CONDITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition";
 
 pub struct Migration;
 
@@ -56,12 +58,14 @@ impl Strategy for Migration {
             let found = conditions::find(object.value().list_at(&["status", "conditions"]), kind);
             found.is_some_and(|condition| condition.str_at(&["status"]) == "True")
         };
+        let shown = || versioned::shown(CONDITION, list.value());
         if is(new, "Succeeded") && is(new, "Failed") {
-            list.invalid(errors, "Both success and failed conditions cannot be true at the same time");
+            list.invalid_as(errors, shown(), "Both success and failed conditions cannot be true at the same time");
         }
-        for (kind, shown) in [("Succeeded", "Success"), ("Failed", "Failed")] {
+        for (kind, name) in [("Succeeded", "Success"), ("Failed", "Failed")] {
             if is(old, kind) && !is(new, kind) {
-                list.invalid(errors, format!("{shown} condition cannot be set to false once it is true"));
+                let why = format!("{name} condition cannot be set to false once it is true");
+                list.invalid_as(errors, shown(), why);
             }
         }
     }

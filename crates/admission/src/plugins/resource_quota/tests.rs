@@ -37,6 +37,7 @@ impl Store {
     }
 }
 
+#[async_trait]
 impl Lookup for Store {
     fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Arc<Value>> {
         None

@@ -69,6 +69,7 @@ impl AllocationStore for World {
     }
 }
 
+#[async_trait]
 impl Lookup for World {
     fn get(&self, _: &str, resource: &str, _: &str, name: &str) -> Option<Arc<Value>> {
         assert_eq!(resource, "ipaddresses");
@@ -109,6 +110,7 @@ impl Cluster {
             group: "",
             version: "v1",
             subresource: "",
+            verb: "",
             dry_run,
             features: &self.features,
             lookup: &*self.world,
