@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use object::{GroupResource, Status};
 
-pub use self::resource_quota::QuotaWriter;
+pub use self::resource_quota::{QuotaWriter, recount as quota};
 use crate::{Attributes, Chain, Configuration, Plugin, Surroundings};
 
 /// What a chain is made of.

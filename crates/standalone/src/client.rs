@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct Client {
     pub api: Arc<Api>,
-    user: User,
+    pub user: User,
 }
 
 /// How a call failed, as much of it as loops decide by.
@@ -123,7 +123,10 @@ impl Client {
         content: &'static str,
         body: Option<&Value>,
     ) -> Result<Reply, Failure> {
-        let query: Vec<(String, String)> = query.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        // A collection that is followed may be a selected one: what is asked of it then stands behind its path.
+        let (path, selection) = path.split_once('?').unwrap_or((path, ""));
+        let query = query.iter().copied().chain(selection.split_once('='));
+        let query: Vec<(String, String)> = query.map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let info = RequestInfo::parse(method.as_str(), path, &query);
         let permit = authz::authorize(&*self.api.authorizer, &info, &self.user).await.map_err(from_status)?;
         let mut headers = HeaderMap::new();

@@ -43,6 +43,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
+    /// Looks at something when it has been asked for no more for so long.
+    pub fn after(&self, quiet: Duration, key: K) {
+        self.with(|state| {
+            state.later.retain(|_, waiting| *waiting != key);
+            state.counter += 1;
+            let due = (Instant::now() + quiet, state.counter);
+            state.later.insert(due, key);
+        });
+        self.changed.notify_one();
+    }
+
     /// Comes back to something that could not be finished, later each time.
     pub fn retry(&self, key: K) {
         self.with(|state| {
@@ -113,6 +124,17 @@ impl<K: Clone + Eq + Hash> State<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_for_again_waits_again() {
+        let (queue, began, quiet) = (Queue::new(), Instant::now(), Duration::from_millis(100));
+        queue.after(quiet, "a");
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        queue.after(quiet, "a");
+        assert_eq!((queue.next().await, began.elapsed().as_millis()), ("a", 160));
+        queue.add("b");
+        assert_eq!(queue.next().await, "b");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn things_come_once_and_failures_come_back_later() {

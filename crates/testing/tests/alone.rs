@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota, Secret, ServiceAccount};
 use kube::api::{DeleteParams, PostParams, PropagationPolicy};
 use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
@@ -113,4 +113,36 @@ async fn data_outlives_a_server_and_users_have_their_rights() {
     let maps = Api::<ConfigMap>::default_namespaced(server.client().await.unwrap());
     assert_eq!(maps.get("kept").await.unwrap(), before);
     server.stop().await;
+}
+
+/// Quotas are counted when they are made, when something goes away, and hold in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_are_counted() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().await.unwrap();
+    let quotas = Api::<ResourceQuota>::default_namespaced(client.clone());
+    let secrets = Api::<Secret>::default_namespaced(client.clone());
+    let secret = |name: &str| serde_json::from_value::<Secret>(json!({"metadata": {"name": name}})).unwrap();
+    secrets.create(&PostParams::default(), &secret("before")).await.unwrap();
+
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"secrets": "2", "pods": "1"}}});
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    let used = |secrets: &'static str| {
+        move |found: Option<&ResourceQuota>| {
+            let status = found.and_then(|quota| quota.status.as_ref());
+            let used = status.and_then(|status| status.used.as_ref());
+            used.is_some_and(|used| used["secrets"].0 == secrets && used["pods"].0 == "0")
+        }
+    };
+    wait(&quotas, "q", used("1")).await;
+    secrets.create(&PostParams::default(), &secret("a")).await.unwrap();
+    let refused = secrets.create(&PostParams::default(), &secret("b")).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("exceeded quota: q, requested: secrets=1, used: secrets=2, limited: secrets=2"),
+        "{refused}"
+    );
+
+    secrets.delete("before", &DeleteParams::default()).await.unwrap();
+    wait(&quotas, "q", used("1")).await;
+    secrets.create(&PostParams::default(), &secret("b")).await.unwrap();
 }

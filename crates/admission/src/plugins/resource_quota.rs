@@ -8,6 +8,7 @@ mod check;
 mod evaluator;
 mod limited;
 mod pods;
+pub mod recount;
 #[cfg(test)]
 mod tests;
 

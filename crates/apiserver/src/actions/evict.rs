@@ -69,7 +69,7 @@ struct Evicting<'a> {
 impl Evicting<'_> {
     async fn run(&self) -> Result<(), Status> {
         let names_version = !self.options.at(&["preconditions", "resourceVersion"]).is_null();
-        let mut budget_name = String::new();
+        let mut refused = None;
         for _ in 0..TRIES {
             let pod = self.pods.get(self.cx.namespace, self.call.name).await?;
             let budgets = self.budgets().await?;
@@ -82,8 +82,11 @@ impl Evicting<'_> {
                             if let Some(answer) = on_conflict {
                                 return Err(answer);
                             }
+                            refused = Some(status);
                         }
-                        Err(status) if status.reason == Reason::Conflict && !names_version && is_over(&pod) => {}
+                        Err(status) if status.reason == Reason::Conflict && !names_version && is_over(&pod) => {
+                            refused = Some(status);
+                        }
                         result => return result,
                     }
                 }
@@ -91,12 +94,13 @@ impl Evicting<'_> {
                     if self.store_budget(&budget).await? {
                         return self.delete(None).await;
                     }
-                    budget_name = budget.name().to_string();
+                    let name = object::quote(budget.name());
+                    let why = format!("couldn't update PodDisruptionBudget {name} due to conflicts");
+                    refused = Some(Status::timeout(why, RETRY_SECONDS));
                 }
             }
         }
-        let name = object::quote(&budget_name);
-        Err(Status::timeout(format!("couldn't update PodDisruptionBudget {name} due to conflicts"), RETRY_SECONDS))
+        Err(refused.unwrap_or_else(|| Status::internal("an eviction was not tried")))
     }
 
     /// All budgets of the namespace, as they are now.

@@ -12,6 +12,9 @@ pub struct Bind;
 #[async_trait]
 impl Action for Bind {
     async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
+        if call.body.name() != call.name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
         validate_binding(&call.body)?;
         call.admit.validate(Some(&call.body), None).await?;
         let pods = pods(&call)?;

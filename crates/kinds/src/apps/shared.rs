@@ -117,8 +117,9 @@ pub fn not_negative(status: &Cursor, fields: &[&str], errors: &mut Errors) {
 
 /// Reports `field` if it counts more than `limit` does.
 pub fn at_most(status: &Cursor, field: &str, limit: &str, detail: &str, errors: &mut Errors) {
-    if status.field(field).int() > status.field(limit).int() {
-        status.field(field).invalid(errors, detail);
+    let count = status.field(field);
+    if count.int() > status.field(limit).int() {
+        count.invalid_as(errors, count.int(), detail);
     }
 }
 

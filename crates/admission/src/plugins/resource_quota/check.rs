@@ -25,7 +25,7 @@ pub type Charge = (Arc<Value>, ResourceList);
 impl Request<'_> {
     /// Whether the quota is about the object as it will be.
     pub fn concerns(&self, quota: &Value) -> bool {
-        self.evaluator.matches(self.attributes, quota, self.object)
+        self.evaluator.matches(&self.attributes.cx, quota, self.object)
     }
 
     /// What to charge, or why the request is too much.
@@ -35,7 +35,7 @@ impl Request<'_> {
             self.check_usable(quota)?;
             concerned.push(quota);
         }
-        let usage = self.evaluator.usage(self.attributes, self.object);
+        let usage = self.evaluator.usage(&self.attributes.cx, self.object);
         let negative: Vec<&str> =
             usage.iter().filter(|(_, amount)| amount.signum() < 0).map(|(name, _)| name.as_str()).collect();
         if !negative.is_empty() {
@@ -61,7 +61,7 @@ impl Request<'_> {
         usage: &ResourceList,
     ) -> Result<(), Status> {
         // An update that uses nothing more needs no quota.
-        let before = self.old.map(|old| self.evaluator.usage(self.attributes, old)).unwrap_or_default();
+        let before = self.old.map(|old| self.evaluator.usage(&self.attributes.cx, old)).unwrap_or_default();
         let grows = usage.iter().any(|(name, amount)| before.get(name).is_none_or(|before| amount > before));
         if self.limited.is_empty() || !grows {
             return Ok(());
@@ -70,7 +70,7 @@ impl Request<'_> {
         let covered: Vec<String> = counted.filter(|name| self.evaluator.counts(name)).collect();
         let scopes: Vec<String> = quotas
             .iter()
-            .flat_map(|quota| self.evaluator.scopes_holding(self.attributes, quota, self.object))
+            .flat_map(|quota| self.evaluator.scopes_holding(&self.attributes.cx, quota, self.object))
             .collect();
         limited::check(self, usage, &covered, &scopes)
     }
@@ -79,7 +79,7 @@ impl Request<'_> {
     fn check_usable(&self, quota: &Value) -> Result<(), Status> {
         let (hard, used) = (resources::list(quota.at(&["status", "hard"])), quota.at(&["status", "used"]));
         let names: Vec<&str> = hard.keys().map(String::as_str).filter(|name| self.evaluator.counts(name)).collect();
-        if let Some(why) = self.evaluator.missing(self.attributes, &names, self.object) {
+        if let Some(why) = self.evaluator.missing(&self.attributes.cx, &names, self.object) {
             return Err(self.forbidden(format!("failed quota: {}: {why}", quota.name())));
         }
         if names.iter().any(|name| used.get(name).is_none()) {
@@ -93,10 +93,10 @@ impl Request<'_> {
     fn delta(&self, quota: &Value, usage: &ResourceList) -> ResourceList {
         let old = self.old.filter(|_| self.attributes.operation == Operation::Update);
         let counted = old.filter(|old| !old.resource_version().is_empty());
-        let counted = counted.filter(|old| self.evaluator.matches(self.attributes, quota, old));
+        let counted = counted.filter(|old| self.evaluator.matches(&self.attributes.cx, quota, old));
         let mut delta = usage.clone();
         if let Some(old) = counted {
-            for (name, before) in self.evaluator.usage(self.attributes, old) {
+            for (name, before) in self.evaluator.usage(&self.attributes.cx, old) {
                 if let Some(amount) = delta.get_mut(&name) {
                     amount.sub(&before);
                 }

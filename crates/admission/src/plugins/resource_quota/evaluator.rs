@@ -6,6 +6,7 @@ use object::{Meta, Value};
 use super::pods;
 use crate::plugins::resources::{self, ResourceList};
 use crate::{Attributes, Operation};
+use registry::Context;
 
 /// How objects of a kind are counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,13 +62,28 @@ impl Evaluator {
             ("resource.k8s.io", "resourceclaims") if attributes.cx.features.enabled("DynamicResourceAllocation") => {
                 itself.then_some(Evaluator::DeviceClaims)
             }
-            about if IGNORED.contains(&about) || !itself || !create => None,
-            ("", "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets") => {
-                Some(Evaluator::Count(vec![format!("count/{resource}"), resource.to_string()]))
+            ("resource.k8s.io", "resourceclaims") => {
+                (itself && create).then(|| Evaluator::Count(vec![DEVICE_CLAIMS.to_string()]))
             }
-            ("", _) => Some(Evaluator::Count(vec![format!("count/{resource}")])),
-            _ => Some(Evaluator::Count(vec![format!("count/{resource}.{group}")])),
+            _ if !itself || !create => None,
+            _ => Evaluator::of_resource(group, resource),
         }
+    }
+
+    /// How the objects of a resource are counted, None if they are not.
+    pub fn of_resource(group: &str, resource: &str) -> Option<Evaluator> {
+        Some(match (group, resource) {
+            about if IGNORED.contains(&about) => return None,
+            ("", "pods") => Evaluator::Pods,
+            ("", "services") => Evaluator::Services,
+            ("", "persistentvolumeclaims") => Evaluator::Claims,
+            ("resource.k8s.io", "resourceclaims") => Evaluator::DeviceClaims,
+            ("", "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets") => {
+                Evaluator::Count(vec![format!("count/{resource}"), resource.to_string()])
+            }
+            ("", _) => Evaluator::Count(vec![format!("count/{resource}")]),
+            _ => Evaluator::Count(vec![format!("count/{resource}.{group}")]),
+        })
     }
 
     /// Whether this resource of a quota is counted here.
@@ -86,30 +102,33 @@ impl Evaluator {
     }
 
     /// Whether a quota is about this object: it counts something of it, and all its scopes hold it.
-    pub fn matches(&self, attributes: &Attributes<'_>, quota: &Value, object: &Value) -> bool {
+    pub fn matches(&self, cx: &Context<'_>, quota: &Value, object: &Value) -> bool {
         let hard = quota.at(&["status", "hard"]).as_map();
-        let counted = hard.is_some_and(|hard| hard.keys().any(|name| self.counts(name)));
+        hard.is_some_and(|hard| hard.keys().any(|name| self.counts(name))) && self.in_scopes(cx, quota, object)
+    }
+
+    /// Whether all scopes of a quota hold the object.
+    pub fn in_scopes(&self, cx: &Context<'_>, quota: &Value, object: &Value) -> bool {
         let exists = |scope: &Value| object::value!({ "scopeName": (scope.clone()), "operator": "Exists" });
         let scopes = quota.list_at(&["spec", "scopes"]);
         let selectors = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]);
-        counted
-            && scopes.iter().all(|scope| self.in_scope(attributes, &exists(scope), object))
-            && selectors.iter().all(|selector| self.in_scope(attributes, selector, object))
+        scopes.iter().all(|scope| self.in_scope(cx, &exists(scope), object))
+            && selectors.iter().all(|selector| self.in_scope(cx, selector, object))
     }
 
     /// The names of those of a quota's scopes that the object is in.
-    pub fn scopes_holding(&self, attributes: &Attributes<'_>, quota: &Value, object: &Value) -> Vec<String> {
+    pub fn scopes_holding(&self, cx: &Context<'_>, quota: &Value, object: &Value) -> Vec<String> {
         let exists = |scope: &Value| object::value!({ "scopeName": (scope.clone()), "operator": "Exists" });
         let plain = quota.list_at(&["spec", "scopes"]).iter().map(exists);
         let selectors = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned();
-        let holding = plain.chain(selectors).filter(|selector| self.in_scope(attributes, selector, object));
+        let holding = plain.chain(selectors).filter(|selector| self.in_scope(cx, selector, object));
         holding.map(|selector| selector.str_at(&["scopeName"]).to_string()).collect()
     }
 
-    pub fn in_scope(&self, attributes: &Attributes<'_>, selector: &Value, object: &Value) -> bool {
+    pub fn in_scope(&self, cx: &Context<'_>, selector: &Value, object: &Value) -> bool {
         match self {
             Evaluator::Pods => pods::in_scope(selector, object),
-            Evaluator::Claims if attributes.cx.features.enabled("VolumeAttributesClass") => {
+            Evaluator::Claims if cx.features.enabled("VolumeAttributesClass") => {
                 selector.str_at(&["scopeName"]) == "VolumeAttributesClass"
                     && selects(selector, &attribute_classes(object))
             }
@@ -118,16 +137,16 @@ impl Evaluator {
     }
 
     /// What the object would have to say so that it can be counted.
-    pub fn missing(&self, attributes: &Attributes<'_>, names: &[&str], object: &Value) -> Option<String> {
+    pub fn missing(&self, cx: &Context<'_>, names: &[&str], object: &Value) -> Option<String> {
         match self {
-            Evaluator::Pods => pods::missing(attributes, names, object),
+            Evaluator::Pods => pods::missing(cx, names, object),
             _ => None,
         }
     }
 
-    pub fn usage(&self, attributes: &Attributes<'_>, object: &Value) -> ResourceList {
+    pub fn usage(&self, cx: &Context<'_>, object: &Value) -> ResourceList {
         match self {
-            Evaluator::Pods => pods::usage(attributes, object),
+            Evaluator::Pods => pods::usage(cx, object),
             Evaluator::Services => service_usage(object),
             Evaluator::Claims => claim_usage(object),
             Evaluator::DeviceClaims => device_usage(object),

@@ -55,7 +55,7 @@ pub fn check(request: &Request<'_>, usage: &ResourceList, covered: &[String], sc
         return Err(request.forbidden(format!("insufficient quota to consume: {}", missing.join(","))));
     }
     let wanted = request.limited.iter().flat_map(|entry| &entry.scopes);
-    let wanted = wanted.filter(|scope| request.evaluator.in_scope(request.attributes, scope, request.object));
+    let wanted = wanted.filter(|scope| request.evaluator.in_scope(&request.attributes.cx, scope, request.object));
     let uncovered: Vec<String> =
         wanted.filter(|scope| !scopes.iter().any(|name| name == scope.str_at(&["scopeName"]))).map(shown).collect();
     if uncovered.is_empty() {

@@ -7,8 +7,8 @@ use object::timestamp::Time;
 use object::{Value, quantity::Quantity};
 
 use super::evaluator::{count, selects};
-use crate::Attributes;
 use crate::plugins::resources::{self, ResourceList};
+use registry::Context;
 
 const COUNT: &str = "count/pods";
 
@@ -72,8 +72,8 @@ fn uses_other_namespaces(pod: &Value) -> bool {
 }
 
 /// Which containers do not say how much they need of what.
-pub fn missing(attributes: &Attributes<'_>, names: &[&str], pod: &Value) -> Option<String> {
-    if attributes.cx.features.enabled("PodLevelResources") {
+pub fn missing(cx: &Context<'_>, names: &[&str], pod: &Value) -> Option<String> {
+    if cx.features.enabled("PodLevelResources") {
         let own = pod.at(&["spec", "resources"]);
         let set = |which: &str| resources::list(own.field(which)).keys().any(|name| is_pod_level(name));
         if set("requests") || set("limits") {
@@ -98,11 +98,11 @@ fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
 
-pub fn usage(attributes: &Attributes<'_>, pod: &Value) -> ResourceList {
+pub fn usage(cx: &Context<'_>, pod: &Value) -> ResourceList {
     let mut usage = ResourceList::from([(COUNT.to_string(), count(1))]);
-    if is_live(attributes, pod) {
-        let in_place = attributes.cx.features.enabled("InPlacePodVerticalScaling");
-        let pod_level = attributes.cx.features.enabled("PodLevelResources");
+    if is_live(cx, pod) {
+        let in_place = cx.features.enabled("InPlacePodVerticalScaling");
+        let pod_level = cx.features.enabled("PodLevelResources");
         let mut requests = containers_requests(pod, in_place);
         let mut limits = containers_limits(pod, in_place);
         if pod_level {
@@ -122,13 +122,11 @@ pub fn usage(attributes: &Attributes<'_>, pod: &Value) -> ResourceList {
 }
 
 /// Pods that are done, or should have been gone for long, use nothing any more.
-fn is_live(attributes: &Attributes<'_>, pod: &Value) -> bool {
+fn is_live(cx: &Context<'_>, pod: &Value) -> bool {
     let deleted = Time::parse(pod.str_at(&["metadata", "deletionTimestamp"])).ok();
     let grace = pod.at(&["metadata", "deletionGracePeriodSeconds"]).as_int();
     let overdue = match (deleted, grace) {
-        (Some(deleted), Some(grace)) => {
-            attributes.cx.now > deleted.0.plus(Duration(grace.saturating_mul(1_000_000_000)))
-        }
+        (Some(deleted), Some(grace)) => cx.now > deleted.0.plus(Duration(grace.saturating_mul(1_000_000_000))),
         _ => false,
     };
     !overdue && !matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded")
