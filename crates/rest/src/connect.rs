@@ -188,7 +188,7 @@ fn kubelet(node: &Value) -> Result<Target, Status> {
     let mut preferred = PREFERRED_ADDRESSES.iter();
     let found = preferred.find_map(|kind| known.iter().find(|address| address.str_at(&["type"]) == *kind));
     let Some(found) = found else {
-        return Err(Status::internal("no preferred addresses found; known addresses: []"));
+        return Err(Status::unknown(500, "no preferred addresses found; known addresses: []"));
     };
     let endpoint = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).as_int();
     let port = endpoint.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);

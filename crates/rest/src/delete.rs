@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use admission::Operation;
 use authz::Permit;
+use bytes::Bytes;
 use http::StatusCode;
-use object::{GroupVersionKind, Map, Meta, Status, Value};
+use object::{GroupVersion, GroupVersionKind, Map, Meta, Status, Value};
 use schema::{Node, Schema, Shape};
 
 use crate::body;
@@ -14,7 +15,7 @@ use crate::list;
 use crate::options::{ListOptions, delete_options};
 use crate::reply::Reply;
 use crate::scope::Scope;
-use crate::{get, wire};
+use crate::{Media, get, wire};
 
 pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     let options = read_options(scope).await?;
@@ -74,6 +75,7 @@ pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
         delete_options(&scope.call)?
     } else {
         let media = body::input_media(scope, scope.call.header("content-type"))?;
+        check_kind(&bytes, media).map_err(Status::bad_request)?;
         let decoded = wire::decode(&bytes, media, options_schema(), &mut codec::Notes::ignore());
         decoded.map_err(Status::bad_request)?
     };
@@ -82,6 +84,25 @@ pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
         map.remove("ignoreStoreReadErrorWithClusterBreakingPotential");
     }
     Ok(options)
+}
+
+/// Options may be of any version, even of one that nobody serves, but must be what they are called.
+fn check_kind(bytes: &Bytes, media: Media) -> Result<(), String> {
+    let (api_version, kind) = wire::type_of(bytes, media)?;
+    GroupVersion::parse(&api_version)?;
+    match kind.as_str() {
+        "" | "DeleteOptions" => Ok(()),
+        "CreateOptions" | "UpdateOptions" | "PatchOptions" | "GetOptions" | "ListOptions"
+            if api_version == "meta.k8s.io/v1" =>
+        {
+            Err(format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"))
+        }
+        _ => Err(format!(
+            "no kind {} is registered for version {} in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            object::quote(&kind),
+            object::quote(&api_version)
+        )),
+    }
 }
 
 /// DeleteOptions are no kind of the table, only a type in it.

@@ -9,13 +9,15 @@ use crate::media::{Accept, Media, Transform};
 use crate::options::parse_revision;
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
+use crate::watch;
 use crate::{render, table};
 
 /// Answers with the bytes that are cached; nothing is decoded for a representation that was asked for before.
 pub async fn get(scope: &Scope, _permit: Permit) -> Result<Reply, Status> {
     let storage = scope.storage()?;
     let name = &scope.call.info.name;
-    match parse_revision(scope.call.query("resourceVersion").unwrap_or(""))? {
+    let given = scope.call.query("resourceVersion").unwrap_or("");
+    match parse_revision(given).map_err(watch::not_a_revision)? {
         None => {
             storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "get"))?;
         }

@@ -82,7 +82,7 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
 }
 
 /// Upstream finds this out too late to call it a bad request.
-fn not_a_revision(status: Status) -> Status {
+pub fn not_a_revision(status: Status) -> Status {
     let message = status.message.trim_start_matches("invalid resource version: ").to_string();
     Status { code: 500, reason: object::Reason::Unknown, message, details: None }
 }

@@ -31,7 +31,8 @@ impl Strategy for ConfigMap {
         let binary_bytes: usize = binary.entries().map(|(_, value)| data::decoded_len(value.str())).sum();
         if text_bytes.saturating_add(binary_bytes) > data::MAX_BYTES {
             // The whole object is at fault, and upstream gives that the empty path.
-            errors.too_long(&Path::of(""), data::MAX_BYTES);
+            // Upstream names no field here, which its paths print so.
+            errors.too_long(&Path::of("[]"), data::MAX_BYTES);
         }
     }
 
@@ -90,11 +91,11 @@ mod tests {
         let check = Check::new(ConfigMap, BASE);
         check.create(&[
             (&format!("data: {{key: {half}, b: {half}}}"), ""),
-            (&format!("data: {{key: {half}, b: {half}y}}"), ": Too long: may not be more than 1048576 bytes"),
+            (&format!("data: {{key: {half}, b: {half}y}}"), "[]: Too long: may not be more than 1048576 bytes"),
             (&format!("{{data: {{key: {half}}}, binaryData: {{b: {base64}}}}}"), ""),
             (
                 &format!("{{data: {{key: {half}}}, binaryData: {{b: {base64}AAAA}}}}"),
-                ": Too long: may not be more than 1048576 bytes",
+                "[]: Too long: may not be more than 1048576 bytes",
             ),
         ]);
     }

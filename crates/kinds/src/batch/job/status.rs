@@ -176,7 +176,9 @@ impl Change<'_> {
         if (self.finishes() || self.of("terminating")) && terminating.int() > 0 && self.is_finished() {
             terminating.invalid(errors, "terminating>0 is invalid for finished job");
         }
-        if (self.of("ready") || self.of("active")) && ready.int() > self.status.field("active").int() {
+        if (self.of("ready") || self.of("active"))
+            && ready.opt_int().is_some_and(|ready| ready > self.status.field("active").int())
+        {
             ready.invalid(errors, "cannot set more ready pods than active");
         }
     }
