@@ -322,7 +322,8 @@ async fn ports_of_stored_services_are_taken_where_nothing_is_recorded() {
 async fn repair_frees_what_leaked_and_takes_what_is_used() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let server = cluster.server();
-    let lost = value!({"type": "NodePort", "clusterIP": "10.0.0.5", "ports": [{"port": 80, "nodePort": 30001}]});
+    let lost = value!({"type": "NodePort", "clusterIP": "10.0.0.5",
+        "clusterIPs": ["10.0.0.5"], "ports": [{"port": 80, "nodePort": 30001}]});
     server.create(&cluster.context(false), &mut service("lost", lost)).await.unwrap();
     let lost = node_ports_taken(&cluster);
     let used = value!({"metadata": {"name": "used", "namespace": "ns"}, "spec": {"type": "NodePort",
