@@ -43,7 +43,8 @@ struct Target {
 
 #[derive(Clone, Debug)]
 struct Tls {
-    ca_file: PathBuf,
+    /// Who signs the members' certificates; without it, those whom this machine trusts.
+    ca_file: Option<PathBuf>,
     identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -87,15 +88,12 @@ impl Target {
         let tls = match scheme {
             "http" => None,
             "https" => {
-                let ca_file = options.ca_file.clone();
-                let ca_file =
-                    ca_file.ok_or_else(|| wrong("speaks TLS: name who signs its certificate (etcd-cafile)"))?;
                 let identity = match (&options.cert_file, &options.key_file) {
                     (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
                     (None, None) => None,
                     _ => return Err(StartError("etcd-certfile and etcd-keyfile belong together".into())),
                 };
-                Some(Tls { ca_file, identity })
+                Some(Tls { ca_file: options.ca_file.clone(), identity })
             }
             _ => return Err(wrong("is neither http nor https")),
         };
@@ -124,10 +122,10 @@ impl Target {
 
 impl Tls {
     fn config(&self) -> Result<Arc<rustls::ClientConfig>, String> {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(&self.ca_file)? {
-            roots.add(certificate).map_err(|error| format!("{}: {error}", self.ca_file.display()))?;
-        }
+        let roots = match &self.ca_file {
+            Some(file) => signers(file)?,
+            None => trusted_here()?,
+        };
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -145,6 +143,26 @@ impl Tls {
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Arc::new(config))
     }
+}
+
+fn signers(file: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(roots)
+}
+
+/// Whom this machine trusts. Single certificates that cannot be read are nothing to us.
+fn trusted_here() -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
+        return Err(format!("this machine trusts nobody{why}: name who signs etcd's certificate (etcd-cafile)"));
+    }
+    Ok(roots)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -169,7 +187,7 @@ mod tests {
             ("localhost:1", &with_ca, Ok(("localhost", 1, false))),
             ("http://etcd", &with_ca, Ok(("etcd", 2379, false))),
             ("ftp://etcd", &with_ca, Err("neither http nor https")),
-            ("https://etcd", &Options::at([]), Err("etcd-cafile")),
+            ("https://etcd", &Options::at([]), Ok(("etcd", 2379, true))),
             ("https://etcd", &half, Err("belong together")),
             ("http://", &with_ca, Err("is no URL")),
         ];

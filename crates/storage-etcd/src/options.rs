@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Options {
     /// `https://host:2379`, each a member of one cluster.
     pub endpoints: Vec<String>,
-    /// Who signs the members' certificates.
+    /// Who signs the members' certificates; without it, those whom this machine trusts.
     pub ca_file: Option<PathBuf>,
     /// Who we are. Files are read again for every connection, so that they can be renewed.
     pub cert_file: Option<PathBuf>,

@@ -64,6 +64,7 @@ async fn both_sides_prove_who_they_are() {
         ("nobody", with(&ca_file, None)),
         ("a server signed by somebody else", with(&other_ca, Some((&client_cert, &client_key)))),
         ("no such file", with(&missing, None)),
+        ("nobody this machine trusts", Options { ca_file: None, ..with(&ca_file, Some((&client_cert, &client_key))) }),
     ] {
         let error = EtcdStore::connect(options).await.err();
         assert!(error.is_some(), "{what}");
