@@ -1,12 +1,14 @@
 //! Playing one case: its namespace, its steps, what is captured on the way.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use regex_lite::{Captures, Regex};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{Client, Difference, normal};
@@ -78,7 +80,7 @@ async fn answer(client: &Client, step: &Value, variables: &mut Variables) -> Val
 fn request(client: &Client, step: &Value, variables: &Variables) -> Result<Request<Full<Bytes>>, String> {
     let path = fill(step["path"].as_str().unwrap_or(""), variables);
     let body = match (step.get("body"), step.get("raw")) {
-        (Some(body), _) => Some(fill(&body.to_string(), variables)),
+        (Some(body), _) => Some(fill(&as_recorded(body), variables)),
         (None, Some(raw)) => Some(fill(raw.as_str().unwrap_or(""), variables)),
         (None, None) => None,
     };
@@ -105,6 +107,27 @@ fn request(client: &Client, step: &Value, variables: &Variables) -> Result<Reque
         request = request.header(name, value);
     }
     request.body(Full::new(Bytes::from(body.unwrap_or_default()))).map_err(|error| error.to_string())
+}
+
+/// JSON as the recorder sent it, with a space after every comma and colon: there are fields that are kept as they are written.
+fn as_recorded(body: &Value) -> String {
+    struct Spaced;
+    impl serde_json::ser::Formatter for Spaced {
+        fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> std::io::Result<()> {
+            if first { Ok(()) } else { out.write_all(b", ") }
+        }
+
+        fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> std::io::Result<()> {
+            if first { Ok(()) } else { out.write_all(b", ") }
+        }
+
+        fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+            out.write_all(b": ")
+        }
+    }
+    let mut out = Vec::new();
+    let written = body.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Spaced));
+    written.map_or_else(|_| body.to_string(), |()| String::from_utf8_lossy(&out).into_owned())
 }
 
 fn body(step: &Value, text: &str, content_type: &str, variables: &mut Variables) -> Value {
