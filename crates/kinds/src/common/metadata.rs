@@ -50,7 +50,9 @@ pub fn of_template(metadata: &Cursor, errors: &mut Errors) {
     annotations(&metadata.field("annotations"), errors);
     selector::labels(&metadata.field("labels"), errors);
     for (field, shown) in FORBIDDEN {
-        if !metadata.field(field).is_empty() {
+        // A list is set even if nothing is in it.
+        let field = metadata.field(field);
+        if !field.is_empty() || matches!(field.value(), Value::List(_)) {
             errors.forbidden(&metadata.path().field(shown), "cannot be set");
         }
     }

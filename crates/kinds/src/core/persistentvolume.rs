@@ -107,8 +107,8 @@ impl Strategy for PersistentVolume {
     }
 }
 
-/// The spec of a volume that stands inside a VolumeAttachment.
-pub fn validate_inline_spec(cx: &Context, spec: &Cursor, errors: &mut Errors) {
+/// The spec of a volume that stands inside a VolumeAttachment; upstream does not look at its attributes class.
+pub fn validate_inline_spec(spec: &Cursor, errors: &mut Errors) {
     let place = "in the context of inline volumes";
     let forbid = |field: &str, set: bool, errors: &mut Errors| {
         if set {
@@ -132,7 +132,6 @@ pub fn validate_inline_spec(cx: &Context, spec: &Cursor, errors: &mut Errors) {
     if mode.is_set() && mode.str() != "Filesystem" {
         mode.forbidden(errors, format!("may not specify volumeMode other than Filesystem {place}"));
     }
-    validate_attributes_class(spec, &Options::new(cx, None), errors);
 }
 
 /// What validation tolerates because the stored volume already has it.

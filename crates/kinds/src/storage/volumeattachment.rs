@@ -17,8 +17,8 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 pub struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_parts(cx, object, errors);
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_parts(object, errors);
         // Upstream's declarative rules come last.
         let attacher = object.at(&["spec", "attacher"]);
         if attacher.require(errors) {
@@ -29,10 +29,10 @@ impl Strategy for VolumeAttachment {
         }
     }
 
-    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         // A change of the spec keeps the declarative rules from looking into it.
         csi_driver_name(&new.at(&["spec", "attacher"]), errors);
-        validate_parts(cx, new, errors);
+        validate_parts(new, errors);
         let spec = new.field("spec");
         if !versioned::same(SPEC, spec.value(), old.field("spec").value()) {
             spec.invalid_as(errors, Value::Null, "field is immutable");
@@ -84,9 +84,9 @@ impl Strategy for VolumeAttachment {
 }
 
 /// Everything but the attacher.
-fn validate_parts(cx: &Context, attachment: &Cursor, errors: &mut Errors) {
+fn validate_parts(attachment: &Cursor, errors: &mut Errors) {
     let spec = attachment.field("spec");
-    validate_source(cx, &spec.field("source"), errors);
+    validate_source(&spec.field("source"), errors);
     spec.field("nodeName").check_name(errors, names::name_is_dns_subdomain);
     validate_status(&attachment.field("status"), errors);
     let volume = spec.at(&["source", "persistentVolumeName"]);
@@ -95,7 +95,7 @@ fn validate_parts(cx: &Context, attachment: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_source(cx: &Context, source: &Cursor, errors: &mut Errors) {
+fn validate_source(source: &Cursor, errors: &mut Errors) {
     let (inline, name) = (source.field("inlineVolumeSpec"), source.field("persistentVolumeName"));
     match (inline.is_set(), name.is_set()) {
         (false, false) => source.required(errors, ONE_SOURCE),
@@ -103,7 +103,7 @@ fn validate_source(cx: &Context, source: &Cursor, errors: &mut Errors) {
         (false, true) => {
             name.must_be_set(errors, "must specify non empty persistentVolumeName");
         }
-        (true, false) => validate_inline_spec(cx, &inline, errors),
+        (true, false) => validate_inline_spec(&inline, errors),
     }
 }
 

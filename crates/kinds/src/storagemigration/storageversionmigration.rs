@@ -14,19 +14,14 @@ impl Strategy for Migration {
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let (resource, group) =
             (object.at(&["spec", "resource", "resource"]), object.at(&["spec", "resource", "group"]));
-        let mut report = |field: &Cursor, messages: Vec<String>| {
-            if !messages.is_empty() {
-                field.bad(errors, messages.join(","));
-            }
-        };
-        if !resource.is_empty() {
-            report(&resource, names::dns1035_label(resource.str()));
-        }
-        if !group.is_empty() {
-            report(&group, names::dns1123_subdomain(group.str()));
-        }
         if resource.is_empty() {
             resource.required(errors, "resource is required to be set");
+        }
+        for (field, check) in [(&resource, names::dns1035_label as fn(&str) -> _), (&group, names::dns1123_subdomain)] {
+            let messages = check(field.str());
+            if !field.is_empty() && !messages.is_empty() {
+                field.bad(errors, messages.join(","));
+            }
         }
     }
 
@@ -113,6 +108,13 @@ mod tests {
             (
                 "spec: {resource: {resource: null}}",
                 "spec.resource.resource: Required value: resource is required to be set",
+            ),
+            (
+                "spec: {resource: {resource: '', group: B_}}",
+                "spec.resource.resource: Required value: resource is required to be set
+                 spec.resource.group: Invalid value: \"B_\": a lowercase RFC 1123 subdomain must consist of lower case \
+                 alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
             ),
         ]);
         check.cells(&[
