@@ -65,6 +65,11 @@ pub fn open(raw: &Raw) -> Value {
     decode(raw.text().as_bytes(), None, &mut Notes::ignore()).unwrap_or_default()
 }
 
+/// The outermost map or list of such a text, with everything in it still as it came.
+pub fn open_outermost(raw: &Raw) -> Value {
+    untyped::outermost(&mut Reader::new(raw.text())).unwrap_or_else(|_| open(raw))
+}
+
 /// Why a decoder gave up. What is wrong with the syntax is left to [`check`] to say.
 #[derive(Debug)]
 enum Stop {

@@ -110,7 +110,7 @@ mod tests {
         };
         let merge = |patch| text(&merge_patch(as_printed(&object, schema), patch, Reading::Checked).unwrap());
         assert_eq!(merge(value!({"metadata": {"labels": {"a": "b"}}})), r#"{"b":1.0,"a":[2]}"#);
-        assert_eq!(merge(value!({"data": {"c": 3}})), r#"{"a":[2],"b":1,"c":3}"#);
+        assert_eq!(merge(value!({"data": {"c": 3}})), r#"{"a":[2],"b":1.0,"c":3}"#);
         assert_eq!(merge(value!({"data": "text"})), r#""text""#);
         let json = |patch: Value| {
             let patch = JsonPatch::parse(&patch, Reading::Checked).unwrap();
@@ -119,7 +119,7 @@ mod tests {
         let label = value!({"op": "add", "path": "/metadata/labels", "value": {}});
         let equal = value!({"op": "test", "path": "/data", "value": {"a": [2], "b": 1.0}});
         assert_eq!(json(value!([label, equal])), r#"{"b":1.0,"a":[2]}"#);
-        assert_eq!(json(value!([{"op": "remove", "path": "/data/a/0"}])), r#"{"a":[],"b":1}"#);
+        assert_eq!(json(value!([{"op": "remove", "path": "/data/a/0"}])), r#"{"a":[],"b":1.0}"#);
         assert_eq!(json(value!([{"op": "test", "path": "/data/a/0", "value": 3}])), "422");
         let strategic = crate::strategic_patch(&object, &mut value!({"revision": 2}), schema).unwrap();
         assert_eq!(text(&strategic), r#"{"a":[2],"b":1}"#);

@@ -298,15 +298,7 @@ impl Work {
         let found = if path.is_empty() { Some(&self.document) } else { self.get(path)? };
         let found = found.unwrap_or(&Value::Null);
         let wanted = operation.value.as_ref().unwrap_or(&Value::Null);
-        let opened;
-        let found = match found {
-            Value::Raw(raw) => {
-                opened = codec::json::open(raw);
-                &opened
-            }
-            found => found,
-        };
-        if found == wanted { Ok(()) } else { Err(DoesNotApply) }
+        if equals(found, wanted) { Ok(()) } else { Err(DoesNotApply) }
     }
 
     fn count_shifted(&mut self, items: usize) -> Applied {
@@ -315,10 +307,25 @@ impl Work {
     }
 }
 
-/// Text that was kept as it came stays so until a path leads into it.
+/// Text that was kept as it came stays so until a path leads into it, and then all of it stays that the path passes by.
 pub(crate) fn open(value: &mut Value) {
     if let Value::Raw(raw) = value {
-        *value = codec::json::open(raw);
+        *value = codec::json::open_outermost(raw);
+    }
+}
+
+/// Whether a value is the wanted one, whatever its text is spelled like.
+fn equals(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Raw(raw), wanted) => codec::json::open(raw) == *wanted,
+        (Value::List(found), Value::List(wanted)) => {
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| equals(found, wanted))
+        }
+        (Value::Map(found), Value::Map(wanted)) => {
+            let same = |(key, found): (&str, &Value)| wanted.get(key).is_some_and(|wanted| equals(found, wanted));
+            found.len() == wanted.len() && found.iter().all(same)
+        }
+        (found, wanted) => found == wanted,
     }
 }
 

@@ -7,6 +7,7 @@ use registry::Shape;
 use schema::Schema;
 
 use crate::custom;
+use crate::restore::restore;
 use crate::scope::Scope;
 
 /// The object with its managed fields as an update by `manager` leaves them. Never fails: an object whose fields cannot be
@@ -105,8 +106,15 @@ impl Kind for Versions<'_> {
         Ok(converted)
     }
 
-    fn settle(&self, merged: Value) -> Result<Value, String> {
+    fn settle(&self, mut merged: Value) -> Result<Value, String> {
         let schema = self.scope.resource.shape.schema();
+        if !self.scope.resource.custom {
+            restore(&mut merged, schema).map_err(|why| {
+                let kind = &self.scope.resource.kind;
+                let (group, version, kind) = (&kind.group, &kind.version, &kind.kind);
+                format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
+            })?;
+        }
         let mut json = Vec::new();
         codec::json::encode(&merged, None, &mut json);
         let known = Some(schema).filter(|_| !self.scope.resource.custom);

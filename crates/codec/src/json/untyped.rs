@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
-use object::{Map, Str, Value};
+use object::{Map, Raw, Str, Value};
 
 use super::reader::Reader;
 use super::{Stop, number};
@@ -29,6 +29,38 @@ pub(super) fn value(reader: &mut Reader<'_>, saved: &mut Option<String>, depth: 
     let value = decoder.value(&Place::root(), depth);
     *saved = decoder.saved;
     value
+}
+
+/// A map or list whose members are kept as text; anything else is read.
+pub(super) fn outermost(reader: &mut Reader<'_>) -> Result<Value, Stop> {
+    let kept = |reader: &mut Reader<'_>| {
+        reader.peek();
+        let start = reader.offset();
+        reader.skip(0)?;
+        let text = reader.since(start);
+        Ok::<Value, Stop>(if text == "null" { Value::Null } else { Value::Raw(Raw::new(text)) })
+    };
+    let mut first = true;
+    match reader.peek() {
+        b'{' => {
+            reader.bump();
+            let mut entries: Vec<(Str, Value)> = Vec::new();
+            while reader.next_key(&mut first)? {
+                let key = str_of(reader.key()?);
+                entries.push((key, kept(reader)?));
+            }
+            Ok(Value::Map(Map::from_entries(entries, |_| ())))
+        }
+        b'[' => {
+            reader.bump();
+            let mut items = Vec::new();
+            while reader.next_item(&mut first)? {
+                items.push(kept(reader)?);
+            }
+            Ok(Value::List(items))
+        }
+        _ => value(reader, &mut None, 0),
+    }
 }
 
 struct Untyped<'r, 'a> {

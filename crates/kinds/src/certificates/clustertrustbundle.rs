@@ -6,7 +6,7 @@ use object::{Cursor, Errors, Meta, Value};
 use registry::{Context, FieldRefusal, Strategy};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::common::checks::immutable;
+use crate::common::checks::immutable_text;
 use crate::common::{pem, signers};
 
 const BUNDLE_MAX_BYTES: usize = 1024 * 1024;
@@ -29,12 +29,14 @@ impl Strategy for ClusterTrustBundle {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let (name, signer) = (new.at(&["metadata", "name"]), new.at(&["spec", "signerName"]));
+        name.invalid_each(errors, signers::trust_bundle_name(name.str(), signer.str(), false));
         validate_signer(new, errors);
         let bundle = new.at(&["spec", "trustBundle"]);
         if bundle.str() != old.at(&["spec", "trustBundle"]).str() {
             validate_bundle(&bundle, errors);
         }
-        immutable(&new.at(&["spec", "signerName"]), &old.at(&["spec", "signerName"]), errors);
+        immutable_text(&signer, &old.at(&["spec", "signerName"]), errors);
     }
 
     fn allows_unconditional_update(&self) -> bool {

@@ -9,7 +9,7 @@ use super::possession::Possession;
 use super::request;
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::pod_spec::projected::user_annotations;
-use crate::common::{conditions, metadata, signers};
+use crate::common::{conditions, internal, metadata, signers};
 
 const UID_MAX_BYTES: usize = 128;
 const REQUEST_MAX_BYTES: usize = 10 * 1024;
@@ -49,7 +49,7 @@ impl Strategy for PodCertificateRequest {
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let spec = new.field("spec");
         if !same(spec.value(), old.field("spec").value()) {
-            spec.invalid(errors, IMMUTABLE);
+            spec.invalid_as(errors, internal::shown("PodCertificateRequestSpec", spec.value()), IMMUTABLE);
         }
     }
 
