@@ -2,6 +2,7 @@
 
 mod clustertrustbundle;
 mod csr;
+mod issued;
 mod podcertificaterequest;
 mod possession;
 mod pss;

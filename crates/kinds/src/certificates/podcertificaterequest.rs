@@ -6,7 +6,7 @@ use object::{Cursor, Errors, Meta, Value, labels, names};
 use registry::{Context, FieldRefusal, Strategy};
 
 use super::possession::Possession;
-use super::request;
+use super::{issued, request};
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::pod_spec::projected::user_annotations;
 use crate::common::{conditions, internal, metadata, signers};
@@ -57,7 +57,7 @@ impl Strategy for PodCertificateRequest {
         metadata::keep_for_status(new, old);
     }
 
-    fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let status = new.field("status");
         let before = errors.len();
         validate_conditions(&status.field("conditions"), errors);
@@ -68,12 +68,18 @@ impl Strategy for PodCertificateRequest {
         let has = |object: &Cursor, kinds: &[&str]| {
             object.at(&["status", "conditions"]).each().any(|c| kinds.contains(&c.field("type").str()))
         };
-        if has(old, &KNOWN) && !same(status.value(), old.field("status").value()) {
-            let detail = "immutable after PodCertificateRequest is issued, denied, or failed";
+        let changed = !same(status.value(), old.field("status").value());
+        let (wrong, detail) = match () {
+            () if has(old, &KNOWN) => (changed, "immutable after PodCertificateRequest is issued, denied, or failed"),
+            () if has(new, &["Denied", "Failed"]) => (
+                status.value().as_map().is_some_and(|map| map.len() > 1),
+                "non-condition status fields must be empty when denying or failing the PodCertificateRequest",
+            ),
+            () if has(new, &["Issued"]) => return issued::validate(cx.now, new, errors),
+            () => (changed, r#"status is immutable unless transitioning to "Issued", "Denied", or "Failed""#),
+        };
+        if wrong {
             status.invalid_as(errors, object::BadValue::Omitted, detail);
-        } else if has(new, &["Denied", "Failed"]) && status.value().as_map().is_some_and(|map| map.len() > 1) {
-            let detail = "non-condition status fields must be empty when denying or failing the PodCertificateRequest";
-            status.invalid(errors, detail);
         }
     }
 
