@@ -31,10 +31,12 @@ def config_maps(core):
     patched = core.patch_namespaced_config_map("one", NAMESPACE, [{"op": "remove", "path": "/data/l"}])
     assert patched.data == {"k": "3"}
     for at in range(5):
-        core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": f"page-{at}"}})
-    page = core.list_namespaced_config_map(NAMESPACE, limit=2)
-    rest = core.list_namespaced_config_map(NAMESPACE, limit=100, _continue=page.metadata._continue)
-    assert len(page.items) == 2 and len(page.items) + len(rest.items) == 6
+        core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": f"page-{at}", "labels": {"paged": "yes"}}})
+    page = core.list_namespaced_config_map(NAMESPACE, limit=2, label_selector="paged")
+    rest = core.list_namespaced_config_map(
+        NAMESPACE, limit=100, label_selector="paged", _continue=page.metadata._continue
+    )
+    assert len(page.items) == 2 and len(page.items) + len(rest.items) == 5
     assert [m.metadata.name for m in core.list_namespaced_config_map(NAMESPACE, label_selector="a=b").items] == ["one"]
     expect(404, core.read_namespaced_config_map, "nothing", NAMESPACE)
     expect(422, core.create_namespaced_config_map, NAMESPACE, {"metadata": {"name": "Not A Name"}})

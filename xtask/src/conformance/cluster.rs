@@ -9,6 +9,7 @@ use std::process::Command;
 use super::lab::{Kubectl, Lab, Server, free_port};
 use crate::components;
 
+const VOLUMES: &str = include_str!("cluster/volumes.yaml");
 const WORKLOADS: &str = include_str!("cluster/workloads.yaml");
 const NODES: &str = "-nodes=5";
 /// Components whose logs are compared.
@@ -92,6 +93,9 @@ fn exercise(lab: &mut Lab, server: &Server) -> Result<(), String> {
     let is = |wanted: &'static str| move |got: &str| got == wanted;
     kubectl.wait("get nodes --no-headers", |got| got.matches(" Ready").count() == 5)?;
     kubectl.wait("get serviceaccounts -n default -o name", |got| got.contains("serviceaccount/default"))?;
+    // A claim that comes before its volume is free makes the controller look for a provisioner, and complain.
+    kubectl.apply(VOLUMES)?;
+    kubectl.wait("get pv/data -o jsonpath={.status.phase}", is("Available"))?;
     kubectl.apply(WORKLOADS)?;
     kubectl.run("-n demo rollout status deployment/web --timeout=90s")?;
     kubectl.run("-n demo rollout status statefulset/db --timeout=90s")?;
