@@ -9,13 +9,14 @@ use super::possession::Possession;
 use super::{issued, request};
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::pod_spec::projected::user_annotations;
-use crate::common::{conditions, internal, metadata, signers};
+use crate::common::{conditions, internal, metadata, signers, versioned};
 
 const UID_MAX_BYTES: usize = 128;
 const REQUEST_MAX_BYTES: usize = 10 * 1024;
 const EXPIRATION_MIN: i64 = 60 * 60;
 const EXPIRATION_MAX: i64 = 91 * 24 * 60 * 60;
 const EXPIRATION_MAX_FOR_KUBERNETES: i64 = 24 * 60 * 60;
+const STATUS: &str = "io.k8s.api.certificates.v1.PodCertificateRequestStatus";
 const KNOWN: [&str; 3] = ["Issued", "Denied", "Failed"];
 
 pub struct PodCertificateRequest;
@@ -68,7 +69,7 @@ impl Strategy for PodCertificateRequest {
         let has = |object: &Cursor, kinds: &[&str]| {
             object.at(&["status", "conditions"]).each().any(|c| kinds.contains(&c.field("type").str()))
         };
-        let changed = !same(status.value(), old.field("status").value());
+        let changed = !versioned::same(STATUS, status.value(), old.field("status").value());
         let (wrong, detail) = match () {
             () if has(old, &KNOWN) => (changed, "immutable after PodCertificateRequest is issued, denied, or failed"),
             () if has(new, &["Denied", "Failed"]) => (
