@@ -13,7 +13,8 @@ const GROWTH_MAX: f64 = 1.15;
 
 pub fn run() -> Result<String, String> {
     let mut lab = Lab::new("soak")?;
-    let server = lab.ferrokube(FLAGS)?;
+    // Events of pods that are gone would fill memory for an hour, and should; here they go while we watch.
+    let server = lab.ferrokube(&[FLAGS, &["--event-ttl=1m"]].concat())?;
     start_control_plane(&mut lab, &server)?;
     let kubectl = Kubectl::of(&server)?;
     kubectl.wait("get nodes --no-headers", |got| got.matches(" Ready").count() == 5)?;
