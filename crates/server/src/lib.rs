@@ -5,6 +5,7 @@
 mod call;
 mod chain;
 mod compress;
+mod cork;
 mod cors;
 mod health;
 mod impersonate;

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use crate::Server;
+use crate::cork::Cork;
 use crate::lifecycle::Phase;
 
 /// How long a client may take to say hello.
@@ -142,7 +143,9 @@ impl Connection {
             async move { Ok::<_, Infallible>(server.serve(request, certificates).await) }
         });
         let builder = builder(self.options.max_streams);
-        let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream = TokioIo::new(Cork::new(stream, is_http2));
+        let serving = builder.serve_connection_with_upgrades(stream, service);
         tokio::pin!(serving);
         let mut phase = self.server.lifecycle.follow();
         let leaving = |phase: &Phase| matches!(phase, Phase::Leaving { .. } | Phase::Over);

@@ -1,0 +1,188 @@
+//! Small frames of HTTP/2 leave together.
+//!
+//! h2 asks for a flush after every frame of data that is not tiny. With a TLS record and a system call each, fifty watchers
+//! on one connection would cost fifty of both for one event. [`Cork`] collects what is written and lets the task of the
+//! connection run once more: by then h2 has written everything it had, and its next step, which is to read, lets it go.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// More than this is not held back; what comes in pieces this large does not gain from waiting.
+const HELD_MAX: usize = 16 * 1024;
+/// Connections that are idle, of which there may be many, keep no more than this for the next time.
+const KEPT_MAX: usize = 1024;
+
+pub struct Cork<S> {
+    stream: S,
+    held: Vec<u8>,
+    /// How much of it has been written.
+    gone: usize,
+    /// The peer does not read; the stream wakes us when it does.
+    blocked: bool,
+    /// HTTP/1 does not always read after it has written, so nothing is held back there.
+    holds: bool,
+}
+
+impl<S: AsyncWrite + Unpin> Cork<S> {
+    pub fn new(stream: S, holds: bool) -> Cork<S> {
+        Cork { stream, held: Vec::new(), gone: 0, blocked: false, holds }
+    }
+
+    fn let_go(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.held.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while self.gone < self.held.len() {
+            let written = Pin::new(&mut self.stream).poll_write(cx, &self.held[self.gone..]);
+            self.blocked = written.is_pending();
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.gone += written,
+            }
+        }
+        self.gone = 0;
+        self.held.clear();
+        self.held.shrink_to(KEPT_MAX);
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Cork<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // A peer that does not read must not keep us from reading; the write wakes the task when it can go on.
+        if let Poll::Ready(Err(error)) = self.let_go(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        if self.held.len() + length > HELD_MAX {
+            ready!(self.let_go(cx))?;
+        }
+        if !self.holds || length > HELD_MAX {
+            return Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        }
+        pieces.iter().for_each(|piece| self.held.extend_from_slice(piece));
+        Poll::Ready(Ok(length))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.held.is_empty() {
+            return Pin::new(&mut self.stream).poll_flush(cx);
+        }
+        if !self.blocked {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.let_go(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_flushed_leaves_with_the_next_read() {
+        let (near, mut far) = duplex(1 << 20);
+        let mut cork = Cork::new(near, true);
+        for word in ["one ", "two ", "three"] {
+            cork.write_all(word.as_bytes()).await.unwrap();
+            cork.flush().await.unwrap();
+        }
+        let mut text = [0; 13];
+        let nothing =
+            Pin::new(&mut far).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut text));
+        assert!(nothing.is_pending());
+        let mut byte = [0];
+        let answer = cork.read(&mut byte);
+        tokio::pin!(answer);
+        assert!(futures::poll!(&mut answer).is_pending());
+        far.read_exact(&mut text).await.unwrap();
+        assert_eq!(&text, b"one two three");
+    }
+
+    #[tokio::test]
+    async fn order_is_kept_whatever_the_sizes() {
+        let (near, mut far) = duplex(100);
+        let expected: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
+        let sent = expected.clone();
+        tokio::spawn(async move {
+            let mut cork = Cork::new(near, true);
+            let mut rest = &sent[..];
+            for size in [1, 100, HELD_MAX, 7, HELD_MAX + 1, 3 * HELD_MAX].into_iter().cycle() {
+                let (part, after) = rest.split_at(size.min(rest.len()));
+                cork.write_all(part).await.unwrap();
+                cork.flush().await.unwrap();
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            cork.shutdown().await.unwrap();
+        });
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, expected);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_is_waited_for_without_spinning() {
+        let (near, mut far) = duplex(10);
+        let mut cork = Cork::new(near, true);
+        cork.write_all(&[7; 100]).await.unwrap();
+        let (mut byte, mut polls) = ([0], 0);
+        let task = async {
+            std::future::poll_fn(|cx| {
+                polls += 1;
+                assert!(Pin::new(&mut cork).poll_flush(cx).is_ready());
+                let read = Pin::new(&mut cork).poll_read(cx, &mut ReadBuf::new(&mut byte));
+                if cork.held.is_empty() { Poll::Ready(()) } else { read.map(|_| ()) }
+            })
+            .await;
+        };
+        let reader = async {
+            tokio::task::yield_now().await;
+            let mut all = [0; 100];
+            far.read_exact(&mut all).await.unwrap();
+        };
+        tokio::join!(task, reader);
+        assert!(polls < 30, "{polls} polls");
+    }
+
+    #[tokio::test]
+    async fn without_holding_everything_leaves_at_once() {
+        let (near, mut far) = duplex(100);
+        Cork::new(near, false).write_all(b"now").await.unwrap();
+        let mut text = String::new();
+        far.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "now");
+    }
+}
