@@ -7,8 +7,9 @@ use super::lab::{Kubectl, Lab};
 
 const PODS: usize = 1000;
 const DEFAULT_MINUTES: u64 = 10;
-/// Memory may still grow in the first part of the run, and by this much afterwards.
-const SETTLING_PART: f64 = 0.4;
+/// Memory may still grow in the first part of the run, for the store keeps five minutes of history, and by this much
+/// afterwards.
+const SETTLING_PART: f64 = 0.6;
 const GROWTH_MAX: f64 = 1.15;
 
 pub fn run() -> Result<String, String> {
