@@ -184,7 +184,7 @@ pub(crate) fn forbidden(attributes: &Attributes<'_>, why: impl std::fmt::Display
 
 /// An error that upstream's plugins return as it is, without saying what kind of failure it was.
 pub(crate) fn plain_failure(message: impl Into<String>) -> Status {
-    Status { code: 500, reason: object::Reason::Unknown, message: message.into(), details: None }
+    Status::unknown(500, message)
 }
 
 #[cfg(test)]

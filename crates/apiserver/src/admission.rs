@@ -7,7 +7,9 @@ use ::admission::{Chain, Configuration, Question};
 use async_trait::async_trait;
 use authz::{Authorizer, Decision};
 use object::{Clock, GroupVersionKind, GroupVersionResource, Meta, Reason, Status, SystemClock, Value, value};
-use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
+use registry::{
+    Act, AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope,
+};
 use request::User;
 use rest::{Api, Tracked};
 
@@ -55,18 +57,16 @@ impl Surroundings {
 #[async_trait]
 impl ::admission::Surroundings for Surroundings {
     async fn allows(&self, question: &Question) -> Result<(), String> {
-        let attributes = authz::Attributes {
-            user: question.user.clone(),
-            verb: question.verb.clone(),
-            is_resource: true,
-            group: question.group.clone(),
-            version: question.version.clone(),
-            resource: question.resource.clone(),
-            subresource: question.subresource.clone(),
-            namespace: question.namespace.clone(),
-            name: question.name.clone(),
-            ..authz::Attributes::default()
+        let act = Act {
+            verb: &question.verb,
+            group: &question.group,
+            version: &question.version,
+            resource: &question.resource,
+            subresource: &question.subresource,
+            namespace: &question.namespace,
+            name: &question.name,
         };
+        let attributes = authz::Attributes::about(&question.user, &act);
         match self.authorizer.decide(&attributes).await {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),

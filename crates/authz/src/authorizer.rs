@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use registry::Act;
 use request::{RequestInfo, User};
 
 /// What is to be decided. Built from a request, or made up by whoever needs to know (impersonation, escalation checks).
@@ -37,6 +38,22 @@ impl Attributes {
             path: info.path.clone(),
             field_selector: info.field_selector.clone(),
             label_selector: info.label_selector.clone(),
+        }
+    }
+
+    /// Something else than what was asked for.
+    pub fn about(user: &User, act: &Act<'_>) -> Attributes {
+        Attributes {
+            user: user.clone(),
+            verb: act.verb.into(),
+            is_resource: true,
+            group: act.group.into(),
+            version: act.version.into(),
+            resource: act.resource.into(),
+            subresource: act.subresource.into(),
+            namespace: act.namespace.into(),
+            name: act.name.into(),
+            ..Attributes::default()
         }
     }
 }

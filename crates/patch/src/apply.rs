@@ -13,7 +13,7 @@ mod timestamps;
 mod updater;
 
 use object::timestamp::Time;
-use object::{GroupVersion, GroupVersionKind, Meta, Reason, Status, Timestamp, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Status, Timestamp, Value};
 use schema::Schema;
 
 use crate::FieldSet;
@@ -248,7 +248,7 @@ fn name_of(object: &Value) -> String {
 
 /// What upstream answers to an error that is nothing but text.
 fn plain_error(message: String) -> Status {
-    Status { code: 500, reason: Reason::Unknown, message, details: None }
+    Status::unknown(500, message)
 }
 
 #[cfg(test)]

@@ -90,18 +90,7 @@ impl Lookup for Api {
     }
 
     async fn may(&self, user: &User, act: &Act<'_>) -> Result<(), String> {
-        let question = authz::Attributes {
-            user: user.clone(),
-            verb: act.verb.into(),
-            is_resource: true,
-            group: act.group.into(),
-            version: act.version.into(),
-            resource: act.resource.into(),
-            subresource: act.subresource.into(),
-            namespace: act.namespace.into(),
-            name: act.name.into(),
-            ..authz::Attributes::default()
-        };
+        let question = authz::Attributes::about(user, act);
         match self.authorizer.decide(&question).await {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(why) | Decision::NoOpinion(why) => Err(authz::refusal(&question, &why).message),

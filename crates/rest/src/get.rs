@@ -6,10 +6,9 @@ use http::StatusCode;
 use object::{GroupVersionKind, Status, Value};
 
 use crate::media::{Accept, Media, Transform};
-use crate::options::parse_revision;
+use crate::options::{not_a_revision, parse_revision};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
-use crate::watch;
 use crate::{render, table};
 
 /// Answers with the bytes that are cached; nothing is decoded for a representation that was asked for before.
@@ -17,7 +16,7 @@ pub async fn get(scope: &Scope, _permit: Permit) -> Result<Reply, Status> {
     let storage = scope.storage()?;
     let name = &scope.call.info.name;
     let given = scope.call.query("resourceVersion").unwrap_or("");
-    match parse_revision(given).map_err(watch::not_a_revision)? {
+    match parse_revision(given).map_err(not_a_revision)? {
         None => {
             storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "get"))?;
         }

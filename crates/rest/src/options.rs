@@ -130,6 +130,11 @@ pub fn parse_revision(text: &str) -> Result<Option<i64>, Status> {
     })
 }
 
+/// For verbs where upstream finds out too late that it is none to call that a bad request.
+pub fn not_a_revision(status: Status) -> Status {
+    Status::unknown(500, status.message.trim_start_matches("invalid resource version: "))
+}
+
 /// Parameters of every verb that writes.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {

@@ -14,7 +14,7 @@ use storage::Revision;
 use tokio::time::Instant;
 
 use crate::media::{Media, Transform};
-use crate::options::ListOptions;
+use crate::options::{ListOptions, not_a_revision};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
 use crate::{WatchMeter, render, table, wire};
@@ -79,12 +79,6 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         Some((chunk, feed))
     });
     Ok(reply(scope, stream.boxed()))
-}
-
-/// Upstream finds this out too late to call it a bad request.
-pub fn not_a_revision(status: Status) -> Status {
-    let message = status.message.trim_start_matches("invalid resource version: ").to_string();
-    Status { code: 500, reason: object::Reason::Unknown, message, details: None }
 }
 
 fn reply(scope: &Scope, stream: futures::stream::BoxStream<'static, Bytes>) -> Reply {

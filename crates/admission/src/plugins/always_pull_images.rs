@@ -1,9 +1,9 @@
 //! AlwaysPullImages: images are pulled for every pod, so that only pods with the right credentials run private ones.
 
 use async_trait::async_trait;
-use object::{Errors, Path, Reason, Status, Value};
+use object::{Errors, Path, Status, Value};
 
-use super::forbidden;
+use super::{forbidden, plain_failure};
 use crate::{Attributes, Operation, Plugin};
 
 pub struct AlwaysPullImages;
@@ -56,7 +56,7 @@ impl Plugin for AlwaysPullImages {
             [only] => only.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        Err(Status { code: 500, reason: Reason::Unknown, message, details: None })
+        Err(plain_failure(message))
     }
 }
 

@@ -52,7 +52,7 @@ fn delete_options(call: &ActionCall<'_>) -> Result<Value, Status> {
             asked.join(" "),
             inside.join(" ")
         );
-        return Err(Status { code: 500, reason: Reason::Unknown, message, details: None });
+        return Err(Status::unknown(500, message));
     }
     registry::validate_options(&options)?;
     Ok(options)

@@ -1,6 +1,6 @@
 //! Why a strategic merge patch is refused.
 
-use object::{GroupResource, Map, Reason, Status, Value};
+use object::{GroupResource, Map, Status, Value};
 
 use super::go;
 
@@ -49,7 +49,7 @@ impl Refusal {
         match self {
             Refusal::Malformed(message) => Status::bad_request(message),
             Refusal::Impossible => Status::generic(422, "", &GroupResource::default(), "", ""),
-            Refusal::Other(message) => Status { code: 500, reason: Reason::Unknown, message, details: None },
+            Refusal::Other(message) => Status::unknown(500, message),
         }
     }
 }

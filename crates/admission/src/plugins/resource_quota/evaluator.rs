@@ -2,11 +2,11 @@
 
 use object::quantity::{Format, Quantity};
 use object::{Meta, Value};
+use registry::Context;
 
 use super::pods;
 use crate::plugins::resources::{self, ResourceList};
 use crate::{Attributes, Operation};
-use registry::Context;
 
 /// How objects of a kind are counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,19 +109,12 @@ impl Evaluator {
 
     /// Whether all scopes of a quota hold the object.
     pub fn in_scopes(&self, cx: &Context<'_>, quota: &Value, object: &Value) -> bool {
-        let exists = |scope: &Value| object::value!({ "scopeName": (scope.clone()), "operator": "Exists" });
-        let scopes = quota.list_at(&["spec", "scopes"]);
-        let selectors = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]);
-        scopes.iter().all(|scope| self.in_scope(cx, &exists(scope), object))
-            && selectors.iter().all(|selector| self.in_scope(cx, selector, object))
+        scopes_of(quota).all(|selector| self.in_scope(cx, &selector, object))
     }
 
     /// The names of those of a quota's scopes that the object is in.
     pub fn scopes_holding(&self, cx: &Context<'_>, quota: &Value, object: &Value) -> Vec<String> {
-        let exists = |scope: &Value| object::value!({ "scopeName": (scope.clone()), "operator": "Exists" });
-        let plain = quota.list_at(&["spec", "scopes"]).iter().map(exists);
-        let selectors = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned();
-        let holding = plain.chain(selectors).filter(|selector| self.in_scope(cx, selector, object));
+        let holding = scopes_of(quota).filter(|selector| self.in_scope(cx, selector, object));
         holding.map(|selector| selector.str_at(&["scopeName"]).to_string()).collect()
     }
 
@@ -153,6 +146,13 @@ impl Evaluator {
             Evaluator::Count(names) => names.iter().map(|name| (name.clone(), count(1))).collect(),
         }
     }
+}
+
+/// The scopes of a quota, however they are written, as selectors.
+fn scopes_of(quota: &Value) -> impl Iterator<Item = Value> {
+    let exists = |scope: &Value| object::value!({ "scopeName": (scope.clone()), "operator": "Exists" });
+    let plain = quota.list_at(&["spec", "scopes"]).iter().map(exists);
+    plain.chain(quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned())
 }
 
 pub fn count(number: i64) -> Quantity {

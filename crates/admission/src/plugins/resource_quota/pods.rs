@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::duration::Duration;
 use object::timestamp::Time;
 use object::{Value, quantity::Quantity};
+use registry::Context;
 
 use super::evaluator::{count, selects};
 use crate::plugins::resources::{self, ResourceList};
-use registry::Context;
 
 const COUNT: &str = "count/pods";
 

@@ -1,6 +1,8 @@
 //! Which secrets a pod uses, and which of them its account lets it use.
 
-use object::{Meta, Reason, Status, Value};
+use object::{Meta, Status, Value};
+
+use crate::plugins::plain_failure;
 
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -33,7 +35,7 @@ pub fn check_ephemeral(pod: &Value, account: &Value) -> Result<(), Status> {
         return Ok(());
     }
     let checked = containers(pod, account, "ephemeralContainers", "ephemeral container");
-    checked.map_err(|message| Status { code: 500, reason: Reason::Unknown, message, details: None })
+    checked.map_err(plain_failure)
 }
 
 fn containers(pod: &Value, account: &Value, field: &str, what: &str) -> Result<(), String> {

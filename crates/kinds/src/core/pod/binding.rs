@@ -1,6 +1,6 @@
 //! Binding a pod to a node. These writes go past the rules of updates, as upstream's do: the generation stays.
 
-use object::{Cursor, Errors, GroupResource, Meta, Reason, Status, Value, names, quote, value};
+use object::{Cursor, Errors, GroupResource, Meta, Status, Value, names, quote, value};
 use registry::Context;
 
 use super::prepare::set_condition;
@@ -21,7 +21,7 @@ pub fn validate_binding(binding: &Value) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status { code: 500, reason: Reason::Unknown, message: errors.aggregate(), details: None })
+    Err(Status::unknown(500, errors.aggregate()))
 }
 
 /// The pod, assigned to the node that the binding names, with the binding's annotations and labels over its own.

@@ -1,7 +1,7 @@
 //! Evicting a pod: what its disruption budget says about it.
 
 use object::timestamp::Time;
-use object::{Cause, GroupResource, Meta, Reason, Status, Timestamp, Value, value};
+use object::{Cause, GroupResource, Meta, Status, Timestamp, Value, value};
 
 use super::prepare::set_condition;
 use crate::common::{conditions, selector};
@@ -46,7 +46,7 @@ pub fn evict<'a>(
     if matching.next().is_some() {
         let message =
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        return Err(Status { code: 500, reason: Reason::Unknown, message: message.to_string(), details: None });
+        return Err(Status::unknown(500, message));
     }
     if !is_ready(pod) && spares_unhealthy(budget) {
         return Ok(Eviction::Delete { same_version: true, on_conflict: Some(still_processed(budget.name())) });

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Errors, GroupResource, Path, Reason, Status, Value, value};
+use object::{Errors, GroupResource, Path, Status, Value, value};
 use registry::Context;
 use tokio::sync::Mutex;
 
@@ -402,7 +402,7 @@ fn fill_changed_ports(new: &mut Value, before: &[i64], ports: &mut Ports) -> Res
         set_node_port(new, index, got);
         if seen.contains(&(protocol.clone(), got)) {
             let message = format!("duplicate nodePort: {{{protocol} {got}}}");
-            return Err(Status { code: 500, reason: Reason::Unknown, message, details: None });
+            return Err(Status::unknown(500, message));
         }
         seen.push((protocol, got));
     }
