@@ -13,7 +13,6 @@ use storage::{Error, Result, Revision};
 
 use crate::disk::{Durable, Fold};
 use crate::options::{CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, FOLD_BYTES_MAX, RETRY_MAX, RETRY_MIN};
-use crate::queue::Job;
 use crate::shared::Shared;
 
 /// What the thread and those who wait for it tell each other.
@@ -175,7 +174,7 @@ impl Checkpointer {
         let (events, bytes, is_all) = shared.ring.read().first_after(before, CHECKPOINT_BYTES);
         let last = events.last().map_or(before, |event| event.revision);
         // The database must not know of a compaction beyond what it has.
-        let compacted = shared.state.load().compacted.min(last);
+        let compacted = shared.state.read().compacted.min(last);
         let fold = Fold { folded: self.folded, compacted, bytes: FOLD_BYTES_MAX.max(bytes * 2) };
         {
             let mut progress = shared.checkpoint.progress.lock();
@@ -195,10 +194,8 @@ impl Checkpointer {
                 if !folded.is_done {
                     shared.checkpoint.progress.lock().compacted = true;
                 }
-                if !folded.versions.is_empty() {
-                    // A store that is being closed does not need to forget.
-                    drop(shared.queue.put(Job::Forget(folded.versions)));
-                }
+                let forgotten = shared.state.write().versions.forget(folded.upto);
+                drop(forgotten);
                 self.advance(last);
                 Ok(())
             }
@@ -238,7 +235,7 @@ impl Checkpointer {
 
     /// Brings the rest over, so that the next start finds everything in the database.
     fn close(&mut self) {
-        let target = self.shared.state.load().revision;
+        let target = self.shared.revision();
         while self.shared.checkpoint.revision() < target {
             if let Err(error) = self.step() {
                 tracing::warn!(%error, "the store is closed with a write-ahead log that is not empty");

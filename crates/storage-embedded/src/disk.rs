@@ -23,7 +23,7 @@ use redb::{
     BackendError, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError,
     TableHandle, WriteTransaction,
 };
-use storage::{Event, Key, Revision};
+use storage::{Event, Revision};
 
 use crate::error::OpenError;
 use crate::log::LogReader;
@@ -77,8 +77,6 @@ pub(crate) struct Folded {
     pub upto: Revision,
     /// The next chunk is still history, at least in part: nothing to do before the next compaction.
     pub is_done: bool,
-    /// Superseded entries that are gone.
-    pub versions: Vec<(Key, Revision)>,
     /// By how much the log shrank and the base grew.
     pub log_bytes: u64,
     pub base_bytes: i64,
@@ -249,9 +247,6 @@ impl Fold {
         let mut latest: HashMap<&[u8], &Record> = HashMap::with_capacity(records.len());
         for record in &records {
             latest.insert(record.key, record);
-            if record.previous != 0 {
-                folded.versions.push((Key::from(record.key), record.previous));
-            }
         }
         for (key, record) in latest {
             let replaced = if record.is_delete {

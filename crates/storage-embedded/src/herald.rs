@@ -1,7 +1,6 @@
-//! Spreads the news of a commit from a thread of its own: answers callers, wakes watchers, and drops what is no longer
-//! current. All of that takes time that the next commit should not wait for.
+//! Spreads the news of a commit from a thread of its own: answers callers and wakes watchers, which takes time that the
+//! next commit should not wait for.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -10,7 +9,6 @@ use tokio::sync::watch as signal;
 
 use crate::options::{WAKE_PACE, WAKE_PACE_MAX};
 use crate::queue::Reply;
-use crate::state::State;
 
 pub(crate) struct Herald {
     news: Mutex<News>,
@@ -25,8 +23,6 @@ pub(crate) type Answers = Vec<(Reply<Written>, Result<Written>)>;
 struct News {
     revision: Revision,
     answers: Vec<Answers>,
-    /// States that readers may still look at; whoever is last frees them.
-    replaced: Vec<Arc<State>>,
     closed: bool,
 }
 
@@ -39,10 +35,9 @@ impl Herald {
         Herald { news: Mutex::new(news), changed: Condvar::new(), signal: signal::Sender::new(revision) }
     }
 
-    pub fn announce(&self, revision: Revision, answers: Answers, replaced: Arc<State>) {
+    pub fn announce(&self, revision: Revision, answers: Answers) {
         let mut news = self.news.lock();
         news.revision = revision;
-        news.replaced.push(replaced);
         if !answers.is_empty() {
             news.answers.push(answers);
         }
@@ -59,7 +54,7 @@ impl Herald {
         let mut told = *self.signal.borrow();
         let mut not_before = Instant::now();
         loop {
-            let (answers, replaced, revision, closed) = self.wait(told, not_before);
+            let (answers, revision, closed) = self.wait(told, not_before);
             answers.into_iter().for_each(answer);
             let now = Instant::now();
             if closed {
@@ -73,12 +68,11 @@ impl Herald {
                 let watchers = u32::try_from(self.signal.receiver_count()).unwrap_or(u32::MAX);
                 not_before = Instant::now() + WAKE_PACE.saturating_mul(watchers).min(WAKE_PACE_MAX);
             }
-            drop(replaced);
         }
     }
 
     /// Waits for something to do: answers at once, waking watchers not before its time.
-    fn wait(&self, told: Revision, not_before: Instant) -> (Vec<Answers>, Vec<Arc<State>>, Revision, bool) {
+    fn wait(&self, told: Revision, not_before: Instant) -> (Vec<Answers>, Revision, bool) {
         let mut news = self.news.lock();
         while news.answers.is_empty() && !news.closed {
             if news.revision == told {
@@ -87,8 +81,7 @@ impl Herald {
                 break;
             }
         }
-        let (answers, replaced) = (std::mem::take(&mut news.answers), std::mem::take(&mut news.replaced));
-        (answers, replaced, news.revision, news.closed)
+        (std::mem::take(&mut news.answers), news.revision, news.closed)
     }
 }
 

@@ -18,6 +18,7 @@ mod record;
 mod ring;
 mod shared;
 mod state;
+mod versions;
 mod wal;
 mod watcher;
 mod writer;
@@ -31,7 +32,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use storage::{
@@ -78,7 +78,7 @@ impl EmbeddedStore {
         let shared = Arc::new(Shared {
             queue: Queue::new(),
             disk,
-            state: ArcSwap::from_pointee(loaded.state.clone()),
+            state: RwLock::new(std::mem::take(&mut loaded.state)),
             ring: RwLock::new(ring),
             checkpoint,
             herald: Herald::new(revision),
@@ -103,7 +103,7 @@ impl EmbeddedStore {
     /// Copies the store as it is now into a new file, while it goes on serving.
     pub async fn backup(&self, target: &Path) -> Result<Report> {
         let target = target.to_owned();
-        let revision = self.shared.state.load().revision;
+        let revision = self.shared.revision();
         self.shared
             .blocking(move |shared| {
                 shared.checkpoint.reach(revision)?;
@@ -195,7 +195,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn progress(&self) -> Result<Revision> {
-        Ok(self.shared.state.load().revision)
+        Ok(self.shared.revision())
     }
 
     async fn compact(&self, revision: Revision) -> Result<()> {

@@ -13,7 +13,8 @@ use crate::error::OpenError;
 use crate::expiry::Deadlines;
 use crate::options::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
 use crate::record::{Record, records};
-use crate::state::{State, Version};
+use crate::state::State;
+use crate::versions::Version;
 use crate::wal::Frame;
 
 /// One consistent view of the file.
@@ -259,7 +260,7 @@ impl Loaded {
         }
         if let Some(before) = before {
             let (key, revision) = (before.key.clone(), before.mod_revision);
-            self.state.versions.insert(Version::new(key, revision, record.revision));
+            self.state.versions.push(Version { key, revision, until: record.revision });
         }
         match entry {
             Some(entry) => drop(self.state.current.insert(entry)),

@@ -25,7 +25,6 @@ pub(crate) fn refuse(writer: &mut Writer, mut group: Group, error: Error) {
         other => other.to_string(),
     };
     tracing::error!(%reason, changes = group.events.len(), "cannot commit");
-    writer.state = (**writer.shared.state.load()).clone();
     for (_, answer) in &mut group.answers {
         *answer = Err(error.clone());
     }
@@ -45,7 +44,7 @@ impl Writer {
     pub(crate) fn try_again_if_due(&mut self) {
         let Some(outage) = self.outage.take_if(|outage| outage.retry_at <= Instant::now()) else { return };
         let checkpointed = self.shared.checkpoint.revision();
-        match self.wal.restart(self.state.revision, checkpointed) {
+        match self.wal.restart(self.shared.revision(), checkpointed) {
             Ok(()) => {
                 tracing::info!("commits work again");
                 *self.shared.outage.lock() = None;

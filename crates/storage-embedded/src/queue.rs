@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use storage::{Error, Key, Result, Revision, Subscriber, WatchRequest, Write, Written};
+use storage::{Error, Result, Revision, Subscriber, WatchRequest, Write, Written};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::options::QUEUE_WRITES_MAX;
@@ -19,8 +19,6 @@ pub(crate) enum Job {
     /// If the caller has gone away, dropping the answer unsubscribes.
     Subscribe(WatchRequest, Arc<dyn Subscriber>, Reply<Unsubscribe>),
     Unsubscribe(u64),
-    /// Compaction has removed these entries from the database.
-    Forget(Vec<(Key, Revision)>),
 }
 
 pub(crate) struct Queue {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status};
@@ -22,8 +21,8 @@ pub(crate) struct Shared {
     pub options: Options,
     pub queue: Queue,
     pub disk: Disk,
-    /// The state as of the last commit.
-    pub state: ArcSwap<State>,
+    /// The state as of the last commit. It is locked for moments only: readers of more than one entry take a copy.
+    pub state: RwLock<State>,
     pub ring: RwLock<Ring>,
     pub herald: Herald,
     pub checkpoint: Checkpoint,
@@ -35,19 +34,26 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// That of the last commit.
+    pub fn revision(&self) -> Revision {
+        self.state.read().revision
+    }
+
     pub async fn get(self: &Arc<Self>, key: &[u8], at: Option<Revision>) -> Result<Found> {
-        let state = self.state.load_full();
-        let Some(at) = at else {
-            return Ok(Found { entry: state.current.get(key).cloned(), revision: state.revision });
+        let (at, located) = {
+            let state = self.state.read();
+            let Some(at) = at else {
+                return Ok(Found { entry: state.current.get(key).cloned(), revision: state.revision });
+            };
+            state.readable(at)?;
+            (at, state.find(key, at).into_iter().collect())
         };
-        state.readable(at)?;
-        let located = state.find(key, at).into_iter().collect();
         let entry = self.fetch(located, at).await?.into_iter().next();
         Ok(Found { entry, revision: at })
     }
 
     pub async fn range(self: &Arc<Self>, query: RangeQuery) -> Result<Page> {
-        let state = self.state.load_full();
+        let state = self.state.read().clone();
         let at = query.at.unwrap_or(state.revision);
         state.readable(at)?;
         let limit = query.limit.unwrap_or(usize::MAX);
@@ -89,7 +95,7 @@ impl Shared {
             Located::Here(entry) => Ok(entry),
             Located::Logged { key, revision } => found.remove(&revision).ok_or_else(|| {
                 // Compaction came between finding out where it is and reading it.
-                let compacted = self.state.load().compacted;
+                let compacted = self.state.read().compacted;
                 if at < compacted {
                     return Error::Compacted { requested: at, compacted };
                 }
@@ -120,12 +126,12 @@ impl Shared {
     }
 
     pub fn status(&self) -> Status {
-        let state = self.state.load();
+        let (revision, compacted) = self.state.read().revisions();
         let size = self.disk.size() + self.wal_size.load(Ordering::Relaxed);
         let failure = self.outage.lock().clone().or_else(|| self.checkpoint.failure());
         Status {
-            revision: state.revision,
-            compacted: state.compacted,
+            revision,
+            compacted,
             size,
             size_in_use: u64::try_from(self.file_bytes.load(Ordering::Relaxed)).unwrap_or(0).min(size),
             health: failure.map_or(Health::Healthy, Health::Degraded),

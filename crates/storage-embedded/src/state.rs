@@ -1,13 +1,14 @@
 //! What is in memory: every current entry, and where history has the older ones.
 //!
-//! A `State` never changes once it is published; copying it costs two pointers. The writer works on its own copy and
-//! publishes it after the commit, so readers neither wait for the disk nor see what is not on it.
+//! Changed after the commit, so readers neither wait for the disk nor see what is not on it. A copy costs a
+//! few pointers and never changes: of what it shares with a copy, the writer changes a copy.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-use storage::ordered::{Element, OrderedSet};
+use storage::ordered::OrderedSet;
 use storage::{Entry, Error, Event, Key, KeyRange, Result, Revision};
+
+use crate::versions::{Version, Versions};
 
 #[derive(Clone, Default)]
 pub(crate) struct State {
@@ -15,45 +16,7 @@ pub(crate) struct State {
     pub compacted: Revision,
     pub current: OrderedSet<Arc<Entry>>,
     /// Superseded entries that can still be read: their values are in the log.
-    pub versions: OrderedSet<Version>,
-}
-
-/// The key had the value of log record `revision` before `until`. Shared, because sets copy their elements.
-#[derive(Clone, Debug)]
-pub(crate) struct Version(Arc<(Key, Revision, Revision)>);
-
-impl Version {
-    pub fn new(key: Key, revision: Revision, until: Revision) -> Self {
-        Version(Arc::new((key, revision, until)))
-    }
-
-    fn key(&self) -> &Key {
-        &self.0.0
-    }
-
-    fn revision(&self) -> Revision {
-        self.0.1
-    }
-
-    fn until(&self) -> Revision {
-        self.0.2
-    }
-
-    fn located(&self) -> Located {
-        Located::Logged { key: self.key().clone(), revision: self.revision() }
-    }
-}
-
-impl Element for Version {
-    type Probe<'a> = (&'a [u8], Revision);
-
-    fn probe(&self) -> Self::Probe<'_> {
-        (self.key(), self.revision())
-    }
-
-    fn compare(&self, probe: Self::Probe<'_>) -> Ordering {
-        (self.key().as_bytes(), self.revision()).cmp(&probe)
-    }
+    pub versions: Versions,
 }
 
 /// An entry at some revision, or where to find it.
@@ -63,11 +26,17 @@ pub(crate) enum Located {
     Logged { key: Key, revision: Revision },
 }
 
+impl Located {
+    fn logged(version: &Version) -> Self {
+        Located::Logged { key: version.key.clone(), revision: version.revision }
+    }
+}
+
 impl State {
     pub fn apply(&mut self, event: &Event) {
         if let Some(previous) = &event.previous {
             let (key, revision) = (event.key.clone(), previous.mod_revision);
-            self.versions.insert(Version::new(key, revision, event.revision));
+            self.versions.push(Version { key, revision, until: event.revision });
         }
         match &event.entry {
             Some(entry) => self.current.insert(entry.clone()),
@@ -76,10 +45,21 @@ impl State {
         self.revision = event.revision;
     }
 
-    pub fn readable(&self, at: Revision) -> Result<()> {
+    /// The last revision, and the last one that history does not reach back to.
+    pub fn revisions(&self) -> (Revision, Revision) {
+        (self.revision, self.compacted)
+    }
+
+    /// Whether history reaches back to this revision.
+    pub fn is_kept(&self, at: Revision) -> Result<()> {
         if at < self.compacted {
             return Err(Error::Compacted { requested: at, compacted: self.compacted });
         }
+        Ok(())
+    }
+
+    pub fn readable(&self, at: Revision) -> Result<()> {
+        self.is_kept(at)?;
         if at > self.revision {
             return Err(Error::FutureRevision { requested: at, current: self.revision });
         }
@@ -91,26 +71,22 @@ impl State {
         if let Some(entry) = self.current.get(key).filter(|entry| entry.mod_revision <= at) {
             return Some(Located::Here(entry.clone()));
         }
-        let version = self.versions.last_before((key, at.saturating_add(1)))?;
-        (version.key().as_bytes() == key && version.until() > at).then(|| version.located())
+        self.versions.at(at).find(|version| version.key.as_bytes() == key).map(Located::logged)
     }
 
     /// The range as it was after revision `at`: up to `limit` entries, and how many there are in all.
     pub fn find_range(&self, range: &KeyRange, at: Revision, limit: usize) -> (Vec<Located>, usize) {
         let end = range.end.as_deref();
         let mut entries = self.current.range(&range.start, end).filter(|entry| entry.mod_revision <= at).peekable();
-        let end = end.map(|end| (end, Revision::MIN));
-        let mut versions = self
-            .versions
-            .range((&range.start, Revision::MIN), end)
-            .filter(|version| version.revision() <= at && at < version.until())
-            .peekable();
+        let mut versions: Vec<_> = self.versions.at(at).filter(|version| range.contains(&version.key)).collect();
+        versions.sort_unstable_by(|one, two| one.key.cmp(&two.key));
+        let mut versions = versions.into_iter().peekable();
         let mut found = Vec::new();
         let mut count = 0;
         // A key is in only one of the two at any revision, so this is a plain merge.
         loop {
             let from_current = match (entries.peek(), versions.peek()) {
-                (Some(entry), Some(version)) => entry.key < *version.key(),
+                (Some(entry), Some(version)) => entry.key < version.key,
                 (Some(_), None) => true,
                 (None, Some(_)) => false,
                 (None, None) => return (found, count),
@@ -118,7 +94,7 @@ impl State {
             let located = if from_current {
                 entries.next().filter(|_| count < limit).map(|entry| Located::Here(entry.clone()))
             } else {
-                versions.next().filter(|_| count < limit).map(|version| version.located())
+                versions.next().filter(|_| count < limit).map(Located::logged)
             };
             found.extend(located);
             count += 1;

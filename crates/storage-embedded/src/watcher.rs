@@ -11,12 +11,12 @@ use crate::shared::Shared;
 
 pub(crate) fn watch(shared: Arc<Shared>, request: WatchRequest) -> Result<WatchStream> {
     let signal = shared.herald.signal.subscribe();
-    let state = shared.state.load();
-    let position = request.after.unwrap_or(state.revision);
-    if position < state.compacted {
-        return Err(Error::Compacted { requested: position, compacted: state.compacted });
-    }
-    drop(state);
+    let position = {
+        let state = shared.state.read();
+        let position = request.after.unwrap_or(state.revision);
+        state.is_kept(position)?;
+        position
+    };
     let watcher = Watcher { shared, signal, request, position, marked: Revision::MIN, ended: false };
     Ok(Box::pin(futures::stream::unfold(watcher, |mut watcher| async { Some((watcher.next().await?, watcher)) })))
 }

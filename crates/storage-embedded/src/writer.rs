@@ -5,7 +5,7 @@
 //! then watchers and subscribers, last the callers. Callers that come meanwhile make up the next group, so the busier the store is,
 //! the more writes share one fsync.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,13 +24,10 @@ use crate::outage::{self, Outage};
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
 use crate::shared::{Shared, Unsubscribe};
-use crate::state::State;
 use crate::wal::{Wal, WalError};
 
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
-    /// Ahead of the published state by the group that is being made.
-    pub(crate) state: State,
     subscribers: Vec<Subscribed>,
     next_subscriber: u64,
     deadlines: Deadlines,
@@ -55,6 +52,8 @@ struct Subscribed {
 #[derive(Default)]
 pub(crate) struct Group {
     pub events: Vec<Arc<Event>>,
+    /// What they leave of the keys they change: the state of the writes that come after them in the group.
+    staged: HashMap<Key, Option<Arc<Entry>>>,
     /// What each caller will hear, if the commit succeeds.
     pub answers: Answers,
     pub bytes: usize,
@@ -64,10 +63,9 @@ impl Writer {
     pub fn new(shared: Arc<Shared>, loaded: Loaded, wal: Wal) -> Self {
         let mut history = History::new(shared.options.history_age, shared.options.history_bytes);
         // Nobody knows when these were written, so their time starts now.
-        history.note(Instant::now(), loaded.state.revision, loaded.history_bytes);
+        history.note(Instant::now(), shared.revision(), loaded.history_bytes);
         Writer {
             shared,
-            state: loaded.state,
             subscribers: Vec::new(),
             next_subscriber: 0,
             deadlines: loaded.deadlines,
@@ -138,7 +136,6 @@ impl Writer {
             Job::Compact(revision, reply) => drop(reply.send(self.compact(revision))),
             Job::Subscribe(request, subscriber, reply) => drop(reply.send(self.subscribe(request, subscriber))),
             Job::Unsubscribe(number) => self.subscribers.retain(|subscribed| subscribed.number != number),
-            Job::Forget(versions) => self.forget(&versions),
         }
     }
 
@@ -153,9 +150,12 @@ impl Writer {
     }
 
     fn decide(&mut self, write: Write, group: &mut Group) -> Result<Written> {
-        let previous = self.state.current.get(&write.key).cloned();
+        let previous = match group.staged.get(&write.key) {
+            Some(staged) => staged.clone(),
+            None => self.shared.state.read().current.get(&write.key).cloned(),
+        };
         write.check(previous.as_ref())?;
-        let revision = self.state.revision + 1;
+        let revision = group.events.last().map_or_else(|| self.shared.revision(), |event| event.revision) + 1;
         // All entries of a key share one copy of it.
         let key = previous.as_ref().map_or(write.key, |entry| entry.key.clone());
         let entry = match write.change {
@@ -171,8 +171,8 @@ impl Writer {
             Change::Delete => None,
         };
         let removed = if entry.is_none() { previous.clone() } else { None };
+        group.staged.insert(key.clone(), entry.clone());
         let event = Arc::new(Event { revision, key, entry: entry.clone(), previous });
-        self.state.apply(&event);
         group.bytes += encoded_len(&event);
         group.events.push(event);
         Ok(Written { revision, entry, previous: removed })
@@ -196,7 +196,7 @@ impl Writer {
 
     /// Makes events durable. Waits for the database if the write-ahead log is full.
     fn commit(&mut self, events: &[Arc<Event>]) -> Result<()> {
-        let after = self.shared.state.load().revision;
+        let after = self.shared.revision();
         loop {
             let checkpointed = self.shared.checkpoint.revision();
             let outcome = self.wal.append(events, after, checkpointed);
@@ -211,29 +211,29 @@ impl Writer {
 
     /// The commit has succeeded: everybody may know.
     fn publish(&mut self, group: Group) {
-        self.history.note(Instant::now(), self.state.revision, group.bytes as u64);
-        self.shared.file_bytes.fetch_add(group.bytes as i64, Ordering::Relaxed);
         for event in &group.events {
             self.deadlines.follow(event);
         }
-        let replaced = {
+        let revision = {
             // Whoever sees the new state finds its events in the ring, and nobody finds them there before.
             let mut ring = self.shared.ring.write();
-            let replaced = self.shared.state.swap(Arc::new(self.state.clone()));
+            let mut state = self.shared.state.write();
+            group.events.iter().for_each(|event| state.apply(event));
             ring.push(&group.events);
-            replaced
+            state.revision
         };
+        self.history.note(Instant::now(), revision, group.bytes as u64);
+        self.shared.file_bytes.fetch_add(group.bytes as i64, Ordering::Relaxed);
         self.shared.checkpoint.note(group.bytes);
-        self.deliver(&group.events);
+        self.deliver(&group.events, revision);
         let mut answers = group.answers;
         if answers.len() <= ANSWERS_INLINE_MAX {
             answer(std::mem::take(&mut answers));
         }
-        self.shared.herald.announce(self.state.revision, answers, replaced);
+        self.shared.herald.announce(revision, answers);
     }
 
-    fn deliver(&mut self, events: &[Arc<Event>]) {
-        let revision = self.state.revision;
+    fn deliver(&mut self, events: &[Arc<Event>], revision: Revision) {
         self.subscribers.retain(|subscribed| {
             if revision <= subscribed.after {
                 return true;
@@ -255,12 +255,11 @@ impl Writer {
 
     /// Replays what the subscriber has missed; between two commits, so nothing can slip in.
     fn subscribe(&mut self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Unsubscribe> {
-        let after = request.after.unwrap_or(self.state.revision);
+        let revision = self.shared.revision();
+        let after = request.after.unwrap_or(revision);
         let mut position = after;
-        if position < self.state.compacted {
-            return Err(Error::Compacted { requested: position, compacted: self.state.compacted });
-        }
-        while position < self.state.revision {
+        self.shared.state.read().is_kept(position)?;
+        while position < revision {
             let batch = self.shared.events_after(&request.range, position)?;
             position = batch.revision;
             catch_unwind(AssertUnwindSafe(|| subscriber.apply(&batch)))
@@ -292,22 +291,16 @@ impl Writer {
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
-        if revision > self.state.revision {
-            return Err(Error::FutureRevision { requested: revision, current: self.state.revision });
+        let mut state = self.shared.state.write();
+        if revision > state.revision {
+            return Err(Error::FutureRevision { requested: revision, current: state.revision });
         }
-        if revision <= self.state.compacted {
+        if revision <= state.compacted {
             return Ok(());
         }
-        self.state.compacted = revision;
-        self.shared.state.store(Arc::new(self.state.clone()));
+        state.compacted = revision;
+        drop(state);
         self.shared.checkpoint.note_compaction();
         Ok(())
-    }
-
-    fn forget(&mut self, versions: &[(Key, Revision)]) {
-        for (key, revision) in versions {
-            self.state.versions.remove((key, *revision));
-        }
-        self.shared.state.store(Arc::new(self.state.clone()));
     }
 }

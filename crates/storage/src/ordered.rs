@@ -118,31 +118,6 @@ impl<T: Element> OrderedSet<T> {
         Iter { path, leaf, end: None }
     }
 
-    /// The element at this place in the order, counted from zero.
-    pub fn nth(&self, mut index: usize) -> Option<&T> {
-        let mut node = &*self.root;
-        loop {
-            match node {
-                Node::Leaf(items) => return items.get(index),
-                Node::Branch(children) => {
-                    let mut children = children.iter();
-                    node = loop {
-                        let child = children.next()?;
-                        if index < child.len {
-                            break &child.node;
-                        }
-                        index -= child.len;
-                    };
-                }
-            }
-        }
-    }
-
-    /// The greatest element before `probe`.
-    pub fn last_before(&self, probe: T::Probe<'_>) -> Option<&T> {
-        self.nth(self.rank(probe).checked_sub(1)?)
-    }
-
     /// How many elements come before `probe`.
     pub fn rank(&self, probe: T::Probe<'_>) -> usize {
         let mut before = 0;
@@ -376,8 +351,6 @@ mod tests {
                         let found: Vec<_> = set.range(key, Some(end)).cloned().collect();
                         prop_assert_eq!(set.rank(end) - set.rank(key), expected.len());
                         prop_assert_eq!(found, expected);
-                        let before = model.range(..key).next_back().map(|(key, value)| Pair(*key, *value));
-                        prop_assert_eq!(set.last_before(key).cloned(), before);
                         if copies.len() < 8 {
                             copies.push((set.clone(), model.clone()));
                         }
