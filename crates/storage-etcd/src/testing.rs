@@ -3,6 +3,8 @@
 // Test code that other crates compile as a library: a failed assumption is a failed test.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods)]
 
+pub mod access;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

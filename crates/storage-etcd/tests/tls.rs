@@ -1,18 +1,25 @@
-//! Members that speak TLS and ask who we are.
+//! Members that speak TLS, ask who we are, and have a say in what we may do.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use storage::Store;
+use bytes::Bytes;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
+use storage::{Error, Key, Store};
+use storage_etcd::testing::access::restrict;
 use storage_etcd::testing::{Cluster, etcd};
 use storage_etcd::{EtcdStore, Options};
 
-/// Writes a certificate for loopback and its key, signed by an authority.
+/// Writes a certificate for loopback and its key, signed by an authority. Its common name is the given one.
 fn issue(issuer: &CertifiedIssuer<'static, KeyPair>, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_string(), "localhost".to_string()]).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, issuer).unwrap();
@@ -31,13 +38,9 @@ fn authority(directory: &Path, name: &str) -> (CertifiedIssuer<'static, KeyPair>
     (issuer, file)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_sides_prove_who_they_are() {
-    let Some(binary) = etcd() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let (issuer, ca_file) = authority(directory.path(), "ca");
-    let (server_cert, server_key) = issue(&issuer, directory.path(), "server");
-    let (client_cert, client_key) = issue(&issuer, directory.path(), "client");
+/// A member that lets in whoever has a certificate of this authority.
+fn member(binary: &Path, issuer: &CertifiedIssuer<'static, KeyPair>, ca_file: &Path, directory: &Path) -> Cluster {
+    let (server_cert, server_key) = issue(issuer, directory, "server");
     let arguments = [
         "--unsafe-no-fsync".to_string(),
         "--client-cert-auth".to_string(),
@@ -45,7 +48,16 @@ async fn both_sides_prove_who_they_are() {
         format!("--key-file={}", server_key.display()),
         format!("--trusted-ca-file={}", ca_file.display()),
     ];
-    let cluster = Cluster::start(&binary, 1, &arguments.each_ref().map(String::as_str));
+    Cluster::start(binary, 1, &arguments.each_ref().map(String::as_str))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_sides_prove_who_they_are() {
+    let Some(binary) = etcd() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (issuer, ca_file) = authority(directory.path(), "ca");
+    let (client_cert, client_key) = issue(&issuer, directory.path(), "client");
+    let cluster = member(&binary, &issuer, &ca_file, directory.path());
     let with = |ca: &Path, identity: Option<(&Path, &Path)>| Options {
         ca_file: Some(ca.to_owned()),
         cert_file: identity.map(|(cert, _)| cert.to_owned()),
@@ -55,7 +67,7 @@ async fn both_sides_prove_who_they_are() {
     };
 
     let store = EtcdStore::connect(with(&ca_file, Some((&client_cert, &client_key)))).await.unwrap();
-    let written = store.create("/tls".into(), bytes::Bytes::from_static(b"x"), None).await.unwrap();
+    let written = store.create("/tls".into(), Bytes::from_static(b"x"), None).await.unwrap();
     assert_eq!(store.get(b"/tls", None).await.unwrap().entry, written.entry);
 
     let (_, other_ca) = authority(directory.path(), "other");
@@ -69,4 +81,30 @@ async fn both_sides_prove_who_they_are() {
         let error = EtcdStore::connect(options).await.err();
         assert!(error.is_some(), "{what}");
     }
+}
+
+/// etcd's access control, as operators set it up: a server has its certificate's name and a prefix of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_may_only_touch_its_prefix_does_without_receipts() {
+    let Some(binary) = etcd() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (issuer, ca_file) = authority(directory.path(), "ca");
+    let (cert_file, key_file) = issue(&issuer, directory.path(), "apiserver");
+    let cluster = member(&binary, &issuer, &ca_file, directory.path());
+    let options = || Options {
+        ca_file: Some(ca_file.clone()),
+        cert_file: Some(cert_file.clone()),
+        key_file: Some(key_file.clone()),
+        ..Options::at(cluster.endpoints())
+    };
+    restrict(&options(), "apiserver", "/registry/").await;
+    let store = EtcdStore::connect(options()).await.unwrap();
+    let [one, two] = [&b"one"[..], b"two"].map(Bytes::from_static);
+    let key = || Key::from("/registry/pods/default/a");
+    let created = store.create(key(), one.clone(), None).await.unwrap();
+    assert!(matches!(store.create(key(), one, None).await, Err(Error::KeyExists(_))), "refusals stay what they are");
+    let updated = store.update(key(), two, created.revision, None).await.unwrap();
+    assert_eq!(store.get(&key(), None).await.unwrap().entry, updated.entry);
+    let outside = store.create("/elsewhere".into(), Bytes::new(), None).await;
+    assert!(outside.is_err(), "and what is forbidden stays forbidden: {outside:?}");
 }
