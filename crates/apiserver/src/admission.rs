@@ -119,7 +119,7 @@ impl QuotaWriter for Quotas {
     async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
         let storage = &self.storage;
         storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
-        let snapshot = storage.cache.snapshot(&storage.range(namespace));
+        let snapshot = storage.cache.snapshot(&storage.range(namespace).into());
         snapshot.objects.iter().map(|object| storage.decode_entry(object.entry()).map(Arc::new)).collect()
     }
 

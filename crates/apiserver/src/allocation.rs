@@ -34,7 +34,7 @@ impl Allocations {
 
     async fn all(&self, storage: &Storage) -> Result<Vec<Arc<Value>>, Status> {
         storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
-        let snapshot = storage.cache.snapshot(&storage.range(""));
+        let snapshot = storage.cache.snapshot(&storage.range("").into());
         snapshot.objects.iter().map(|object| storage.decode_entry(object.entry()).map(Arc::new)).collect()
     }
 }

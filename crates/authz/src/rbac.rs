@@ -77,7 +77,7 @@ impl Derived {
         let mut policy = Policy::default();
         let mut roles = HashMap::new();
         for storage in [&sources.cluster_roles, &sources.roles] {
-            let snapshot = storage.cache.snapshot(&storage.range(""));
+            let snapshot = storage.cache.snapshot(&storage.range("").into());
             for object in &snapshot.objects {
                 let rules = match self.roles.remove(object.key()) {
                     Some((revision, rules)) if revision == object.revision() => rules,
@@ -90,7 +90,7 @@ impl Derived {
         }
         let mut bindings = HashMap::new();
         for storage in [&sources.cluster_role_bindings, &sources.role_bindings] {
-            let snapshot = storage.cache.snapshot(&storage.range(""));
+            let snapshot = storage.cache.snapshot(&storage.range("").into());
             for object in &snapshot.objects {
                 let binding = match self.bindings.remove(object.key()) {
                     Some((revision, binding)) if revision == object.revision() => binding,

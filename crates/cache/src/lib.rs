@@ -8,6 +8,8 @@
 //! Nothing is decoded here. What filters need to know about an object (its labels, its selectable fields) is a
 //! [`Header`], which the owner of the cache derives from the bytes at most once per object, when first asked for.
 
+mod bell;
+mod channel;
 mod entry;
 mod error;
 mod renditions;
@@ -19,5 +21,5 @@ mod watcher;
 pub use entry::{Describe, Event, Header, Object};
 pub use error::Error;
 pub use renditions::{Budget, RenditionKey};
-pub use resource::{Cache, Options, Snapshot};
+pub use resource::{Cache, Options, Part, Snapshot};
 pub use watcher::{Item, Start, Watcher};

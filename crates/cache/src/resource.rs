@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
+use object::fields::Selector;
 use parking_lot::{Mutex, RwLock};
 use storage::{Batch, Entry, Key, KeyRange, RangeQuery, Revision, Store, Subscriber, Subscription, WatchRequest};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::channel::{Channel, Seat};
 use crate::renditions::Renditions;
 use crate::ring::Ring;
 use crate::through::Through;
@@ -23,7 +27,7 @@ pub struct Options {
     pub ring_events: usize,
     /// How long a read waits for a revision that has not arrived yet.
     pub fresh_timeout: Duration,
-    /// A selectable field that lists are often narrowed by (pods by spec.nodeName).
+    /// A selectable field that lists and watches are often narrowed by (pods by spec.nodeName).
     pub index: Option<&'static str>,
 }
 
@@ -37,6 +41,8 @@ impl Default for Options {
 const LOAD_PAGE: usize = 2000;
 /// How long to wait before following the store again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
+/// More watchers than this are not woken by whoever made the change, which has better things to do.
+const WAKE_INLINE_MAX: usize = 16;
 
 /// The watch cache of one resource.
 pub struct Cache {
@@ -46,20 +52,34 @@ pub struct Cache {
     budget: Arc<Budget>,
     options: Options,
     state: RwLock<State>,
-    /// The revision up to which everything has been applied; watchers wait on it.
+    /// The revision up to which everything has been applied.
     applied: watch::Sender<Revision>,
     subscription: Mutex<Option<Subscription>>,
     /// The revision of the last change to an object of this cache.
     changed: AtomicI64,
+    runtime: Handle,
 }
 
 struct State {
     objects: BTreeMap<Key, Arc<Object>>,
     /// Of all objects, as stored.
     bytes: usize,
-    ring: Ring,
+    channel: Channel,
     /// Value of the indexed field → keys.
     index: HashMap<String, BTreeMap<Key, Arc<Object>>>,
+}
+
+/// Some of a cache's objects: a range of keys, perhaps only where the indexed field has one value.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub(crate) range: KeyRange,
+    value: Option<String>,
+}
+
+impl From<KeyRange> for Part {
+    fn from(range: KeyRange) -> Part {
+        Part { range, value: None }
+    }
 }
 
 /// Objects as they were together at one revision.
@@ -78,8 +98,8 @@ impl Cache {
         budget: Arc<Budget>,
         options: Options,
     ) -> Result<Arc<Cache>, Error> {
-        let ring = Ring::new(options.ring_events, 0);
-        let state = State { objects: BTreeMap::new(), bytes: 0, ring, index: HashMap::new() };
+        let channel = Channel::new(Ring::new(options.ring_events, 0));
+        let state = State { objects: BTreeMap::new(), bytes: 0, channel, index: HashMap::new() };
         let cache = Arc::new(Cache {
             store,
             range,
@@ -90,6 +110,7 @@ impl Cache {
             applied: watch::Sender::new(0),
             subscription: Mutex::new(None),
             changed: AtomicI64::new(0),
+            runtime: Handle::current(),
         });
         cache.follow().await?;
         Ok(cache)
@@ -136,9 +157,20 @@ impl Cache {
             };
             self.put(&mut state, object);
         }
-        state.ring.reset(revision);
+        let mut woken = Vec::new();
+        state.channel.reset(revision, &mut woken);
         self.changed.store(revision, Ordering::Release);
         self.applied.send_replace(revision);
+        drop(state);
+        self.wake(woken);
+    }
+
+    fn wake(&self, woken: Vec<Waker>) {
+        if woken.len() <= WAKE_INLINE_MAX {
+            woken.into_iter().for_each(Waker::wake);
+        } else {
+            self.runtime.spawn(async { woken.into_iter().for_each(Waker::wake) });
+        }
     }
 
     fn object(&self, entry: Arc<Entry>) -> Arc<Object> {
@@ -175,12 +207,18 @@ impl Cache {
     }
 
     fn apply(&self, batch: &Batch) {
+        if batch.events.is_empty() {
+            // Nothing of ours has happened: any state that is seen now is that of this revision, too.
+            self.applied.send_replace(batch.revision);
+            return;
+        }
         let objects = batch.events.iter().map(|change| change.entry.as_ref().map(|entry| self.object(entry.clone())));
         let objects: Vec<Option<Arc<Object>>> = objects.collect();
         if self.options.index.is_some() {
             // Reads the bytes, which readers need not wait for.
             objects.iter().flatten().for_each(|object| drop(self.index_value(object)));
         }
+        let mut woken = Vec::new();
         let mut state = self.state.write();
         for (change, object) in batch.events.iter().zip(objects) {
             let event = match object {
@@ -198,10 +236,14 @@ impl Cache {
                 }
             };
             self.changed.store(event.revision, Ordering::Release);
-            state.ring.push(Arc::new(event));
+            let [now, before] = [&event.object, &event.previous].map(|object| self.index_value(object.as_ref()?));
+            let values = now.iter().chain(before.iter().filter(|before| now.as_ref() != Some(*before)));
+            state.channel.push(Arc::new(event), values.map(String::as_str), &mut woken);
         }
         // Still under the lock: a snapshot's revision must say exactly what it contains.
         self.applied.send_replace(batch.revision);
+        drop(state);
+        self.wake(woken);
     }
 
     /// The revision up to which the cache is complete.
@@ -251,24 +293,16 @@ impl Cache {
         self.len() == 0
     }
 
-    /// The objects of a range in key order. Only references are taken: the cost is a pointer an object.
-    pub fn snapshot(&self, range: &KeyRange) -> Snapshot {
-        let state = self.state.read();
-        let objects = state.objects.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect();
-        Snapshot { objects, revision: self.revision() }
+    /// The part in which everything is that a field selector may match.
+    pub fn part(&self, range: KeyRange, fields: &Selector) -> Part {
+        let value = self.options.index.and_then(|index| fields.requires_exact_match(index));
+        Part { range, value: value.map(str::to_string) }
     }
 
-    /// Like `snapshot`, narrowed to the objects whose indexed field has this value; None without such an index.
-    pub fn snapshot_by(&self, field: &str, value: &str, range: &KeyRange) -> Option<Snapshot> {
-        if self.options.index != Some(field) {
-            return None;
-        }
+    /// The objects of a part in key order. Only references are taken: the cost is a pointer an object.
+    pub fn snapshot(&self, part: &Part) -> Snapshot {
         let state = self.state.read();
-        let objects = state
-            .index
-            .get(value)
-            .map(|keys| keys.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect::<Vec<_>>());
-        Some(Snapshot { objects: objects.unwrap_or_default(), revision: self.revision() })
+        Snapshot { objects: state.objects(part), revision: self.revision() }
     }
 
     /// The objects of a range as they were at `revision`: the present with what came later undone. None if the revision
@@ -279,7 +313,7 @@ impl Cache {
             return None;
         }
         let mut then: BTreeMap<&[u8], Option<&Arc<Object>>> = BTreeMap::new();
-        for event in state.ring.after(revision)? {
+        for event in state.channel.ring.after(revision)? {
             let Some(key) = event.subject().map(|object| object.key()).filter(|key| range.contains(key)) else {
                 continue;
             };
@@ -308,9 +342,9 @@ impl Cache {
         &*self.describe
     }
 
-    /// Follows a range from `start`.
-    pub async fn watch(self: &Arc<Self>, range: KeyRange, start: Start) -> Result<Watcher, Error> {
-        Watcher::begin(self.clone(), range, start).await
+    /// Follows a part from `start`. What is outside of it may be told, too.
+    pub async fn watch(self: &Arc<Self>, part: Part, start: Start) -> Result<Watcher, Error> {
+        Watcher::begin(self.clone(), part, start).await
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {
@@ -321,8 +355,12 @@ impl Cache {
         &self.store
     }
 
-    pub(crate) fn applied(&self) -> watch::Receiver<Revision> {
-        self.applied.subscribe()
+    pub(crate) fn join(&self, part: &Part) -> Seat {
+        self.state.write().channel.join(part.value.as_deref())
+    }
+
+    pub(crate) fn leave(&self, seat: &Seat) {
+        self.state.write().channel.leave(seat);
     }
 
     /// An entry that was read from the store, as the object it is here if that is the same state.
@@ -333,22 +371,40 @@ impl Cache {
         }
     }
 
-    /// The current objects of a range with the ring position right after them.
-    pub(crate) fn snapshot_and_position(&self, range: &KeyRange) -> (Snapshot, u64) {
+    /// The current objects of a part with the ring position right after them.
+    pub(crate) fn snapshot_and_position(&self, part: &Part) -> (Snapshot, u64) {
         let state = self.state.read();
-        let objects = state.objects.range::<[u8], _>(bounds(range)).map(|(_, object)| object.clone()).collect();
-        (Snapshot { objects, revision: self.revision() }, state.ring.next())
+        (Snapshot { objects: state.objects(part), revision: self.revision() }, state.channel.ring.next())
     }
 
     pub(crate) fn position_after(&self, revision: Revision) -> Option<u64> {
-        self.state.read().ring.position_after(revision)
+        self.state.read().channel.ring.position_after(revision)
     }
 
-    /// Reads events from the ring and says how far the ring is complete; None if the position has left it.
-    pub(crate) fn read_ring(&self, from: u64, limit: usize, out: &mut Vec<Arc<Event>>) -> Option<Revision> {
+    /// Reads events from the ring, see `Channel::read`. If it has read to the end, the revision up to which it knows of
+    /// everything comes with the position.
+    pub(crate) fn read_ring(
+        &self,
+        seat: &Seat,
+        next: u64,
+        limit: usize,
+        waker: &Waker,
+        take: impl FnMut(&Arc<Event>),
+    ) -> Option<(u64, Option<Revision>)> {
         let state = self.state.read();
-        state.ring.read(from, limit, out)?;
-        Some(self.revision())
+        let position = state.channel.read(seat, next, limit, waker, take)?;
+        Some((position, (position == state.channel.ring.next()).then(|| self.revision())))
+    }
+}
+
+impl State {
+    fn objects(&self, part: &Part) -> Vec<Arc<Object>> {
+        let objects = match &part.value {
+            None => Some(&self.objects),
+            Some(value) => self.index.get(value),
+        };
+        let in_range = objects.into_iter().flat_map(|objects| objects.range::<[u8], _>(bounds(&part.range)));
+        in_range.map(|(_, object)| object.clone()).collect()
     }
 }
 

@@ -57,15 +57,22 @@ impl Ring {
 
     /// The events after `revision`; None if some of those have left the window.
     pub(crate) fn after(&self, revision: Revision) -> Option<impl Iterator<Item = &Arc<Event>>> {
-        let skip = self.position_after(revision)? - self.first;
-        Some(self.events.iter().skip(usize::try_from(skip).ok()?))
+        self.from(self.position_after(revision)?)
     }
 
-    /// Up to `limit` events from number `from` on; None if the first of them has left the window.
-    pub(crate) fn read(&self, from: u64, limit: usize, out: &mut Vec<Arc<Event>>) -> Option<()> {
-        let skip = usize::try_from(from.checked_sub(self.first)?).ok()?;
-        out.extend(self.events.iter().skip(skip).take(limit).cloned());
-        Some(())
+    /// The number of the first event in the window, or of the next one if there is none.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The event with this number, if it is in the window.
+    pub(crate) fn get(&self, number: u64) -> Option<&Arc<Event>> {
+        self.events.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The events from a number on; None if the first of them has left the window.
+    pub(crate) fn from(&self, number: u64) -> Option<impl Iterator<Item = &Arc<Event>>> {
+        Some(self.events.iter().skip(usize::try_from(number.checked_sub(self.first)?).ok()?))
     }
 }
 
@@ -78,9 +85,7 @@ mod tests {
     }
 
     fn read(ring: &Ring, from: u64) -> Option<Vec<Revision>> {
-        let mut out = Vec::new();
-        ring.read(from, 100, &mut out)?;
-        Some(out.iter().map(|e| e.revision).collect())
+        Some(ring.from(from)?.map(|event| event.revision).collect())
     }
 
     #[test]

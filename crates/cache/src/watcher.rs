@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use futures::StreamExt;
-use storage::{KeyRange, Revision, WatchRequest, WatchStream};
-use tokio::sync::watch;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use storage::{Batch, Revision, WatchRequest, WatchStream};
 
-use crate::{Cache, Error, Event, Object};
+use crate::channel::Seat;
+use crate::{Cache, Error, Event, Object, Part};
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,21 +28,21 @@ pub enum Item {
     /// All initial objects have been sent; they are the state at this revision.
     InitialDone(Revision),
     Event(Arc<Event>),
-    /// Nothing of the range happened up to this revision that was not sent.
-    Progress(Revision),
 }
 
 /// How many ring events are read at once.
 const READ: usize = 256;
+/// How often a watcher looks for something of its own before it lets others have a turn.
+const ROUNDS: usize = 8;
 
-/// Follows a range. A watcher is in one of three states and moves on only as `step` says:
+/// Follows a part of a cache. A watcher is in one of three states and moves on only as `poll_next` says:
 /// initial objects → ring, ring → log when the ring has moved on without it, log → ring when it has caught up.
 pub struct Watcher {
     cache: Arc<Cache>,
-    range: KeyRange,
+    part: Part,
+    seat: Seat,
     state: State,
     ready: VecDeque<Item>,
-    applied: watch::Receiver<Revision>,
     /// Everything up to this revision has been handed out or queued in `ready`.
     seen: Revision,
     /// Where the watch began. A client may know a revision before this cache does; what comes until then is not for it.
@@ -49,24 +51,18 @@ pub struct Watcher {
 
 enum State {
     Ring { next: u64 },
+    OpeningLog(BoxFuture<'static, Result<WatchStream, storage::Error>>),
     Log { stream: WatchStream },
 }
 
 impl Watcher {
-    pub(crate) async fn begin(cache: Arc<Cache>, range: KeyRange, start: Start) -> Result<Watcher, Error> {
-        let applied = cache.applied();
-        let mut watcher = Watcher {
-            cache,
-            range,
-            state: State::Ring { next: 0 },
-            ready: VecDeque::new(),
-            applied,
-            seen: 0,
-            after: 0,
-        };
+    pub(crate) async fn begin(cache: Arc<Cache>, part: Part, start: Start) -> Result<Watcher, Error> {
+        let seat = cache.join(&part);
+        let mut watcher =
+            Watcher { cache, part, seat, state: State::Ring { next: 0 }, ready: VecDeque::new(), seen: 0, after: 0 };
         match start {
             Start::Now => {
-                let (snapshot, next) = watcher.cache.snapshot_and_position(&watcher.range);
+                let (snapshot, next) = watcher.cache.snapshot_and_position(&watcher.part);
                 watcher.state = State::Ring { next };
                 watcher.seen = snapshot.revision;
                 watcher.ready.extend(snapshot.objects.into_iter().map(Item::Initial));
@@ -75,23 +71,37 @@ impl Watcher {
             Start::After(revision) => {
                 watcher.seen = revision;
                 watcher.after = revision;
-                match watcher.cache.position_after(revision) {
-                    Some(next) => watcher.state = State::Ring { next },
-                    None => watcher.read_log().await?,
-                }
+                watcher.state = match watcher.cache.position_after(revision) {
+                    Some(next) => State::Ring { next },
+                    // Whether the log reaches back so far is an answer to the one who asks for the watch.
+                    None => State::Log { stream: watcher.open_log().await.map_err(expired)? },
+                };
             }
         }
         Ok(watcher)
     }
 
+    /// Nothing of the part has happened up to this revision that was not handed out, provided that `poll_next` has just
+    /// had nothing.
+    pub fn seen(&self) -> Revision {
+        self.seen
+    }
+
     /// The next thing to tell the client. Cancelling it loses nothing.
     pub async fn next(&mut self) -> Result<Item, Error> {
-        loop {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Item, Error>> {
+        for _ in 0..ROUNDS {
             if let Some(item) = self.ready.pop_front() {
-                return Ok(item);
+                return Poll::Ready(Ok(item));
             }
-            self.step().await?;
+            ready!(self.poll_step(cx))?;
         }
+        // Much that is not ours: others have a turn, too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// What can be had without waiting.
@@ -99,64 +109,67 @@ impl Watcher {
         self.ready.pop_front()
     }
 
-    async fn step(&mut self) -> Result<(), Error> {
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match &mut self.state {
             State::Ring { next } => {
-                let mut events = Vec::new();
-                self.applied.mark_unchanged();
-                match self.cache.read_ring(*next, READ, &mut events) {
-                    None => return self.read_log().await,
-                    Some(complete) if events.is_empty() => {
-                        if complete > self.seen {
-                            self.seen = complete;
-                            self.ready.push_back(Item::Progress(complete));
-                        } else {
-                            // The cache outlives its watchers, so the channel cannot close while we wait.
-                            let _ = self.applied.changed().await;
-                        }
+                let before = *next;
+                let (range, after, seen, ready) = (&self.part.range, self.after, &mut self.seen, &mut self.ready);
+                let mut taken = 0;
+                let read = self.cache.read_ring(&self.seat, before, READ, cx.waker(), |event| {
+                    taken += 1;
+                    *seen = event.revision.max(*seen);
+                    let is_inside = || event.subject().is_some_and(|object| range.contains(object.key()));
+                    if event.revision > after && is_inside() {
+                        ready.push_back(Item::Event(event.clone()));
                     }
-                    Some(_) => {
-                        *next += events.len() as u64;
-                        self.queue(events);
-                    }
-                }
+                });
+                let Some((position, complete)) = read else {
+                    self.state = State::OpeningLog(self.open_log());
+                    return Poll::Ready(Ok(()));
+                };
+                *next = position;
+                self.seen = complete.map_or(self.seen, |complete| complete.max(self.seen));
+                if taken == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
             }
-            State::Log { stream } => match stream.next().await {
-                Some(Ok(batch)) => {
-                    let events = batch.events.iter().map(|change| {
-                        let wrap = |entry| self.cache.wrap(entry);
-                        let (object, previous) = (change.entry.as_ref().map(wrap), change.previous.as_ref().map(wrap));
-                        Arc::new(Event::new(change.revision, object, previous, self.cache.budget().clone()))
-                    });
-                    let events = events.collect();
-                    self.queue(events);
-                    self.seen = self.seen.max(batch.revision);
-                    if let Some(next) = self.cache.position_after(self.seen) {
-                        self.state = State::Ring { next };
-                    }
+            State::OpeningLog(opening) => {
+                let stream = ready!(opening.poll_unpin(cx)).map_err(expired)?;
+                self.state = State::Log { stream };
+                Poll::Ready(Ok(()))
+            }
+            State::Log { stream } => match ready!(stream.poll_next_unpin(cx)) {
+                Some(batch) => {
+                    self.queue(&batch.map_err(expired)?);
+                    Poll::Ready(Ok(()))
                 }
-                Some(Err(error)) => return Err(expired(error)),
-                None => return Err(Error::Store(storage::Error::Unavailable("the watch ended".into()))),
+                None => Poll::Ready(Err(Error::Store(storage::Error::Unavailable("the watch ended".into())))),
             },
         }
-        Ok(())
     }
 
-    fn queue(&mut self, events: Vec<Arc<Event>>) {
-        if let Some(last) = events.last() {
-            self.seen = self.seen.max(last.revision);
+    /// Takes over what was read from the log, and returns to the ring if that has the rest.
+    fn queue(&mut self, batch: &Batch) {
+        for change in batch.events.iter().filter(|change| change.revision > self.after) {
+            let wrap = |entry| self.cache.wrap(entry);
+            let (object, previous) = (change.entry.as_ref().map(wrap), change.previous.as_ref().map(wrap));
+            let event = Event::new(change.revision, object, previous, self.cache.budget().clone());
+            self.ready.push_back(Item::Event(Arc::new(event)));
         }
-        let mine = |event: &Arc<Event>| {
-            event.revision > self.after && event.subject().is_some_and(|object| self.range.contains(object.key()))
-        };
-        self.ready.extend(events.into_iter().filter(mine).map(Item::Event));
+        self.seen = self.seen.max(batch.revision);
+        if let Some(next) = self.cache.position_after(self.seen) {
+            self.state = State::Ring { next };
+        }
     }
 
-    async fn read_log(&mut self) -> Result<(), Error> {
-        let request = WatchRequest::after(self.range.clone(), self.seen);
-        let stream = self.cache.store().watch(request).await.map_err(expired)?;
-        self.state = State::Log { stream };
-        Ok(())
+    fn open_log(&self) -> BoxFuture<'static, Result<WatchStream, storage::Error>> {
+        let request = WatchRequest::after(self.part.range.clone(), self.seen);
+        let store = self.cache.store().clone();
+        async move { store.watch(request).await }.boxed()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.cache.leave(&self.seat);
     }
 }
 

@@ -4,9 +4,13 @@
 
 mod support;
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake};
 
-use cache::{Cache, Error, Item, Options, Start, Watcher};
+use cache::{Cache, Error, Item, Options, Part, Start, Watcher};
+use object::fields::Selector;
 use storage::{KeyRange, RangeQuery, Revision, Store};
 use support::{Late, by_node, delete, put, soon, start};
 
@@ -16,7 +20,6 @@ fn brief(item: &Item) -> String {
     match item {
         Item::Initial(object) => format!("={} {}", object.key(), text(object)),
         Item::InitialDone(_) => "initial done".into(),
-        Item::Progress(_) => "progress".into(),
         Item::Event(event) => match (&event.object, &event.previous) {
             (Some(object), None) => format!("+{} {}", object.key(), text(object)),
             (Some(object), Some(_)) => format!("~{} {}", object.key(), text(object)),
@@ -26,14 +29,11 @@ fn brief(item: &Item) -> String {
     }
 }
 
-/// The next things but for progress.
+/// The next things.
 async fn take(watcher: &mut Watcher, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     while seen.len() < count {
-        match soon(watcher.next()).await.unwrap() {
-            Item::Progress(_) => {}
-            item => seen.push(brief(&item)),
-        }
+        seen.push(brief(&soon(watcher.next()).await.unwrap()));
     }
     seen
 }
@@ -55,8 +55,8 @@ async fn a_watch_begins_with_what_is_there() {
         put(&store, "/pods/a/1", "one").await;
         put(&store, "/pods/b/1", "two").await;
         let cache = start(&store, Options::default()).await;
-        let mut all = cache.watch(KeyRange::prefix("/pods/"), Start::Now).await.unwrap();
-        let mut some = cache.watch(KeyRange::prefix("/pods/a/"), Start::Now).await.unwrap();
+        let mut all = cache.watch(KeyRange::prefix("/pods/").into(), Start::Now).await.unwrap();
+        let mut some = cache.watch(KeyRange::prefix("/pods/a/").into(), Start::Now).await.unwrap();
         put(&store, "/pods/b/1", "three").await;
         put(&store, "/pods/a/2", "four").await;
         delete(&store, "/pods/a/1").await;
@@ -73,7 +73,7 @@ async fn slow_watchers_read_the_log_and_come_back() {
     for store in [Late::never(), Late::always()] {
         let cache = start(&store, Options { ring_events: 4, ..Options::default() }).await;
         let from = put(&store, "/pods/a/0", "0").await;
-        let mut watcher = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+        let mut watcher = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();
         let mut written = Vec::new();
         for round in 0..5 {
             // Far more than the ring holds, then few enough to be found in it.
@@ -85,7 +85,7 @@ async fn slow_watchers_read_the_log_and_come_back() {
             assert_eq!(missing, written[written.len() - missing.len()..]);
         }
         // Together they were everything; one from the start of history sees the same.
-        let mut again = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+        let mut again = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();
         assert_eq!(revisions(&mut again, *written.last().unwrap()).await, written);
     }
 }
@@ -95,17 +95,17 @@ async fn who_is_too_slow_for_the_log_is_told() {
     let store = Late::never();
     let cache = start(&store, Options { ring_events: 4, ..Options::default() }).await;
     let from = put(&store, "/pods/a/0", "0").await;
-    let mut slow = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+    let mut slow = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();
     let mut last = from;
     for n in 0..20 {
         last = put(&store, "/pods/a/0", &n.to_string()).await;
     }
     store.compact(last).await.unwrap();
     assert!(matches!(soon(slow.next()).await, Err(Error::Expired { requested, .. }) if requested == from));
-    let late = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await;
+    let late = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await;
     assert!(matches!(late, Err(Error::Expired { .. })));
     // What the ring still has needs no log.
-    let mut quick = cache.watch(KeyRange::prefix("/pods/"), Start::After(last - 2)).await.unwrap();
+    let mut quick = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(last - 2)).await.unwrap();
     assert_eq!(revisions(&mut quick, last).await, [last - 1, last]);
 }
 
@@ -139,8 +139,8 @@ async fn an_index_finds_what_a_filter_would() {
     let check = |cache: &Arc<Cache>| {
         let range = KeyRange::prefix("/pods/");
         for node in ["n1", "n2", "n3", ""] {
-            let indexed = cache.snapshot_by("spec.nodeName", node, &range).unwrap().objects;
-            let mut filtered = cache.snapshot(&range).objects;
+            let indexed = cache.snapshot(&of_node(cache, node)).objects;
+            let mut filtered = cache.snapshot(&range.clone().into()).objects;
             filtered.retain(|object| object.header(&by_node()).field("spec.nodeName") == Some(node));
             let keys = |objects: &[Arc<cache::Object>]| objects.iter().map(|o| o.key().clone()).collect::<Vec<_>>();
             assert_eq!(keys(&indexed), keys(&filtered), "{node}");
@@ -154,11 +154,120 @@ async fn an_index_finds_what_a_filter_would() {
         }
         check(&cache);
     }
-    assert!(cache.snapshot_by("spec.other", "n1", &KeyRange::all()).is_none());
     // One namespace of one node.
     put(&store, "/pods/other/1", "n1").await;
-    let part = cache.snapshot_by("spec.nodeName", "n1", &KeyRange::prefix("/pods/other/")).unwrap();
-    assert_eq!(part.objects.len(), 1);
+    let part = cache.part(KeyRange::prefix("/pods/other/"), &Selector::equals("spec.nodeName", "n1"));
+    assert_eq!(cache.snapshot(&part).objects.len(), 1);
+    // Without an index there is nothing to narrow by.
+    let other = cache.part(KeyRange::prefix("/pods/other/"), &Selector::equals("spec.other", "n1"));
+    assert_eq!(cache.snapshot(&other).objects.len(), 1);
+}
+
+fn of_node(cache: &Cache, node: &str) -> Part {
+    cache.part(KeyRange::prefix("/pods/"), &Selector::equals("spec.nodeName", node))
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a watcher has for the one it follows, without waiting.
+fn poll(watcher: &mut Watcher, wakes: &Arc<Wakes>) -> Vec<String> {
+    let waker = wakes.clone().into();
+    let mut seen = Vec::new();
+    while let Poll::Ready(item) = watcher.poll_next(&mut Context::from_waker(&waker)) {
+        seen.push(brief(&item.unwrap()));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn watchers_of_one_node_are_not_woken_for_others() {
+    let store = Late::never();
+    let cache = start(&store, Options { index: Some("spec.nodeName"), ring_events: 4, ..Options::default() }).await;
+    let from = put(&store, "/pods/a/0", "n1").await;
+    let mut watcher = cache.watch(of_node(&cache, "n1"), Start::After(from)).await.unwrap();
+    let wakes = Arc::new(Wakes::default());
+    assert_eq!(poll(&mut watcher, &wakes), [""; 0]);
+    for n in 0..20 {
+        put(&store, &format!("/pods/b/{n}"), "n2").await;
+    }
+    put(&store, "/elsewhere", "n1").await;
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    // Its own events: one that comes, one that changes, one that leaves for another node, one that is deleted.
+    put(&store, "/pods/a/1", "n1").await;
+    put(&store, "/pods/a/0", "n2").await;
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "once until it has looked");
+    assert_eq!(
+        poll(&mut watcher, &wakes),
+        ["+/pods/a/1 n1", "~/pods/a/0 n2"],
+        "though the ring has moved on meanwhile"
+    );
+    let last = put(&store, "/pods/b/1", "n3").await;
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert_eq!(poll(&mut watcher, &wakes), [""; 0]);
+    assert_eq!(watcher.seen(), last, "it knows that nothing else has happened");
+    delete(&store, "/pods/a/1").await;
+    assert_eq!((wakes.0.load(Ordering::Relaxed), poll(&mut watcher, &wakes)), (2, vec!["-/pods/a/1".to_string()]));
+}
+
+/// However slow they are and whatever happens to the feed, watchers of a node are told everything about it.
+#[tokio::test]
+async fn watchers_of_one_node_miss_nothing() {
+    for store in [Late::never(), Late::always()] {
+        let cache = start(&store, Options { index: Some("spec.nodeName"), ring_events: 4, ..Options::default() }).await;
+        let nodes = ["n1", "n2", "n3"];
+        let mut watchers = Vec::new();
+        let mut expected = vec![Vec::new(); nodes.len()];
+        let from = put(&store, "/pods/a/x", "n1").await;
+        cache.wait_for(from).await.unwrap();
+        for node in nodes {
+            watchers.push(cache.watch(of_node(&cache, node), Start::After(from)).await.unwrap());
+        }
+        let mut before = HashMap::from([("/pods/a/x".to_string(), "n1")]);
+        for step in 0..400usize {
+            let (key, node) = (format!("/pods/a/{}", step * step % 11), nodes[(step * 7 + step / 13) % 3]);
+            let revision = put(&store, &key, node).await;
+            let was = before.insert(key, node);
+            for (index, each) in nodes.iter().enumerate() {
+                if *each == node || Some(*each) == was {
+                    expected[index].push(revision);
+                }
+            }
+            if step % 60 == 59 {
+                store.break_feeds();
+            }
+            // One looks all the time, one now and then, one at the end.
+            let (index, every) = [(0, 1), (1, 17), (2, 400)][step % 3];
+            if step % every == 0 {
+                check(&mut watchers[index], &mut expected[index], nodes[index]).await;
+            }
+        }
+        for index in 0..3 {
+            check(&mut watchers[index], &mut expected[index], nodes[index]).await;
+        }
+    }
+
+    /// Reads all that is expected; what is about other nodes only may be there, too.
+    async fn check(watcher: &mut Watcher, expected: &mut Vec<Revision>, node: &str) {
+        for revision in expected.drain(..) {
+            loop {
+                let Item::Event(event) = soon(watcher.next()).await.unwrap() else { panic!("not an event") };
+                let is_at = |object: &Option<Arc<cache::Object>>| {
+                    object.as_ref().is_some_and(|object| object.value() == node.as_bytes())
+                };
+                if is_at(&event.object) || is_at(&event.previous) {
+                    assert_eq!(event.revision, revision);
+                    break;
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -200,7 +309,7 @@ async fn a_watch_from_ahead_is_not_told_the_past() {
     let cache = start(&store, Options::default()).await;
     let hold = store.hold().await;
     let seen_elsewhere = put(&store, "/pods/a/1", "seen elsewhere").await;
-    let mut watcher = cache.watch(KeyRange::prefix("/pods/"), Start::After(seen_elsewhere)).await.unwrap();
+    let mut watcher = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(seen_elsewhere)).await.unwrap();
     drop(hold);
     let next = put(&store, "/pods/a/1", "next").await;
     assert_eq!(revisions(&mut watcher, next).await, [next]);
@@ -226,7 +335,7 @@ async fn watchers_survive_a_broken_feed() {
     let cache = start(&store, Options::default()).await;
     let from = put(&store, "/pods/a/1", "0").await;
     cache.wait_for(from).await.unwrap();
-    let mut up_to_date = cache.watch(KeyRange::prefix("/pods/"), Start::After(from)).await.unwrap();
+    let mut up_to_date = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();
     let mut written = Vec::new();
     for round in 0..3 {
         let hold = store.hold().await;

@@ -118,11 +118,7 @@ async fn now(
 ) -> Result<Page, Status> {
     let cache = &storage.cache;
     let part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
-    let indexed = filter.fields.requirements().iter().find_map(|requirement| {
-        let value = filter.fields.requires_exact_match(&requirement.field)?;
-        cache.snapshot_by(&requirement.field, value, &part)
-    });
-    let snapshot = indexed.unwrap_or_else(|| cache.snapshot(&part));
+    let snapshot = cache.snapshot(&cache.part(part, &filter.fields));
     let describe = cache.describe();
     let mut objects = snapshot.objects;
     if !filter.is_everything() {

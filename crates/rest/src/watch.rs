@@ -1,17 +1,19 @@
 //! WATCH: a stream of changes, each encoded once and shared by everybody who watches in the same form.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use authz::Permit;
 use bytes::{Bytes, BytesMut};
 use cache::{Event, Item, Object, Start, Watcher};
-use futures::StreamExt;
+use futures::{FutureExt, Stream, StreamExt};
 use http::StatusCode;
 use object::{GroupVersionKind, Map, Meta, Status, Value};
 use registry::Filter;
 use storage::Revision;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use crate::media::{Media, Transform};
 use crate::options::{ListOptions, not_a_revision};
@@ -47,8 +49,15 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         Some(revision) if revision > 0 => Start::After(revision),
         _ => Start::After(storage.cache.revision()),
     };
-    let range = storage.range(&scope.call.info.namespace);
-    let watcher = storage.cache.watch(range, start).await;
+    let part = storage.cache.part(storage.range(&scope.call.info.namespace), &options.filter.fields);
+    let watcher = match storage.cache.watch(part, start).await {
+        Ok(watcher) => watcher,
+        // Upstream begins the stream before it knows, so the failure is an event.
+        Err(error) => {
+            let frame = error_event(scope.accept.media, &storage.read_failed(error, "watch"));
+            return Ok(reply(scope, futures::stream::once(async move { frame }).boxed()));
+        }
+    };
     let deadline = Instant::now() + duration(scope, &options);
     let mut feed = Feed {
         scope: scope.clone(),
@@ -56,29 +65,15 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         bookmarks: options.allow_bookmarks,
         // Only a client that asked for initial events by name is told where they end.
         mark_initial: scope.call.query("sendInitialEvents").is_some(),
-        watcher: None,
+        watcher,
         deadline,
-        next_bookmark: Instant::now() + scope.api.limits.bookmark_interval,
-        revision: asked.unwrap_or(0),
+        timer: Box::pin(tokio::time::sleep_until(deadline)),
         first: true,
         over: false,
         meter: scope.api.meters.of(&scope.resource.resource),
     };
-    match watcher {
-        Ok(watcher) => feed.watcher = Some(watcher),
-        // Upstream begins the stream before it knows, so the failure is an event.
-        Err(error) => {
-            let status = storage.read_failed(error, "watch");
-            let frame = feed.error(&status);
-            let once = futures::stream::once(async move { frame });
-            return Ok(reply(scope, once.boxed()));
-        }
-    }
-    let stream = futures::stream::unfold(feed, |mut feed| async move {
-        let chunk = feed.next_chunk().await?;
-        Some((chunk, feed))
-    });
-    Ok(reply(scope, stream.boxed()))
+    feed.set_timer();
+    Ok(reply(scope, feed.boxed()))
 }
 
 fn reply(scope: &Scope, stream: futures::stream::BoxStream<'static, Bytes>) -> Reply {
@@ -108,11 +103,10 @@ struct Feed {
     filter: Filter,
     bookmarks: bool,
     mark_initial: bool,
-    watcher: Option<Watcher>,
+    watcher: Watcher,
     deadline: Instant,
-    next_bookmark: Instant,
-    /// How far the client has been told.
-    revision: Revision,
+    /// For the next bookmark, or the end if that comes first.
+    timer: Pin<Box<Sleep>>,
     /// No event has been sent yet: tables carry their columns once.
     first: bool,
     over: bool,
@@ -156,49 +150,61 @@ impl Chunk {
     }
 }
 
-impl Feed {
-    /// The next events as bytes; None when the watch is over.
-    async fn next_chunk(&mut self) -> Option<Bytes> {
+/// Polled by hand: a server has thousands of these, and every change may go through many of them.
+impl Stream for Feed {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut out = Chunk::default();
         while out.is_empty() {
             if self.over {
-                return None;
+                return Poll::Ready(None);
             }
-            let watcher = self.watcher.as_mut()?;
-            let wake = self.deadline.min(self.next_bookmark);
-            match tokio::time::timeout_at(wake, watcher.next()).await {
-                Err(_) if Instant::now() >= self.deadline => return None,
-                Err(_) => self.idle(&mut out),
-                Ok(Err(error)) => {
-                    let status = self.failed(error);
-                    out.push(self.error(&status));
-                    self.over = true;
-                }
-                Ok(Ok(item)) => self.write(item, &mut out),
+            match self.watcher.poll_next(cx) {
+                Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
+                Poll::Ready(Err(error)) => self.fail(error, &mut out),
+                Poll::Ready(Ok(item)) => self.write(item, &mut out),
             }
             // Whatever else is ready goes into the same chunk.
             while out.len() < CHUNK_BYTES
-                && let Some(item) = self.watcher.as_mut().and_then(Watcher::try_next)
+                && let Some(item) = self.watcher.try_next()
             {
                 self.write(item, &mut out);
             }
         }
-        Some(out.finish())
+        Poll::Ready(Some(out.finish()))
     }
+}
 
-    fn failed(&self, error: cache::Error) -> Status {
-        match &self.scope.resource.storage {
-            Some(storage) => storage.read_failed(error, "watch"),
-            None => Status::internal(error),
+impl Feed {
+    /// Nothing happens: tells the client how far it is from time to time, and that it is over when it is.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, out: &mut Chunk) -> Poll<()> {
+        ready!(self.timer.poll_unpin(cx));
+        if Instant::now() >= self.deadline {
+            self.over = true;
+            return Poll::Ready(());
         }
-    }
-
-    fn idle(&mut self, out: &mut Chunk) {
-        self.next_bookmark = Instant::now() + self.scope.api.limits.bookmark_interval;
-        if self.bookmarks && self.revision > 0 {
-            let revision = self.revision;
+        self.set_timer();
+        let revision = self.watcher.seen();
+        if revision > 0 {
             self.bookmark(revision, false, out);
         }
+        Poll::Ready(())
+    }
+
+    fn set_timer(&mut self) {
+        let bookmark = self.bookmarks.then(|| Instant::now() + self.scope.api.limits.bookmark_interval);
+        let next = bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline));
+        self.timer.as_mut().reset(next);
+    }
+
+    fn fail(&mut self, error: cache::Error, out: &mut Chunk) {
+        let status = match &self.scope.resource.storage {
+            Some(storage) => storage.read_failed(error, "watch"),
+            None => Status::internal(error),
+        };
+        out.push(error_event(self.scope.accept.media, &status));
+        self.over = true;
     }
 
     fn write(&mut self, item: Item, out: &mut Chunk) {
@@ -211,14 +217,11 @@ impl Feed {
                 }
             }
             Item::InitialDone(revision) => {
-                self.revision = self.revision.max(revision);
                 if self.mark_initial && self.bookmarks {
                     self.bookmark(revision, true, out);
                 }
             }
-            Item::Progress(revision) => self.revision = self.revision.max(revision),
             Item::Event(event) => {
-                self.revision = self.revision.max(event.revision);
                 if let Some((kind, object)) = self.classify(&event) {
                     self.change(kind, &event, object, out);
                 }
@@ -292,7 +295,7 @@ impl Feed {
         match encoded {
             Ok(bytes) => wire::watch_event(media, kind, &bytes, out.buffer()),
             Err(status) => {
-                out.push(self.error(&status));
+                out.push(error_event(self.scope.accept.media, &status));
                 self.over = true;
             }
         }
@@ -310,15 +313,8 @@ impl Feed {
         Ok(self.encode(&kind, &value))
     }
 
-    /// An object without its trailing newline.
     fn encode(&self, kind: &GroupVersionKind, value: &Value) -> Bytes {
-        let accept = crate::Accept { transform: Transform::None, pretty: false, media: self.scope.accept.media };
-        let accept = if accept.media == Media::Yaml { crate::Accept::json() } else { accept };
-        let bytes = crate::encode_value(&accept, kind, value);
-        match bytes.last() {
-            Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),
-            _ => bytes,
-        }
+        encode(self.scope.accept.media, kind, value)
     }
 
     /// Tells the client how far it is without telling it anything else.
@@ -359,11 +355,22 @@ impl Feed {
         };
         wire::watch_event(media, "BOOKMARK", &bytes, out.buffer());
     }
+}
 
-    fn error(&self, status: &Status) -> Bytes {
-        let bytes = self.encode(&GroupVersionKind::new("", "v1", "Status"), &status.to_value());
-        let mut out = BytesMut::new();
-        wire::watch_event(self.scope.accept.media, "ERROR", &bytes, &mut out);
-        out.freeze()
+fn error_event(media: Media, status: &Status) -> Bytes {
+    let bytes = encode(media, &GroupVersionKind::new("", "v1", "Status"), &status.to_value());
+    let mut out = BytesMut::new();
+    wire::watch_event(media, "ERROR", &bytes, &mut out);
+    out.freeze()
+}
+
+/// An object without its trailing newline.
+fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
+    let accept = crate::Accept { transform: Transform::None, pretty: false, media };
+    let accept = if accept.media == Media::Yaml { crate::Accept::json() } else { accept };
+    let bytes = crate::encode_value(&accept, kind, value);
+    match bytes.last() {
+        Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),
+        _ => bytes,
     }
 }

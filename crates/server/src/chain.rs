@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use authn::{Authenticator, Credentials, Identity};
 use authz::Authorizer;
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
@@ -20,7 +20,6 @@ use rustls_pki_types::CertificateDer;
 use crate::compress::compress;
 use crate::health::Endpoint;
 use crate::inflight::Seat;
-use crate::lifecycle::Phase;
 use crate::metrics::Labels;
 use crate::track::Tracked;
 use crate::{Cors, Health, InFlight, Lifecycle, Metrics, Paths, Version, call, impersonate};
@@ -87,8 +86,9 @@ impl Server {
                 })
             }
         };
-        let reply = if long_running { self.until_leaving(reply) } else { reply };
-        let reply = tracked.follow(compress(reply, gzip));
+        // A watch ends when the server leaves.
+        let end = long_running.then(|| self.lifecycle.watch_end());
+        let reply = tracked.follow(compress(reply, gzip), end);
         self.finish(reply, &audit_id, cors)
     }
 
@@ -116,7 +116,7 @@ impl Server {
         // A server that is leaving sends everybody on, except those who ask how it is.
         let path = request.uri().path();
         let asks_how_it_is = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
-        if matches!(self.lifecycle.phase(), Phase::Leaving { .. } | Phase::Over) && !asks_how_it_is {
+        if self.lifecycle.phase().is_leaving() && !asks_how_it_is {
             let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
             if request.version() != http::Version::HTTP_2 {
                 reply.headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
@@ -130,15 +130,6 @@ impl Server {
             return Some(reply);
         }
         None
-    }
-
-    /// A watch ends when the server leaves.
-    fn until_leaving(&self, mut reply: Reply) -> Reply {
-        if let ReplyBody::Stream { chunks, estimate } = reply.body {
-            let chunks = chunks.take_until(self.lifecycle.watch_end()).boxed();
-            reply.body = ReplyBody::Stream { chunks, estimate };
-        }
-        reply
     }
 
     async fn filter(&self, request: Request<Incoming>, passage: Passage<'_>) -> Reply {

@@ -1,10 +1,14 @@
 //! How a server ends: readiness fails first, then the door closes, requests finish, watches are sent away.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -22,6 +26,12 @@ pub enum Phase {
     },
     /// What is still open is cut off.
     Over,
+}
+
+impl Phase {
+    pub fn is_leaving(&self) -> bool {
+        matches!(self, Phase::Leaving { .. } | Phase::Over)
+    }
 }
 
 /// How long each step may take.
@@ -86,16 +96,40 @@ impl Lifecycle {
     }
 
     /// When a watch has to end: never, while nobody stops the server.
-    pub fn watch_end(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut phase = self.follow();
-        async move {
-            let leaving =
-                phase.wait_for(|phase| matches!(phase, Phase::Leaving { .. } | Phase::Over)).await.map(|p| *p);
+    pub fn watch_end(&self) -> WatchEnd {
+        let phase = self.follow();
+        let is_leaving = phase.borrow().is_leaving();
+        let mut followed = phase.clone();
+        let end = async move {
+            let leaving = followed.wait_for(Phase::is_leaving).await.map(|phase| *phase);
             if let Ok(Phase::Leaving { watches_end }) = leaving {
                 let left = watches_end.saturating_duration_since(Instant::now());
                 tokio::time::sleep(left.mul_f64(rand::random::<f64>())).await;
             }
+        };
+        WatchEnd { phase, is_leaving, end: end.boxed(), asked: None }
+    }
+}
+
+/// The moment a watch has to end. Every event that is sent asks for it, so asking in vain is cheap.
+pub struct WatchEnd {
+    phase: watch::Receiver<Phase>,
+    is_leaving: bool,
+    end: BoxFuture<'static, ()>,
+    /// Who will be woken.
+    asked: Option<Waker>,
+}
+
+impl Future for WatchEnd {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let is_waiting = self.asked.as_ref().is_some_and(|asked| asked.will_wake(cx.waker()));
+        if is_waiting && !self.is_leaving && matches!(self.phase.has_changed(), Ok(false)) {
+            return Poll::Pending;
         }
+        self.asked = Some(cx.waker().clone());
+        self.end.poll_unpin(cx)
     }
 }
 
@@ -170,6 +204,17 @@ mod tests {
             watches: Duration::from_secs(20),
         };
         let began = Instant::now();
+        // A watch under way, which is asked for something every second.
+        let mut end = life.watch_end();
+        let watching = tokio::spawn(async move {
+            let mut events = tokio::time::interval(Duration::from_secs(1));
+            loop {
+                tokio::select! {
+                    () = &mut end => return,
+                    _ = events.tick() => {}
+                }
+            }
+        });
         let ending = tokio::spawn({
             let life = life.clone();
             async move { life.shut_down(&farewell).await }
@@ -181,6 +226,7 @@ mod tests {
         phases.wait_for(|phase| matches!(phase, Phase::Leaving { .. })).await.unwrap();
         assert_eq!(began.elapsed(), Duration::from_secs(10));
         life.watch_end().await;
+        watching.await.unwrap();
         assert!(began.elapsed() <= Duration::from_secs(30));
         drop(watch);
         drop(request);

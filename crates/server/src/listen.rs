@@ -148,7 +148,6 @@ impl Connection {
         let serving = builder.serve_connection_with_upgrades(stream, service);
         tokio::pin!(serving);
         let mut phase = self.server.lifecycle.follow();
-        let leaving = |phase: &Phase| matches!(phase, Phase::Leaving { .. } | Phase::Over);
         let mut asked_to_leave = false;
         let too_late = async {
             let mut phase = self.server.lifecycle.follow();
@@ -160,7 +159,7 @@ impl Connection {
             tokio::select! {
                 ended = serving.as_mut() => break ended,
                 _ = go_away.notified(), if !asked_to_leave => asked_to_leave = true,
-                _ = phase.wait_for(leaving), if !asked_to_leave => asked_to_leave = true,
+                _ = phase.wait_for(Phase::is_leaving), if !asked_to_leave => asked_to_leave = true,
                 () = &mut too_late => break Ok(()),
             }
             serving.as_mut().graceful_shutdown();

@@ -2,16 +2,16 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use rest::{Reply, ReplyBody};
 
 use crate::inflight::Seat;
-use crate::lifecycle::Ticket;
+use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
 
 /// What a request holds until its answer was sent or given up.
@@ -27,8 +27,8 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Ties everything to the answer's body.
-    pub fn follow(mut self, mut reply: Reply) -> Reply {
+    /// Ties everything to the answer's body, which is over at `end` whatever it still has.
+    pub fn follow(mut self, mut reply: Reply, end: Option<WatchEnd>) -> Reply {
         self.code = reply.status.as_u16();
         reply.body = match reply.body {
             ReplyBody::Ready(bytes) => {
@@ -39,7 +39,7 @@ impl Tracked {
                 if let Some(series) = self.series.as_ref().filter(|_| self.long_running) {
                     series.opened();
                 }
-                ReplyBody::Stream { chunks: Followed { chunks, tracked: self }.boxed(), estimate }
+                ReplyBody::Stream { chunks: Followed { chunks, tracked: self, end }.boxed(), estimate }
             }
         };
         reply
@@ -57,6 +57,7 @@ impl Drop for Tracked {
 struct Followed {
     chunks: BoxStream<'static, Bytes>,
     tracked: Tracked,
+    end: Option<WatchEnd>,
 }
 
 impl Stream for Followed {
@@ -64,10 +65,12 @@ impl Stream for Followed {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let polled = self.chunks.poll_next_unpin(cx);
-        if let Poll::Ready(Some(chunk)) = &polled {
-            self.tracked.bytes += chunk.len() as u64;
+        match &polled {
+            Poll::Ready(Some(chunk)) => self.tracked.bytes += chunk.len() as u64,
+            Poll::Ready(None) => {}
+            Poll::Pending => ready!(self.end.as_mut().map_or(Poll::Pending, |end| end.poll_unpin(cx))),
         }
-        polled
+        if polled.is_pending() { Poll::Ready(None) } else { polled }
     }
 }
 

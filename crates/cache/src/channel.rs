@@ -1,0 +1,145 @@
+//! How watchers hear of events: a ring for all of them, and a lane in it for each value of the indexed field that somebody
+//! watches.
+//!
+//! Thousands of kubelets watch pods, each those of its own node. If every change woke all of them, a large cluster would do
+//! little else. A lane knows which events of the ring are about its value; whoever is in it is woken for those only.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+
+use storage::Revision;
+
+use crate::Event;
+use crate::bell::Bell;
+use crate::ring::Ring;
+
+pub(crate) struct Channel {
+    pub(crate) ring: Ring,
+    everyone: Bell,
+    lanes: HashMap<String, Lane>,
+}
+
+struct Lane {
+    /// The numbers of its events that are in the ring, and perhaps of some that have left it.
+    numbers: VecDeque<u64>,
+    /// There may have been others before this number.
+    from: u64,
+    bell: Bell,
+    watchers: usize,
+}
+
+/// Where a watcher waits.
+pub(crate) struct Seat {
+    /// Of the indexed field; none waits for everything.
+    value: Option<String>,
+    place: usize,
+}
+
+impl Channel {
+    pub(crate) fn new(ring: Ring) -> Channel {
+        Channel { ring, everyone: Bell::default(), lanes: HashMap::new() }
+    }
+
+    pub(crate) fn join(&mut self, value: Option<&str>) -> Seat {
+        let bell = match value {
+            None => &self.everyone,
+            Some(value) => {
+                let from = self.ring.next();
+                let new = || Lane { numbers: VecDeque::new(), from, bell: Bell::default(), watchers: 0 };
+                let lane = self.lanes.entry(value.to_string()).or_insert_with(new);
+                lane.watchers += 1;
+                &lane.bell
+            }
+        };
+        Seat { place: bell.join(), value: value.map(str::to_string) }
+    }
+
+    pub(crate) fn leave(&mut self, seat: &Seat) {
+        let Some(value) = &seat.value else { return self.everyone.leave(seat.place) };
+        if let Some(lane) = self.lanes.get_mut(value) {
+            lane.bell.leave(seat.place);
+            lane.watchers -= 1;
+            if lane.watchers == 0 {
+                self.lanes.remove(value);
+            }
+        }
+    }
+
+    /// Adds an event about these values of the indexed field, and says whom to wake.
+    pub(crate) fn push<'v>(
+        &mut self,
+        event: Arc<Event>,
+        values: impl Iterator<Item = &'v str>,
+        woken: &mut Vec<Waker>,
+    ) {
+        let number = self.ring.next();
+        self.ring.push(event);
+        self.everyone.ring(woken);
+        for value in values {
+            if let Some(lane) = self.lanes.get_mut(value) {
+                lane.push(number, self.ring.first());
+                lane.bell.ring(woken);
+            }
+        }
+    }
+
+    /// Events up to `revision` were missed: all watchers have to look elsewhere.
+    pub(crate) fn reset(&mut self, revision: Revision, woken: &mut Vec<Waker>) {
+        self.ring.reset(revision);
+        self.everyone.ring(woken);
+        for lane in self.lanes.values_mut() {
+            lane.numbers.clear();
+            lane.from = self.ring.first();
+            lane.bell.ring(woken);
+        }
+    }
+
+    /// Takes up to `limit` events from number `next` on and returns the number to go on with. Whoever gets none is woken
+    /// when there are some. None if events have left the ring that should have been read.
+    pub(crate) fn read(
+        &self,
+        seat: &Seat,
+        next: u64,
+        limit: usize,
+        waker: &Waker,
+        mut take: impl FnMut(&Arc<Event>),
+    ) -> Option<u64> {
+        let lane = seat.value.as_ref().and_then(|value| self.lanes.get(value));
+        let mut position = self.ring.next();
+        let mut taken = 0;
+        match lane.filter(|lane| next >= lane.from) {
+            Some(lane) => {
+                let start = lane.numbers.partition_point(|number| *number < next);
+                for number in lane.numbers.range(start..) {
+                    if taken == limit {
+                        position = *number;
+                        break;
+                    }
+                    take(self.ring.get(*number)?);
+                    taken += 1;
+                }
+            }
+            None => {
+                for event in self.ring.from(next)?.take(limit) {
+                    take(event);
+                    taken += 1;
+                }
+                position = position.min(next + taken as u64);
+            }
+        }
+        if taken == 0 {
+            lane.map_or(&self.everyone, |lane| &lane.bell).listen(seat.place, waker);
+        }
+        Some(position)
+    }
+}
+
+impl Lane {
+    fn push(&mut self, number: u64, first: u64) {
+        while let Some(gone) = self.numbers.pop_front_if(|number| *number < first) {
+            self.from = gone + 1;
+        }
+        self.numbers.push_back(number);
+    }
+}
