@@ -59,6 +59,16 @@ pub fn printed(value: &Value, schema: Schema<'_>) -> Value {
     decode(&text, None, &mut Notes::ignore()).unwrap_or_else(|_| value.clone())
 }
 
+/// A text that is kept as it comes. Only its syntax is looked at, and that it is not too deep to be opened.
+pub(crate) fn keep(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let text = text::lossy(bytes);
+    let mut reader = Reader::new(&text);
+    match untyped::kept(&mut reader, 0).and_then(|value| reader.end().map(|()| value)) {
+        Ok(value) => Ok(value),
+        Err(stop) => Err(explain(bytes, stop)),
+    }
+}
+
 /// What stands in a text that was kept as it came.
 pub fn open(raw: &Raw) -> Value {
     // Whoever kept it has read it before, so it is JSON and not too deep.

@@ -55,6 +55,7 @@ pub(crate) fn zero(schema: Schema<'_>) -> Value {
         Shape::StructOrList(_) | Shape::StructOrStrings(_) => Value::List(Vec::new()),
         Shape::Any
         | Shape::RawExtension
+        | Shape::Fields
         | Shape::Bytes
         | Shape::Time
         | Shape::MicroTime

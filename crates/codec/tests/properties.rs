@@ -36,7 +36,7 @@ impl Maker {
     fn value(&mut self, schema: Schema<'_>, depth: usize) -> Value {
         match &schema.shape {
             Shape::Any => self.anything(depth),
-            Shape::RawExtension => {
+            Shape::RawExtension | Shape::Fields => {
                 // Sorted and compact, as the formats that have no spelling to keep write it.
                 let mut text = Vec::new();
                 json::encode(&self.anything(depth), None, &mut text);

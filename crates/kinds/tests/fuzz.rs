@@ -208,7 +208,7 @@ fn value(schema: Schema<'_>, random: &mut StdRng, depth: usize) -> Value {
         Shape::Quantity => pick(&QUANTITIES, random).into(),
         Shape::Time => pick(&TIMES, random).into(),
         Shape::MicroTime => pick(&["2024-01-01T00:00:00.000000Z", "0001-01-01T00:00:00.000000Z"], random).into(),
-        Shape::Any | Shape::RawExtension => Value::map(),
+        Shape::Any | Shape::RawExtension | Shape::Fields => Value::map(),
         Shape::Struct(id) => fields(schema, *id, random, depth),
         Shape::StructOrList(id) | Shape::StructOrBool(id) | Shape::StructOrStrings(id) => {
             fields(schema, *id, random, depth)

@@ -3,6 +3,8 @@
 //! A few fields hold whatever their owner put there (a controller's revision, a driver's parameters), and upstream never
 //! looks inside: the order of keys and the spelling of numbers stay, and two texts that differ in either are not equal.
 
+use std::borrow::Cow;
+
 use crate::value::{HEX_ESCAPED, write_hex_escape};
 
 /// The text of one JSON value, which whoever makes it has checked.
@@ -36,7 +38,12 @@ impl Raw {
     }
 
     /// The text as Go prints it inside of other JSON: without spaces, and safe inside HTML.
-    pub fn compact(&self) -> String {
+    pub fn compact(&self) -> Cow<'_, str> {
+        // 0xe2 begins the two separators that are not safe.
+        let is_plain = |byte: u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'<' | b'>' | b'&' | 0xe2);
+        if self.0.bytes().all(is_plain) {
+            return Cow::Borrowed(&self.0);
+        }
         let mut out = String::with_capacity(self.0.len());
         let mut in_string = false;
         let mut escaped = false;
@@ -49,7 +56,7 @@ impl Raw {
             in_string ^= c == '"' && !escaped;
             escaped = in_string && c == '\\' && !escaped;
         }
-        out
+        Cow::Owned(out)
     }
 }
 

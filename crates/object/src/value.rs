@@ -307,7 +307,7 @@ pub(crate) fn compact(value: &Value) -> String {
             let fields: Vec<String> = map.iter().map(|(k, v)| format!("{}:{}", json_string(k), compact(v))).collect();
             format!("{{{}}}", fields.join(","))
         }
-        Value::Raw(raw) => raw.compact(),
+        Value::Raw(raw) => raw.compact().into_owned(),
     }
 }
 

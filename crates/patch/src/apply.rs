@@ -212,6 +212,8 @@ impl FieldManager<'_> {
         if structured {
             typed.value.set_type(&self.gvk);
             managed::clear(&mut typed.value);
+        } else {
+            managed::open(&mut typed.value);
         }
         validate(&typed.value, typed.of, duplicates).map_err(|problems| problems.to_string())?;
         managed::clear(&mut typed.value);

@@ -23,7 +23,7 @@ pub(crate) use merge::merge;
 pub(crate) use problems::Problems;
 pub(crate) use reconcile::reconcile;
 pub(crate) use remove::remove_items;
-pub(crate) use structured::{as_written, structured};
+pub(crate) use structured::{as_written, structured, tracked};
 pub(crate) use validate::{Duplicates, validate};
 
 /// What a value is supposed to be.
@@ -145,6 +145,7 @@ fn known<'a>(schema: Schema<'a>, keeps_unknown: bool) -> Atom<'a> {
         Shape::RawExtension => Type::Opaque.atom(),
         // OpenAPI gives none of these a type, so they may be anything.
         Shape::Any
+        | Shape::Fields
         | Shape::IntOrString
         | Shape::StructOrList(_)
         | Shape::StructOrBool(_)

@@ -117,6 +117,11 @@ fn managed_fields(object: &Value) -> Vec<String> {
     let entry = |entry: &Value| {
         let mut entry = entry.clone();
         let timed = entry.remove(&["time"]).is_some();
+        // The recording has lost the order of keys.
+        if let Value::Raw(raw) = entry.field("fieldsV1") {
+            let fields = codec::json::open(raw);
+            entry.set(&["fieldsV1"], fields);
+        }
         format!("{timed} {}", go::json(&entry))
     };
     let mut entries: Vec<String> = object.list_at(&["metadata", "managedFields"]).iter().map(entry).collect();

@@ -31,7 +31,7 @@ impl Pruner {
             return;
         }
         match (&schema.shape, value) {
-            (Shape::Any | Shape::RawExtension, _) => {}
+            (Shape::Any | Shape::Fields | Shape::RawExtension, _) => {}
             (Shape::Struct(id), value @ Value::Map(_)) => self.fields(schema, *id, value, depth),
             (Shape::StructOrList(id) | Shape::StructOrBool(id) | Shape::StructOrStrings(id), value @ Value::Map(_)) => {
                 self.fields(schema, *id, value, depth);

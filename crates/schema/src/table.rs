@@ -211,6 +211,7 @@ impl<'a> Reader<'a> {
         Ok(match name {
             "any" => Shape::Any,
             "raw" => Shape::RawExtension,
+            "fields" => Shape::Fields,
             "bool" => Shape::Bool,
             "int32" => Shape::Int32,
             "int64" => Shape::Int64,
@@ -392,7 +393,7 @@ fn omit(shape: &Shape, pointer: bool, flags: &str) -> Omit {
         _ if flags.as_bytes().contains(&b'z') => Omit::Zero,
         _ if !omit_empty => Omit::Never,
         _ if pointer => Omit::Nil,
-        Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any => Omit::Nil,
+        Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any | Shape::Fields => Omit::Nil,
         Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Float | Shape::String => Omit::Zero,
         _ => Omit::Never,
     }

@@ -134,12 +134,14 @@ pub struct Stated {
 /// What kind of value stands here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Shape {
-    /// Anything at all, kept as it is: `x-kubernetes-preserve-unknown-fields` without a type, `JSON`, `FieldsV1`. The
+    /// Anything at all, kept as it is: `x-kubernetes-preserve-unknown-fields` without a type, `JSON`. The
     /// built-in ones are a message with the JSON text in `bytes raw = 1` in protobuf.
     #[default]
     Any,
     /// `runtime.RawExtension`: any JSON object; in protobuf the bytes of an encoded object.
     RawExtension,
+    /// `FieldsV1`: JSON that is kept as text, because only field tracking looks inside.
+    Fields,
     Bool,
     Int32,
     Int64,
@@ -395,7 +397,7 @@ impl<'a> Schema<'a> {
             return name.clone();
         }
         match &self.node.shape {
-            Shape::Any => "interface {}".into(),
+            Shape::Any | Shape::Fields => "interface {}".into(),
             Shape::RawExtension => "runtime.RawExtension".into(),
             Shape::Bool => "bool".into(),
             Shape::Int32 => "int32".into(),

@@ -99,7 +99,7 @@ fn types_of(node: &Node) -> &'static [&'static str] {
         return &[];
     }
     match node.shape {
-        Shape::Any | Shape::StructOrList(_) | Shape::StructOrBool(_) | Shape::StructOrStrings(_) => &[],
+        Shape::Any | Shape::Fields | Shape::StructOrList(_) | Shape::StructOrBool(_) | Shape::StructOrStrings(_) => &[],
         Shape::RawExtension | Shape::Struct(_) | Shape::Map(_) => &["object"],
         Shape::Bool => &["boolean"],
         Shape::Int32 | Shape::Int64 => &["integer"],

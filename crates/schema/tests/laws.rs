@@ -137,7 +137,7 @@ impl Random {
                 let node = Node { shape: Shape::Struct(*id), ..Node::default() };
                 self.value(schema.with(&node), depth + 1, wild)
             }
-            Shape::Any | Shape::RawExtension => self.anything(depth),
+            Shape::Any | Shape::RawExtension | Shape::Fields => self.anything(depth),
         }
     }
 

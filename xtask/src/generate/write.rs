@@ -128,6 +128,8 @@ fn shape(facts_shape: &str, package: &str) -> String {
         }
         _ => {
             let (base, go_name) = rest.split_once('~').map_or((rest, None), |(base, go_name)| (base, Some(go_name)));
+            // Everybody but field tracking passes these on as they are.
+            let base = if go_name == Some("v1.FieldsV1") { "fields" } else { base };
             let spelled = match base.split_once(':') {
                 Some((base, target)) => format!("{base}:{}", short(target, package)),
                 None => short(base, package),
@@ -205,6 +207,7 @@ mod tests {
             ("{![string]~v1.ExtraValue}", "{![string]~v1.ExtraValue}"),
             ("[[string]]", "[[string]]"),
             ("*orlist:io.k8s.api.core.v1.X~v1.Y", "*orlist:X~v1.Y"),
+            ("*any~v1.FieldsV1", "*fields~v1.FieldsV1"),
         ] {
             assert_eq!(shape(facts, CORE), want);
         }

@@ -234,6 +234,11 @@ impl<'a> Reader<'a> {
     /// Passes over a value, checking its syntax only; `depth` is how many maps and lists are open around it. Keeps its
     /// own stack, so it can follow nesting as deep as Go does.
     pub fn skip(&mut self, depth: usize) -> Result<(), Stop> {
+        self.skip_within(depth, GO_MAX_DEPTH)
+    }
+
+    /// Passes over a value that may be no deeper than this.
+    pub fn skip_within(&mut self, depth: usize, deepest: usize) -> Result<(), Stop> {
         // For each map or list that is open, whether it is a map.
         let mut open: Vec<bool> = Vec::new();
         let mut first = false;
@@ -245,6 +250,9 @@ impl<'a> Reader<'a> {
                     first = true;
                     if depth + open.len() > GO_MAX_DEPTH {
                         return Err(Stop::Syntax);
+                    }
+                    if depth + open.len() > deepest {
+                        return Err(Stop::TooDeep);
                     }
                 }
                 _ => self.skip_scalar()?,

@@ -62,6 +62,7 @@ impl<'s> Typed<'_, '_, 's> {
             (Shape::Int32 | Shape::Int64 | Shape::Float, b'-' | b'0'..=b'9') => self.number(schema, slot, place)?,
             (Shape::Any, _) => *slot = untyped::value(self.reader, &mut self.saved, depth)?,
             (Shape::RawExtension, _) => self.raw(slot, depth)?,
+            (Shape::Fields, _) => *slot = untyped::kept(self.reader, depth)?,
             (Shape::Bytes, b'"') => self.bytes(slot)?,
             (Shape::Bytes, b'[') => self.byte_list(slot, place)?,
             (Shape::Time | Shape::MicroTime | Shape::Duration, _) => self.time(schema, slot, place)?,

@@ -31,15 +31,17 @@ pub(super) fn value(reader: &mut Reader<'_>, saved: &mut Option<String>, depth: 
     value
 }
 
+/// The text of one value inside a document, of which only the syntax was checked.
+pub(super) fn kept(reader: &mut Reader<'_>, depth: usize) -> Result<Value, Stop> {
+    reader.peek();
+    let start = reader.offset();
+    reader.skip_within(depth, MAX_DEPTH)?;
+    let text = reader.since(start);
+    Ok(if text == "null" { Value::Null } else { Value::Raw(Raw::new(text)) })
+}
+
 /// A map or list whose members are kept as text; anything else is read.
 pub(super) fn outermost(reader: &mut Reader<'_>) -> Result<Value, Stop> {
-    let kept = |reader: &mut Reader<'_>| {
-        reader.peek();
-        let start = reader.offset();
-        reader.skip(0)?;
-        let text = reader.since(start);
-        Ok::<Value, Stop>(if text == "null" { Value::Null } else { Value::Raw(Raw::new(text)) })
-    };
     let mut first = true;
     match reader.peek() {
         b'{' => {
@@ -47,7 +49,7 @@ pub(super) fn outermost(reader: &mut Reader<'_>) -> Result<Value, Stop> {
             let mut entries: Vec<(Str, Value)> = Vec::new();
             while reader.next_key(&mut first)? {
                 let key = str_of(reader.key()?);
-                entries.push((key, kept(reader)?));
+                entries.push((key, kept(reader, 1)?));
             }
             Ok(Value::Map(Map::from_entries(entries, |_| ())))
         }
@@ -55,7 +57,7 @@ pub(super) fn outermost(reader: &mut Reader<'_>) -> Result<Value, Stop> {
             reader.bump();
             let mut items = Vec::new();
             while reader.next_item(&mut first)? {
-                items.push(kept(reader)?);
+                items.push(kept(reader, 1)?);
             }
             Ok(Value::List(items))
         }

@@ -223,7 +223,7 @@ fn from_bytes(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, de
                 _ => wire.skip(kind),
             })?;
         }
-        Shape::Any | Shape::RawExtension => json_text(bytes, &schema.shape, slot)?,
+        Shape::Any | Shape::RawExtension | Shape::Fields => json_text(bytes, &schema.shape, slot)?,
         Shape::Quantity => quantity(bytes, slot)?,
         Shape::IntOrString => int_or_string(bytes, slot)?,
         Shape::Time | Shape::MicroTime | Shape::Duration => instant(bytes, &schema.shape, slot)?,
@@ -263,14 +263,20 @@ fn entry(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, depth: 
     Ok(())
 }
 
-/// A message whose only field is JSON text. A raw extension is read only to know that it can be, and kept as it came.
+/// A message whose only field is JSON text. Where that is kept as it came, it is read only to know that it can be.
 fn json_text(bytes: &[u8], shape: &Shape, slot: &mut Value) -> Decoded {
     each(bytes, "RawExtension", |wire, tag, kind| match (tag, kind) {
         (1, BYTES) => {
             let text = wire.bytes()?;
-            let value = if text.is_empty() { Value::Null } else { json::decode(text, None, &mut Notes::ignore())? };
-            let kept = *shape == Shape::RawExtension && !value.is_null();
-            *slot = if kept { Value::Raw(Raw::new(lossy(text))) } else { value };
+            *slot = match *shape {
+                _ if text.is_empty() => Value::Null,
+                Shape::Any => json::decode(text, None, &mut Notes::ignore())?,
+                Shape::Fields => json::keep(text)?,
+                _ => match json::decode(text, None, &mut Notes::ignore())? {
+                    Value::Null => Value::Null,
+                    _ => Value::Raw(Raw::new(lossy(text))),
+                },
+            };
             Ok(())
         }
         (1, _) => Err(wrong_wire_type(kind, "raw")),

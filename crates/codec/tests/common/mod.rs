@@ -22,7 +22,7 @@ impl Golden {
 
     /// The JSON without its spaces: they count inside raw extensions, and the recorded protobuf has none there.
     pub fn compact_json(&self) -> Vec<u8> {
-        Raw::new(text(&self.json)).compact().into_bytes()
+        Raw::new(text(&self.json)).compact().into_owned().into_bytes()
     }
 }
 

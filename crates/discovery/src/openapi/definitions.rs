@@ -150,7 +150,7 @@ pub fn reference(types: &Types, owner: &Struct, node: &Node) -> Option<Str> {
         Shape::Duration => Some("io.k8s.apimachinery.pkg.apis.meta.v1.Duration".into()),
         Shape::RawExtension => Some("io.k8s.apimachinery.pkg.runtime.RawExtension".into()),
         // Go's name of the type has its package in short; it is the package of the struct that has the field.
-        Shape::Any | Shape::StructOrList(_) | Shape::StructOrBool(_) | Shape::StructOrStrings(_) => {
+        Shape::Any | Shape::Fields | Shape::StructOrList(_) | Shape::StructOrBool(_) | Shape::StructOrStrings(_) => {
             let (_, name) = node.go_type.as_ref()?.split_once('.')?;
             let (package, _) = owner.name.rsplit_once('.')?;
             Some(format!("{package}.{name}").into())

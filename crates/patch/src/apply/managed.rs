@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use object::timestamp::Time;
-use object::{Map, Str, Value, quote};
+use object::{Map, Raw, Str, Value, quote};
 
 use crate::{FieldSet, go};
 
@@ -175,7 +175,7 @@ impl Managed {
         put("time", self.times.get(id).map_or("", Str::as_str));
         put("fieldsType", "FieldsV1");
         put("subresource", &id.subresource);
-        entry.insert("fieldsV1", owned.set.to_value());
+        entry.insert("fieldsV1", Raw::new(owned.set.to_json()));
         Value::Map(entry)
     }
 
@@ -231,6 +231,19 @@ pub(super) fn is_reset(entries: &Value) -> bool {
 pub(super) fn is_set(config: &Value) -> bool {
     let entries = config.at(&["metadata", "managedFields"]).as_list();
     entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_map().is_some()))
+}
+
+/// Shows the fields of every entry as a custom object has them, which keeps no text.
+pub(super) fn open(object: &mut Value) {
+    let metadata = object.get_mut("metadata");
+    let entries = metadata.and_then(|metadata| metadata.get_mut("managedFields")).and_then(Value::as_list_mut);
+    for entry in entries.into_iter().flatten() {
+        if let Some(fields) = entry.get_mut("fieldsV1")
+            && let Value::Raw(raw) = fields
+        {
+            *fields = codec::json::open(raw);
+        }
+    }
 }
 
 pub(super) fn clear(object: &mut Value) {

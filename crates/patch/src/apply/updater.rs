@@ -11,7 +11,7 @@ use super::managed::{Id, Owned, Owners};
 use super::{Kind, Resets, plain_error};
 use crate::fieldset::same;
 use crate::typed::{
-    Comparison, Duplicates, Type, compare, ensure_named_fields, field_set, merge, reconcile, remove_items, structured,
+    Comparison, Duplicates, Type, compare, ensure_named_fields, field_set, merge, reconcile, remove_items, tracked,
     validate,
 };
 use crate::{FieldSet, PathElement};
@@ -52,7 +52,7 @@ impl From<String> for Refusal {
 
 impl<'a> Typed<'a> {
     pub fn new(object: &Value, version: &str, schema: Schema<'a>, is_structured: bool) -> Typed<'a> {
-        let value = if is_structured { structured(object, schema) } else { object.clone() };
+        let value = if is_structured { tracked(object, schema) } else { object.clone() };
         Typed { value, version: version.into(), of: Type::of(schema) }
     }
 

@@ -3,6 +3,8 @@
 //! A tree of JSON objects. A key names the element (`f:name`, `k:{"name":"a"}`, `v:"x"`, `i:3`), an empty object is a
 //! member, and `.` marks a member that has children.
 
+use std::cmp::Ordering;
+
 use codec::Notes;
 use object::{Map, Str, Value};
 
@@ -15,27 +17,12 @@ impl FieldSet {
         match fields {
             Value::Null => Ok(FieldSet::new()),
             Value::Map(map) => Ok(read(map)?.0),
+            Value::Raw(raw) if raw.is_object() => FieldSet::from_value(&codec::json::open(raw)),
             other => Err(format!("expected an object, got {}", other.type_name())),
         }
     }
 
-    /// Writes FieldsV1.
-    pub fn to_value(&self) -> Value {
-        let mut map = Map::with_capacity(self.members.len() + self.children.len());
-        for element in &self.members {
-            map.insert(text(element), Value::map());
-        }
-        for (element, set) in &self.children {
-            let mut child = set.to_value();
-            if self.has_member(element) {
-                child.set(&["."], Value::map());
-            }
-            map.insert(text(element), child);
-        }
-        Value::Map(map)
-    }
-
-    /// FieldsV1 as text in upstream's order, which differs from the order of a [`Value`] where keys are numbers.
+    /// Writes FieldsV1, in upstream's order.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out, false);
@@ -44,31 +31,30 @@ impl FieldSet {
 
     fn write_json(&self, out: &mut String, is_member: bool) {
         out.push('{');
-        let mut first = true;
-        let mut start = |out: &mut String, key: &str| {
-            if !std::mem::take(&mut first) {
+        let start = out.len();
+        if is_member {
+            out.push_str("\".\":{}");
+        }
+        let (mut members, mut children) = (self.members.iter().peekable(), self.children.iter().peekable());
+        loop {
+            let order = match (members.peek(), children.peek()) {
+                (Some(member), Some((child, _))) => member.cmp(&child),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let member = members.next_if(|_| order.is_le());
+            let child = children.next_if(|_| order.is_ge());
+            let Some(element) = member.or(child.map(|(element, _)| element)) else { break };
+            if out.len() > start {
                 out.push(',');
             }
-            go::write_json_string(out, key);
-            out.push(':');
-        };
-        if is_member {
-            start(out, ".");
-            out.push_str("{}");
+            write_key(element, out);
+            match child {
+                Some((_, set)) => set.write_json(out, member.is_some()),
+                None => out.push_str("{}"),
+            }
         }
-        super::merge(
-            &self.members.iter().map(|e| (e, None)).collect::<Vec<_>>(),
-            &self.children.iter().map(|(e, set)| (e, Some(set))).collect::<Vec<_>>(),
-            |(e, _)| e,
-            |member, child| {
-                let Some((element, _)) = member.or(child) else { return };
-                start(out, &text(element));
-                match child {
-                    Some((_, Some(set))) => set.write_json(out, member.is_some()),
-                    _ => out.push_str("{}"),
-                }
-            },
-        );
         out.push('}');
     }
 }
@@ -98,25 +84,31 @@ fn read(map: &Map) -> Result<(FieldSet, bool), String> {
     Ok((set, is_member || !has_children))
 }
 
-fn text(element: &PathElement) -> String {
+/// The element as the key of a JSON object, and the colon after it.
+fn write_key(element: &PathElement, out: &mut String) {
+    let start = out.len();
     match element {
-        PathElement::Field(name) => format!("f:{name}"),
+        PathElement::Field(name) => {
+            go::write_json_string(out, name);
+            out.insert_str(start + 1, "f:");
+        }
         PathElement::Key(fields) => {
-            let mut out = String::from("k:{");
+            let mut text = String::from("k:{");
             for (i, (name, value)) in fields.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    text.push(',');
                 }
-                go::write_json_string(&mut out, name);
-                out.push(':');
-                out.push_str(&go::json(value));
+                go::write_json_string(&mut text, name);
+                text.push(':');
+                text.push_str(&go::json(value));
             }
-            out.push('}');
-            out
+            text.push('}');
+            go::write_json_string(out, &text);
         }
-        PathElement::Value(value) => format!("v:{}", go::json(value)),
-        PathElement::Index(index) => format!("i:{index}"),
+        PathElement::Value(value) => go::write_json_string(out, &format!("v:{}", go::json(value))),
+        PathElement::Index(index) => out.push_str(&format!("\"i:{index}\"")),
     }
+    out.push(':');
 }
 
 /// Reads an element; None if it is of a kind we do not know.

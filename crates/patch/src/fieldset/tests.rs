@@ -1,4 +1,4 @@
-use object::value;
+use object::{Raw, value};
 use proptest::prelude::*;
 
 use super::*;
@@ -6,6 +6,11 @@ use crate::go;
 
 fn fields(value: object::Value) -> FieldSet {
     FieldSet::from_value(&value).unwrap()
+}
+
+/// What the text of a set says.
+fn read_back(set: &FieldSet) -> object::Value {
+    codec::json::decode(set.to_json().as_bytes(), None, &mut codec::Notes::ignore()).unwrap()
 }
 
 #[test]
@@ -17,7 +22,7 @@ fn fields_v1_is_read_and_written() {
         value!({"f:a": {"f:b": {}, "k:{\"name\":\"x\",\"port\":80}": {".": {}, "f:name": {}}, "v:\"s\"": {}, "v:3": {}}}),
         value!({"i:0": {}, "f:": {}, "f:a.b/c": {"f:x:y": {}}}),
     ] {
-        assert_eq!(fields(value.clone()).to_value(), value, "{}", go::json(&value));
+        assert_eq!(read_back(&fields(value.clone())), value, "{}", go::json(&value));
     }
 }
 
@@ -128,8 +133,7 @@ proptest! {
 
     #[test]
     fn fields_v1_round_trips(set in any_set()) {
-        prop_assert_eq!(FieldSet::from_value(&set.to_value()), Ok(set.clone()));
-        let text = codec::json::decode(set.to_json().as_bytes(), None, &mut codec::Notes::ignore());
-        prop_assert_eq!(text, Ok(set.to_value()));
+        prop_assert_eq!(FieldSet::from_value(&read_back(&set)), Ok(set.clone()));
+        prop_assert_eq!(FieldSet::from_value(&Raw::new(set.to_json()).into()), Ok(set.clone()));
     }
 }

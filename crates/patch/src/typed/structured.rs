@@ -21,9 +21,15 @@ pub(crate) fn as_written(value: &Value, schema: Schema<'_>) -> Value {
     walk(value, schema, Raw::Kept)
 }
 
+/// The same for those who track fields: who owns which is nobody's field, and long.
+pub(crate) fn tracked(value: &Value, schema: Schema<'_>) -> Value {
+    walk(value, schema, Raw::Tracked)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Raw {
     Opened,
+    Tracked,
     Kept,
 }
 
@@ -38,7 +44,8 @@ fn walk(value: &Value, schema: Schema<'_>, raw: Raw) -> Value {
             let values = schema.with(values);
             Value::Map(map.iter().map(|(key, value)| (key, walk(value, values, raw))).collect())
         }
-        (_, Value::Raw(text)) if raw == Raw::Opened => codec::json::open(text),
+        (Shape::Fields, _) if raw == Raw::Tracked => Value::Null,
+        (_, Value::Raw(text)) if raw != Raw::Kept => codec::json::open(text),
         (Shape::Time | Shape::MicroTime, Value::String(text)) if text.starts_with(ZERO_TIME) => Value::Null,
         _ => value.clone(),
     }
