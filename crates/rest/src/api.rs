@@ -85,8 +85,7 @@ impl Lookup for Api {
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {
         let catalog = self.catalog.load();
         let Some(storage) = catalog.stored(group, resource) else { return Vec::new() };
-        let objects = storage.cache.snapshot(&storage.range(namespace).into()).objects;
-        objects.iter().filter_map(|object| storage.decode_entry(object.entry()).ok().map(Arc::new)).collect()
+        self.recent.list(storage, storage.range(namespace))
     }
 
     async fn may(&self, user: &User, act: &Act<'_>) -> Result<(), String> {

@@ -1,16 +1,20 @@
-//! Objects that were decoded lately: every write asks for its namespace, every pod for its service account.
+//! Objects that were decoded lately: every write asks for its namespace, every pod for its service account and the
+//! priority classes.
 
 use std::sync::Arc;
 
+use cache::Object;
 use hashbrown::HashMap;
 use object::Value;
 use parking_lot::Mutex;
 use registry::Storage;
-use storage::{Key, Revision};
+use storage::{Key, KeyRange, Revision};
 
 /// More are not remembered, nor larger ones: with both, the memory this can take is bounded.
 const OBJECTS_MAX: usize = 512;
 const STORED_BYTES_MAX: usize = 4096;
+/// Longer lists would drive everything else out.
+const LIST_MAX: usize = 64;
 
 #[derive(Default)]
 pub struct Recent(Mutex<HashMap<Key, (Revision, Arc<Value>)>>);
@@ -18,21 +22,37 @@ pub struct Recent(Mutex<HashMap<Key, (Revision, Arc<Value>)>>);
 impl Recent {
     /// The current object, decoded now or earlier.
     pub fn get(&self, storage: &Storage, key: &Key) -> Option<Arc<Value>> {
-        let object = storage.cache.get(key)?;
-        let known = self.0.lock().get(key).cloned();
+        self.decoded(storage, &*storage.cache.get(key)?)
+    }
+
+    /// The current objects of a range.
+    pub fn list(&self, storage: &Storage, range: KeyRange) -> Vec<Arc<Value>> {
+        let objects = storage.cache.snapshot(&range.into()).objects;
+        if objects.len() > LIST_MAX {
+            return objects.iter().filter_map(|object| decode(storage, object)).collect();
+        }
+        objects.iter().filter_map(|object| self.decoded(storage, object)).collect()
+    }
+
+    fn decoded(&self, storage: &Storage, object: &Object) -> Option<Arc<Value>> {
+        let known = self.0.lock().get(object.key()).cloned();
         if let Some((revision, value)) = known
             && revision == object.revision()
         {
             return Some(value);
         }
-        let value = Arc::new(storage.decode_entry(object.entry()).ok()?);
+        let value = decode(storage, object)?;
         if object.value().len() <= STORED_BYTES_MAX {
             let mut recent = self.0.lock();
             if recent.len() >= OBJECTS_MAX {
                 recent.clear();
             }
-            recent.insert(key.clone(), (object.revision(), value.clone()));
+            recent.insert(object.key().clone(), (object.revision(), value.clone()));
         }
         Some(value)
     }
+}
+
+fn decode(storage: &Storage, object: &Object) -> Option<Arc<Value>> {
+    storage.decode_entry(object.entry()).ok().map(Arc::new)
 }
