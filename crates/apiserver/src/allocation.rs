@@ -8,7 +8,7 @@ use kinds::core::service::AllocationStore;
 use object::{GroupVersionKind, Meta, Reason, Status, Value};
 use registry::{AdmitAll, Storage};
 use request::User;
-use rest::Api;
+use rest::{Api, Tracked};
 use storage::Store;
 
 /// Allocation through the registry and, for node ports, one object of its own beside it.
@@ -39,6 +39,14 @@ impl Allocations {
     }
 }
 
+/// The fields of an address are the server's.
+fn owned_address(api: &Api, address: Value) -> Value {
+    let catalog = api.catalog.load();
+    let Some(resource) = catalog.get("networking.k8s.io", "v1", "ipaddresses") else { return address };
+    let tracked = Tracked { kind: &resource.kind, shape: &resource.shape, subresource: "", resets: Vec::new() };
+    rest::track(&tracked, &Value::map(), address, "kube-apiserver", api.clock.now())
+}
+
 #[async_trait]
 impl AllocationStore for Allocations {
     async fn create_address(&self, address: Value) -> Result<bool, Status> {
@@ -46,6 +54,7 @@ impl AllocationStore for Allocations {
         let user = User::loopback();
         let api = self.api()?;
         let cx = api.context(&user, "", "v1", "", false);
+        let address = owned_address(&api, address);
         match storage.create(&cx, address, &AdmitAll).await {
             Ok(_) => Ok(true),
             Err(status) if status.reason == Reason::AlreadyExists => Ok(false),

@@ -36,6 +36,12 @@ pub async fn run(api: &Arc<Api>, facts: &Facts) -> usize {
     let tracking = authentication::tracking(api.clock.now());
     failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
     failed += create(api, own_service::objects(&facts.advertised).into(), 1).await;
+    let ready = own_service::range_is_ready(api.clock.now());
+    if let Err(status) = reconcile::apply_status(api, "servicecidrs", ready, "kubernetes-service-cidr-controller").await
+    {
+        tracing::error!(%status, "the service range cannot be declared ready");
+        failed += 1;
+    }
     if let Err(status) = authentication::publish(api, &facts.authentication).await {
         tracing::error!(%status, "how to authenticate cannot be published");
         failed += 1;

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use object::{Value, value};
+use object::timestamp::Time;
+use object::{Timestamp, Value, value};
 
 /// Where the server can be reached from inside the cluster.
 #[derive(Clone, Debug)]
@@ -33,9 +34,19 @@ fn service_range(advertised: &Advertised) -> Value {
     })
 }
 
+/// What makes the service range one that addresses are taken from.
+pub fn range_is_ready(now: Timestamp) -> Value {
+    value!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
+        "status": {"conditions": [{
+            "type": "Ready", "status": "True", "lastTransitionTime": (Time(now).to_string()),
+            "message": "Kubernetes default Service CIDR is ready"
+        }]}
+    })
+}
+
 fn service(advertised: &Advertised) -> Value {
     let address = advertised.service_address.to_string();
-    let family = if advertised.service_address.is_ipv4() { "IPv4" } else { "IPv6" };
     value!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
@@ -43,8 +54,7 @@ fn service(advertised: &Advertised) -> Value {
             "labels": {"component": "apiserver", "provider": "kubernetes"}
         },
         "spec": {
-            "clusterIP": (address.clone()), "clusterIPs": [address],
-            "internalTrafficPolicy": "Cluster", "ipFamilies": [family], "ipFamilyPolicy": "SingleStack",
+            "clusterIP": address, "internalTrafficPolicy": "Cluster", "ipFamilyPolicy": "SingleStack",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": (i64::from(advertised.port))}],
             "sessionAffinity": "None", "type": "ClusterIP"
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupVersion, Meta, Reason, Status, Value};
-use registry::{AdmitAll, Change, Storage, UpdateOptions};
+use registry::{AdmitAll, Change, Storage, UpdateOptions, UpdateScope};
 use request::User;
 use rest::{Api, Tracked};
 
@@ -41,19 +41,64 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
     storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await.map(|_| ())
 }
 
+/// Applies the conditions that an object of ours should have, unless it has conditions already.
+pub async fn apply_status(api: &Arc<Api>, resource: &str, config: Value, manager: &'static str) -> Result<(), Status> {
+    let group = GroupVersion::parse(config.api_version()).map_err(Status::internal)?.group;
+    let catalog = api.catalog.load_full();
+    let Some(storage) = catalog.stored(&group, resource) else { return Ok(()) };
+    let user = User::loopback();
+    let cx = api.context(&user, "", &storage.kind.version, "status", false);
+    let name = config.name().to_string();
+    let mut change = ApplyStatus { api, storage, config, manager };
+    let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
+    storage.update(&cx, &name, &mut change, &AdmitAll, &options).await.map(|_| ())
+}
+
+struct ApplyStatus<'a> {
+    api: &'a Api,
+    storage: &'a Storage,
+    config: Value,
+    manager: &'static str,
+}
+
+#[async_trait]
+impl Change for ApplyStatus<'_> {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let existing = existing.ok_or_else(|| Status::not_found(&self.storage.resource, self.config.name()))?;
+        if !existing.list_at(&["status", "conditions"]).is_empty() {
+            return Ok(existing.clone());
+        }
+        let now = self.api.clock.now();
+        let applied = tracked(self.api, self.storage, "status", |tracked| {
+            rest::apply_own(tracked, existing, &self.config, self.manager, now)
+        });
+        applied.unwrap_or_else(|| Ok(existing.clone()))
+    }
+}
+
 /// The object with the fields it brings as those of the server, under the names that upstream's servers use.
 fn owned(api: &Api, storage: &Storage, object: Value) -> Value {
     let manager = match storage.resource.group.as_str() {
         "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
         _ => "kube-apiserver",
     };
+    let now = api.clock.now();
+    let owned = tracked(api, storage, "", |tracked| rest::track(tracked, &Value::map(), object.clone(), manager, now));
+    owned.unwrap_or(object)
+}
+
+/// Works with what fields of this resource are tracked by; None where its stored version is not served.
+fn tracked<T>(
+    api: &Api,
+    storage: &Storage,
+    subresource: &'static str,
+    work: impl FnOnce(&Tracked<'_>) -> T,
+) -> Option<T> {
     let catalog = api.catalog.load();
     let (id, kind) = (&storage.resource, &storage.kind);
-    let resource = catalog.of(&kind.group_version()).find(|r| r.resource.resource == id.resource);
-    let Some(resource) = resource.filter(|resource| resource.kind == *kind) else { return object };
-    let resets = storage.strategy.reset_fields("");
-    let tracked = Tracked { kind, shape: &resource.shape, subresource: "", resets };
-    rest::track(&tracked, &Value::map(), object, manager, api.clock.now())
+    let resource = catalog.of(&kind.group_version()).find(|r| r.resource.resource == id.resource)?;
+    let resets = storage.strategy.reset_fields(subresource);
+    (resource.kind == *kind).then(|| work(&Tracked { kind, shape: &resource.shape, subresource, resets }))
 }
 
 /// Adds rules, subjects, labels and annotations that a default role or binding should have, unless its owner said not to.

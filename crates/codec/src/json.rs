@@ -50,6 +50,13 @@ pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Re
     }
 }
 
+/// Decodes a document untyped, with every number that would be printed otherwise than it is written kept as text. Merge
+/// patches are read so: what they say is repeated in messages, and `1.0` is no integer for the schema that comes later.
+pub fn decode_exact(bytes: &[u8], notes: &mut Notes) -> Result<Value, DecodeError> {
+    let text = text::lossy(bytes);
+    untyped::decode_exact(&mut Reader::new(&text), notes).map_err(|stop| explain(bytes, stop))
+}
+
 /// The value a client sees: what [`encode`] prints, read back untyped. Decoding leaves unset what Go cannot tell from
 /// unset; here such fields are there if they are printed, with their zeros. Patches and expressions work on this form.
 pub fn printed(value: &Value, schema: Schema<'_>) -> Value {

@@ -29,6 +29,13 @@ pub enum BadValue {
     Raw(String),
 }
 
+impl BadValue {
+    /// A value that upstream holds in a struct of its own, and shows as JSON even if it is a string.
+    pub fn json(value: &Value) -> BadValue {
+        BadValue::Raw(crate::value::compact(value))
+    }
+}
+
 /// Why a field is wrong; the names are the reasons of a Status cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
@@ -267,7 +274,6 @@ impl IntoIterator for Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value;
 
     #[test]
     fn messages_are_upstreams() {

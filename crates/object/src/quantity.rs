@@ -75,6 +75,12 @@ impl Quantity {
         Quantity::parse(text.trim())
     }
 
+    /// The amount in thousandths, rounded away from zero, if it has a finer fraction.
+    pub fn rounded_to_milli(&self) -> Option<Quantity> {
+        let amount = self.amount.rounded_up(scale::MILLI)?;
+        Some(Quantity { amount, format: self.format, text: None })
+    }
+
     pub fn format(&self) -> Format {
         self.format
     }

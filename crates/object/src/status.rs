@@ -333,7 +333,7 @@ impl std::error::Error for Status {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Path, value};
+    use crate::Path;
 
     #[test]
     fn invalid_carries_causes() {

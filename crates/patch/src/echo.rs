@@ -15,10 +15,15 @@ pub fn as_printed(object: &Value, schema: Schema<'_>) -> Value {
 }
 
 /// A patched document as text. `opened` says where the patch has been: a merge patch itself, or
-/// [`JsonPatch::opened`](crate::JsonPatch::opened).
+/// [`Patched::opened`](crate::Patched::opened).
 pub fn patched_text(patched: &Value, schema: Option<Schema<'_>>, opened: &Value) -> String {
+    text_of(patched, schema, Some(opened))
+}
+
+/// A part of a document as text; `opened` is None where no patch has been.
+pub(crate) fn text_of(value: &Value, schema: Option<Schema<'_>>, opened: Option<&Value>) -> String {
     let mut out = Vec::new();
-    write(patched, schema, Some(opened), &mut out);
+    write(value, schema, opened, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -86,11 +91,11 @@ mod tests {
     #[test]
     fn a_json_patch_sorts_the_way_to_what_it_changes() {
         let (object, schema) = config_map();
-        let patch = value!([{"op": "add", "path": "/metadata/labels", "value": {"z": 1}}]);
-        let patch = JsonPatch::parse(&patch, Reading::Checked).unwrap();
-        let patched = patch.apply(as_printed(&object, schema)).unwrap();
+        let patch = r#"[{"op": "add", "path": "/metadata/labels", "value": {"z": 1}}]"#;
+        let patch = JsonPatch::parse(patch, Reading::Checked).unwrap();
+        let patched = patch.apply(as_printed(&object, schema), Some(schema)).unwrap();
         assert_eq!(
-            patched_text(&patched, Some(schema), &patch.opened()),
+            patched_text(&patched.document, Some(schema), &patched.opened),
             concat!(
                 r#"{"apiVersion":"v1","data":{"a":"1"},"kind":"ConfigMap","metadata":{"annotations":{"x":"\u003ca\u003e"},"#,
                 r#""labels":{"z":1},"name":"c","namespace":"n","resourceVersion":"7","uid":"u"}}"#
@@ -113,11 +118,12 @@ mod tests {
         assert_eq!(merge(value!({"data": {"c": 3}})), r#"{"a":[2],"b":1.0,"c":3}"#);
         assert_eq!(merge(value!({"data": "text"})), r#""text""#);
         let json = |patch: Value| {
-            let patch = JsonPatch::parse(&patch, Reading::Checked).unwrap();
-            patch.apply(as_printed(&object, schema)).map_or_else(|status| status.code.to_string(), |done| text(&done))
+            let patch = JsonPatch::parse(&crate::go::json(&patch), Reading::Checked).unwrap();
+            let outcome = patch.apply(as_printed(&object, schema), Some(schema));
+            outcome.map_or_else(|status| status.code.to_string(), |done| text(&done.document))
         };
         let label = value!({"op": "add", "path": "/metadata/labels", "value": {}});
-        let equal = value!({"op": "test", "path": "/data", "value": {"a": [2], "b": 1.0}});
+        let equal = value!({"op": "test", "path": "/data", "value": {"a": [2], "b": (Raw::new("1.0"))}});
         assert_eq!(json(value!([label, equal])), r#"{"b":1.0,"a":[2]}"#);
         assert_eq!(json(value!([{"op": "remove", "path": "/data/a/0"}])), r#"{"a":[],"b":1.0}"#);
         assert_eq!(json(value!([{"op": "test", "path": "/data/a/0", "value": 3}])), "422");
@@ -133,6 +139,7 @@ mod tests {
         assert_eq!(printed.at(&["spec", "template", "spec"]), &value!({"containers": null}));
         let patch =
             value!([{"op": "remove", "path": "/status"}, {"op": "test", "path": "/spec/selector", "value": null}]);
-        assert!(JsonPatch::parse(&patch, Reading::Checked).unwrap().apply(printed).is_ok());
+        let patch = JsonPatch::parse(&crate::go::json(&patch), Reading::Checked).unwrap();
+        assert!(patch.apply(printed, Some(schema)).is_ok());
     }
 }

@@ -1,11 +1,15 @@
 //! JSON patch: RFC 6902 with the habits of the library upstream uses.
 //!
 //! The habits clients can see: `replace` of a missing map key adds it, `copy` from a missing key and `add` without a value
-//! write null, negative indices count from the end, `test` of a missing key passes against null, and what stands before
-//! a path's first slash is ignored. Every operation that does not apply fails the request with the same answer.
+//! write null, negative indices count from the end, `test` of a missing key passes against null and compares the text of
+//! scalars rather than what they mean, and what stands before a path's first slash is ignored. Values stay the text they
+//! came as until a path leads into them. Every operation that does not apply fails the request with the same answer.
 
-use object::{GroupResource, Map, Status, Str, Value, quote};
+use codec::Notes;
+use object::{GroupResource, Map, Raw, Status, Str, Value, quote};
+use schema::Schema;
 
+use crate::echo::text_of;
 use crate::{MAX_DEPTH, go};
 
 /// A patch with more operations than this is refused whole.
@@ -19,6 +23,15 @@ const MAX_SHIFTED_ITEMS: usize = 100_000_000;
 
 /// More unknown members than these are not noted.
 const MAX_NOTES: usize = 100;
+
+/// The document after a patch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patched {
+    pub document: Value,
+    /// The containers that the operations opened, as nested maps: where the document is printed in upstream's messages,
+    /// these have their keys sorted and all others are as they were.
+    pub opened: Value,
+}
 
 /// A parsed patch; apply it as often as a retried write needs.
 #[derive(Debug, Clone)]
@@ -51,8 +64,8 @@ struct DoesNotApply;
 type Applied<T = ()> = Result<T, DoesNotApply>;
 
 impl JsonPatch {
-    /// Reads a patch from the request's body.
-    pub fn parse(body: &Value, reading: Reading) -> Result<JsonPatch, Status> {
+    /// Reads a patch from the request's body, which is known to be JSON.
+    pub fn parse(body: &str, reading: Reading) -> Result<JsonPatch, Status> {
         let (prefix, list_type, item_type) = match reading {
             Reading::Checked => ("error decoding patch: ", "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
             Reading::Lenient => ("", "jsonpatch.Patch", "jsonpatch.Operation"),
@@ -62,26 +75,28 @@ impl JsonPatch {
                 format!("{prefix}json: cannot unmarshal {} into Go value of type {wanted}", value.type_name());
             Status::bad_request(message)
         };
-        let items = match body {
-            Value::Null => &[],
-            body => body.as_list().ok_or_else(|| mismatch(body, list_type))?,
+        let items = match codec::json::open_outermost(&Raw::new(body)) {
+            Value::Null => Vec::new(),
+            Value::List(items) => items,
+            other => return Err(mismatch(&other, list_type)),
         };
         let mut patch = JsonPatch { operations: Vec::new(), unknown: Vec::new() };
-        static EMPTY: Map = Map::new();
-        for (index, item) in items.iter().enumerate() {
+        for (index, mut item) in items.iter().cloned().enumerate() {
+            open(&mut item);
             let members = match item {
-                Value::Null => &EMPTY,
-                item => item.as_map().ok_or_else(|| mismatch(item, item_type))?,
+                Value::Null => Map::new(),
+                Value::Map(members) => members,
+                other => return Err(mismatch(&other, item_type)),
             };
             if reading == Reading::Checked {
-                check_members(members)?;
+                check_members(&members)?;
                 let unknown = members.keys().filter(|key| !matches!(*key, "op" | "path" | "from" | "value"));
                 let note = |key: &str| format!("json patch unknown field {}", quote(&format!("[{index}].{key}")));
                 let room = MAX_NOTES - patch.unknown.len();
                 patch.unknown.extend(unknown.map(note).take(room));
             }
             if index < MAX_OPERATIONS {
-                patch.operations.push(Operation::read(members));
+                patch.operations.push(Operation::read(&members));
             }
         }
         if items.len() > MAX_OPERATIONS {
@@ -98,48 +113,44 @@ impl JsonPatch {
         &self.unknown
     }
 
-    /// Carries out the operations on `document`.
-    pub fn apply(&self, document: Value) -> Result<Value, Status> {
-        let mut work = Work { document, copied_bytes: 0, shifted_items: 0 };
+    /// Carries out the operations on `document`, which was printed by `schema`.
+    pub fn apply(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, Status> {
+        let mut work = Work { document, schema, opened: Value::map(), copied_bytes: 0, shifted_items: 0 };
         for operation in &self.operations {
             work.run(operation).map_err(|DoesNotApply| Status::generic(422, "", &GroupResource::default(), "", ""))?;
         }
-        Ok(work.document)
-    }
-
-    /// The containers the operations open, as nested maps: where the patched document is printed in upstream's messages,
-    /// these have their keys sorted and all others are as they were.
-    pub fn opened(&self) -> Value {
-        let mut opened = Value::map();
-        for path in self.operations.iter().flat_map(|o| [&o.path, &o.from]).flatten() {
-            let Some((parents, _)) = split(path) else { continue };
-            if parents.len() <= MAX_DEPTH {
-                parents.iter().fold(&mut opened, |value, key| value.make_map().entry(key)).make_map();
-            }
-        }
-        opened
+        Ok(Patched { document: work.document, opened: work.opened })
     }
 }
 
-/// The members that are strings must be strings.
+/// The members that are strings must be strings, and numbers must be such that there are.
 fn check_members(members: &Map) -> Result<(), Status> {
+    let refuse = |what: &str, name: &str, wanted: &str| {
+        Err(Status::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {what} into Go struct field jsonPatchOp.{name} of type {wanted}"
+        )))
+    };
     for name in ["op", "path", "from"] {
-        match members.get(name) {
-            None | Some(Value::Null | Value::String(_)) => {}
-            Some(other) => {
-                return Err(Status::bad_request(format!(
-                    "error decoding patch: json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
-                    other.type_name()
-                )));
-            }
+        let value = members.get(name).unwrap_or(&Value::Null);
+        if !matches!(value.type_name(), "null" | "string") {
+            return refuse(value.type_name(), name, "string");
         }
+    }
+    if let Some(Value::Raw(raw)) = members.get("value")
+        && let Err(error) = codec::json::decode(raw.text().as_bytes(), None, &mut Notes::ignore())
+    {
+        let number = error.message().split_whitespace().skip_while(|word| *word != "number").nth(1).unwrap_or_default();
+        return refuse(&format!("number {number}"), "value", "float64");
     }
     Ok(())
 }
 
 impl Operation {
     fn read(members: &Map) -> Operation {
-        let text = |name: &str| members.get(name).and_then(Value::as_str).map(Str::from);
+        let text = |name: &str| match members.get(name) {
+            Some(Value::Raw(raw)) => codec::json::open(raw).as_str().map(Str::from),
+            _ => None,
+        };
         Operation {
             kind: text("op").unwrap_or_default(),
             path: text("path"),
@@ -161,24 +172,30 @@ impl Operation {
     }
 }
 
-struct Work {
+struct Work<'s> {
     document: Value,
+    schema: Option<Schema<'s>>,
+    opened: Value,
     copied_bytes: usize,
     shifted_items: usize,
 }
 
-impl Work {
+impl Work<'_> {
     fn run(&mut self, operation: &Operation) -> Applied {
         match operation.kind.as_str() {
             "add" => self.add(operation.path()?, operation.value()),
             "remove" => self.remove(operation.path()?).map(drop),
             "replace" => self.replace(operation),
             "move" => {
-                let value = self.remove(operation.from()?)?;
+                let from = operation.from()?;
+                let value = self.remove(from)?;
+                let value = self.as_text(from, value);
                 self.add(operation.path()?, value)
             }
             "copy" => {
-                let value = self.get(operation.from()?)?.cloned().unwrap_or_default();
+                let from = operation.from()?;
+                let value = self.get(from)?.cloned().unwrap_or_default();
+                let value = self.as_text(from, value);
                 self.copied_bytes += go::json_len(&value, MAX_COPIED_BYTES);
                 if self.copied_bytes > MAX_COPIED_BYTES {
                     return Err(DoesNotApply);
@@ -190,9 +207,28 @@ impl Work {
         }
     }
 
+    /// A map or list that leaves its place, as the text it is there: elsewhere no schema says in which order its fields are.
+    fn as_text(&self, from: &str, value: Value) -> Value {
+        if !matches!(value, Value::Map(_) | Value::List(_)) {
+            return value;
+        }
+        let Some((parents, last)) = split(from) else { return value };
+        let keys = || parents.iter().chain([&last]);
+        let schema = keys().fold(self.schema, |schema, key| {
+            let schema = schema?;
+            schema.child(key).or_else(|| schema.items())
+        });
+        let opened = keys().fold(&self.opened, |opened, key| opened.field(key));
+        let opened = Some(opened).filter(|opened| !opened.is_null());
+        Value::Raw(Raw::new(text_of(&value, schema, opened)))
+    }
+
     /// The container that a path's last key belongs to, with that key.
     fn container(&mut self, path: &str) -> Applied<(&mut Value, Str, usize)> {
         let (parents, key) = split(path).ok_or(DoesNotApply)?;
+        if parents.len() <= MAX_DEPTH {
+            parents.iter().fold(&mut self.opened, |opened, key| opened.make_map().entry(key)).make_map();
+        }
         let mut here = &mut self.document;
         open(here);
         for parent in &parents {
@@ -268,8 +304,9 @@ impl Work {
 
     fn replace(&mut self, operation: &Operation) -> Applied {
         let path = operation.path()?;
-        let value = operation.value();
+        let mut value = operation.value();
         if path.is_empty() {
+            open(&mut value);
             if !matches!(value, Value::Map(_) | Value::List(_)) {
                 return Err(DoesNotApply);
             }
@@ -314,10 +351,15 @@ pub(crate) fn open(value: &mut Value) {
     }
 }
 
-/// Whether a value is the wanted one, whatever its text is spelled like.
+/// Whether a value is the wanted one. Scalars are compared as they are written: `1.0` is not `1`, and what the server
+/// writes as `\u003c` is not the `<` of a patch.
 fn equals(found: &Value, wanted: &Value) -> bool {
-    match (found, wanted) {
-        (Value::Raw(raw), wanted) => codec::json::open(raw) == *wanted,
+    let opened = |value: &Value| match value {
+        Value::Raw(raw) if matches!(raw.type_name(), "object" | "array") => Some(codec::json::open_outermost(raw)),
+        _ => None,
+    };
+    let (found_opened, wanted_opened) = (opened(found), opened(wanted));
+    match (found_opened.as_ref().unwrap_or(found), wanted_opened.as_ref().unwrap_or(wanted)) {
         (Value::List(found), Value::List(wanted)) => {
             found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| equals(found, wanted))
         }
@@ -325,7 +367,16 @@ fn equals(found: &Value, wanted: &Value) -> bool {
             let same = |(key, found): (&str, &Value)| wanted.get(key).is_some_and(|wanted| equals(found, wanted));
             found.len() == wanted.len() && found.iter().all(same)
         }
-        (found, wanted) => found == wanted,
+        (Value::List(_) | Value::Map(_), _) | (_, Value::List(_) | Value::Map(_)) => false,
+        (found, wanted) => written(found) == written(wanted),
+    }
+}
+
+/// A scalar as it stands in its document.
+fn written(scalar: &Value) -> String {
+    match scalar {
+        Value::Raw(raw) => raw.text().trim().to_string(),
+        printed => go::json(printed),
     }
 }
 
@@ -377,8 +428,25 @@ fn depth_of(value: &Value) -> usize {
     match value {
         Value::List(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
         Value::Map(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
+        Value::Raw(raw) => depth_of_text(raw.text()),
         _ => 0,
     }
+}
+
+fn depth_of_text(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+        in_string ^= byte == b'"' && !escaped;
+        escaped = in_string && byte == b'\\' && !escaped;
+    }
+    deepest
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod samples;
 
 pub use echo::{as_printed, patched_text};
 pub use fieldset::{FieldSet, PathElement, path_text};
-pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Reading};
+pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Patched, Reading};
 pub use merge_patch::merge_patch;
 pub use strategic::strategic_patch;
 

@@ -4,7 +4,7 @@
 //! `testdata/recorded.jsonl` holds one step a line: the steps of a case follow each other on the same object.
 
 use codec::Notes;
-use object::{GroupVersion, GroupVersionKind, Meta, Status, Timestamp, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Raw, Status, Timestamp, Value};
 use patch::apply::{FieldManager, Kind, Resets};
 use patch::{FieldSet, JsonPatch, Reading, go, merge_patch, strategic_patch};
 use schema::{Schema, builtin};
@@ -62,7 +62,10 @@ impl Step {
         match self.text("type") {
             "" => Ok(self.line.field("want").clone()),
             "merge" => merge_patch(live, patch.clone(), Reading::Checked),
-            "json" => JsonPatch::parse(patch, Reading::Checked)?.apply(live),
+            "json" => {
+                let patched = JsonPatch::parse(&go::json(patch), Reading::Checked)?.apply(live, Some(self.schema()))?;
+                Ok(codec::json::open(&Raw::new(go::json(&patched.document))))
+            }
             "strategic" => strategic_patch(&live, &mut patch.clone(), self.schema()),
             other => unreachable!("no patch of type {other} was recorded"),
         }

@@ -9,6 +9,9 @@ use storage::Entry;
 use crate::strategy::{Deletion, GarbageCollection};
 use crate::{Admit, Context, Storage};
 
+/// The option to delete what cannot be read any more.
+pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -43,6 +46,26 @@ impl Storage {
                 Err(now) => current = now,
             }
         }
+    }
+
+    /// Deletes what stands under an object's key though it is no object: its bytes cannot be decoded. Nobody is asked and
+    /// nothing is settled, so whatever can be read stays.
+    pub async fn delete_unreadable(&self, cx: &Context<'_>, name: &str) -> Result<(), Status> {
+        let key = self.key(cx.namespace, name);
+        let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
+        let Some(entry) = found.entry else { return Err(Status::not_found(&self.resource, name)) };
+        if self.codec.decode(&entry.value).is_ok() {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+                String::from_utf8_lossy(&entry.key)
+            );
+            return Err(Status::conflict(&self.resource, name, why));
+        }
+        if cx.dry_run {
+            return Ok(());
+        }
+        let deleted = self.store.delete(entry.key.clone(), Some(entry.mod_revision)).await;
+        deleted.map(|_| ()).map_err(|error| self.store_failed(error, "delete", name))
     }
 
     /// One attempt; the inner error is what somebody else has made of the object meanwhile.
@@ -321,6 +344,14 @@ pub fn validate_options(options: &Value) -> Result<(), Status> {
     let dry_run = cursor.field("dryRun");
     if dry_run.strs().any(|value| value != "All") {
         dry_run.not_supported(&mut errors, &["All"]);
+    }
+    let unreadable = cursor.field(UNREADABLE);
+    if unreadable.value().as_bool() == Some(true) {
+        for field in ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"] {
+            if cursor.field(field).is_set() {
+                unreadable.invalid(&mut errors, format!("cannot be set together with .{field}"));
+            }
+        }
     }
     if errors.is_empty() {
         return Ok(());

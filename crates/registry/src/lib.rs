@@ -21,7 +21,7 @@ pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
 pub use context::{Act, Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome};
 pub use custom::Definition;
-pub use delete::{Deleted, validate_options};
+pub use delete::{Deleted, UNREADABLE, validate_options};
 pub use features::Features;
 pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Storage, StoredCodec};
 pub use strategy::{Deletion, FieldRefusal, GarbageCollection, Generic, Strategy, Undo};

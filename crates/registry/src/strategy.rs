@@ -154,6 +154,11 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
+    /// Whether what cannot be read any more can be deleted in spite of it.
+    fn deletes_unreadable(&self) -> bool {
+        true
+    }
+
     /// Whether clients get the deleted object back, as a few kinds do, rather than a Status.
     fn returns_deleted_object(&self) -> bool {
         false
@@ -193,6 +198,11 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     // --- reads
+
+    /// Whether a field selector may use metadata.namespace.
+    fn selects_by_namespace(&self) -> bool {
+        true
+    }
 
     /// Fields, besides metadata.name and metadata.namespace, that a field selector may use.
     fn selectable_fields(&self) -> &'static [&'static str] {

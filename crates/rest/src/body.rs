@@ -8,6 +8,7 @@ use registry::{Resource, Shape};
 use crate::media::Media;
 use crate::options::FieldValidation;
 use crate::scope::Scope;
+use crate::table::go_package;
 use crate::{custom, wire};
 
 /// An object a client sent, in the version it was sent in, with what strict decoding found.
@@ -57,7 +58,7 @@ pub fn decode(
     let schema = expected.shape.schema();
     let kind = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
     let kind = complete(&kind, expected.kind);
-    check_registered(&kind, expected)?;
+    check_registered(&kind, expected).map_err(|why| cannot_handle(&kind, expected, &why))?;
     let known = Some(schema).filter(|_| !expected.custom);
     let decoded = wire::decode(bytes, media, known, &mut notes);
     let mut object = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
@@ -101,7 +102,7 @@ fn is_old_eviction(kind: &GroupVersionKind) -> bool {
 }
 
 /// apiVersion and kind as the body states them, each "" if it does not.
-fn sniff(bytes: &Bytes, media: Media) -> Result<GroupVersionKind, String> {
+fn sniff(bytes: &[u8], media: Media) -> Result<GroupVersionKind, String> {
     let (api_version, kind) = wire::type_of(bytes, media)?;
     let version = GroupVersion::parse(&api_version)?;
     Ok(GroupVersionKind::new(version.group, version.version, kind))
@@ -120,23 +121,29 @@ fn complete(stated: &GroupVersionKind, expected: &GroupVersionKind) -> GroupVers
     kind
 }
 
-fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<(), Status> {
+/// What a patched document claims to be must still be what it was.
+pub fn check_type(json: &[u8], expected: &Expected<'_>) -> Result<(), String> {
+    let stated = sniff(json, Media::Json)?;
+    check_registered(&complete(&stated, expected.kind), expected)
+}
+
+fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<(), String> {
     if kind == expected.kind {
         return Ok(());
     }
     let known = schema::builtin().kind(&kind.group, &kind.version, &kind.kind).is_some();
     if !known && !expected.custom {
-        let why = format!(
+        return Err(format!(
             "no kind {} is registered for version {} in scheme {}",
             quote(&kind.kind),
             quote(&kind.group_version().to_string()),
             quote(scheme_of(expected.kind))
-        );
-        return Err(cannot_handle(kind, expected, &why));
+        ));
     }
     if kind.kind != expected.kind.kind {
-        let why = format!("converting (v1.{}) to (core.{}): unknown conversion", kind.kind, expected.kind.kind);
-        return Err(cannot_handle(kind, expected, &why));
+        let (version, package) = (&kind.version, go_package(&expected.kind.group));
+        let (stated, wanted) = (&kind.kind, &expected.kind.kind);
+        return Err(format!("converting ({version}.{stated}) to ({package}.{wanted}): unknown conversion"));
     }
     Ok(())
 }

@@ -6,7 +6,8 @@ use admission::Operation;
 use authz::Permit;
 use bytes::Bytes;
 use http::StatusCode;
-use object::{GroupVersion, GroupVersionKind, Map, Meta, Status, Value};
+use object::{BadValue, Errors, GroupKind, GroupVersion, GroupVersionKind, Map, Meta, Path, Status, Value};
+use registry::UNREADABLE;
 use schema::{Node, Schema, Shape};
 
 use crate::body;
@@ -20,6 +21,9 @@ use crate::{Media, get, wire};
 pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     let options = read_options(scope).await?;
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
+    if options.field(UNREADABLE).as_bool() == Some(true) {
+        return delete_unreadable(scope, &options, dry_run).await;
+    }
     let warnings = deletion_warnings(scope, &options);
     scope.warnings.extend(warnings);
     let (deleted, warnings) = {
@@ -42,6 +46,30 @@ pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
     Ok(Reply::value(status, &plain(scope), &status_kind(), &success(scope, &deleted.object)))
 }
 
+/// Deletes what cannot be read any more, for those who may do that in particular.
+async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Result<Reply, Status> {
+    registry::validate_options(options)?;
+    let storage = scope.storage()?;
+    if !storage.strategy.deletes_unreadable() {
+        return Err(Status::internal(format_args!("no unsafe deleter provided, can not honor {UNREADABLE}")));
+    }
+    const VERB: &str = "unsafe-delete-ignore-read-errors";
+    let info = &scope.call.info;
+    let mut question = authz::Attributes::of(info, &scope.call.user);
+    question.verb = VERB.into();
+    match scope.api.authorizer.decide(&question).await {
+        authz::Decision::Allow(_) => {}
+        authz::Decision::Deny(reason) | authz::Decision::NoOpinion(reason) => {
+            let why = format!("not permitted to do {}, reason: {reason}", object::quote(VERB));
+            return Err(Status::forbidden(&scope.group_resource(), &info.name, why));
+        }
+    }
+    storage.delete_unreadable(&scope.context(dry_run), &info.name).await?;
+    let mut gone = Value::map();
+    gone.set_meta_str("name", &info.name);
+    Ok(Reply::value(StatusCode::OK, &plain(scope), &status_kind(), &success(scope, &gone)))
+}
+
 pub async fn delete_collection(scope: &Arc<Scope>, options: &Value, _permit: Permit) -> Result<Reply, Status> {
     let page = collect(scope, options).await?;
     list::respond(scope, page)
@@ -50,6 +78,12 @@ pub async fn delete_collection(scope: &Arc<Scope>, options: &Value, _permit: Per
 async fn collect(scope: &Scope, options: &Value) -> Result<list::Page, Status> {
     let list_options = ListOptions::parse(&scope.call, &scope.resource, false)?;
     registry::validate_options(options)?;
+    if options.field(UNREADABLE).as_bool() == Some(true) {
+        let mut errors = Errors::new();
+        let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        errors.invalid(&Path::of(UNREADABLE), BadValue::from(true), why);
+        return Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors));
+    }
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     let page = list::page(scope, &list_options).await?;
     let storage = scope.storage()?.clone();
@@ -79,9 +113,10 @@ pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
         let decoded = wire::decode(&bytes, media, options_schema(), &mut codec::Notes::ignore());
         decoded.map_err(Status::bad_request)?
     };
-    if let Some(map) = options.as_map_mut() {
-        // Refused everywhere while its feature is off: upstream drops it before it looks.
-        map.remove("ignoreStoreReadErrorWithClusterBreakingPotential");
+    if !scope.api.features.enabled("AllowUnsafeMalformedObjectDeletion")
+        && let Some(map) = options.as_map_mut()
+    {
+        map.remove(UNREADABLE);
     }
     Ok(options)
 }

@@ -22,8 +22,9 @@ pub fn check(resource: &Resource, selector: &Selector) -> Result<Selector, Statu
 
 /// Cluster-wide kinds that list their fields themselves leave the namespace out.
 fn has_namespace(resource: &Resource) -> bool {
-    let style = resource.storage.as_ref().map(|storage| storage.strategy.field_refusal());
-    resource.namespaced || style != Some(registry::FieldRefusal::Plain)
+    let strategy = resource.storage.as_ref().map(|storage| &storage.strategy);
+    let plain = strategy.is_some_and(|strategy| strategy.field_refusal() == registry::FieldRefusal::Plain);
+    strategy.is_none_or(|strategy| strategy.selects_by_namespace()) && (resource.namespaced || !plain)
 }
 
 /// Upstream words this in several ways, by how the kind's selectable fields were registered.

@@ -37,7 +37,7 @@ pub use api::{Api, Limits};
 pub use call::Call;
 pub use connect::Target;
 pub use forward::Dial;
-pub use managed::{Tracked, track};
+pub use managed::{Tracked, apply_own, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};
 pub use recent::Recent;

@@ -66,16 +66,10 @@ pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadataList");
             Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
         }
-        Transform::Partial(_) => Err(Status::generic(
-            406,
-            "",
-            &object::GroupResource::default(),
-            "",
-            &format!(
-                "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                scope.resource.list_kind
-            ),
-        )),
+        Transform::Partial(_) => Err(Status::not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({})",
+            table::go_type(scope, &scope.resource.list_kind)
+        ))),
     }
 }
 
@@ -240,10 +234,12 @@ impl Token {
     }
 }
 
-/// base64 as Go reads it: the offset of the first byte that does not fit.
+/// base64 as Go reads it: spare bits at the end do not matter, and what does not fit is told by its offset.
 fn decode_token(text: &str) -> Result<Vec<u8>, String> {
     use base64::DecodeError;
-    URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+    use base64::engine::{GeneralPurpose, general_purpose};
+    let lenient = general_purpose::NO_PAD.with_decode_allow_trailing_bits(true);
+    GeneralPurpose::new(&base64::alphabet::URL_SAFE, lenient).decode(text).map_err(|error| {
         let at = match error {
             DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
             DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len() / 4 * 4,

@@ -19,14 +19,29 @@ pub fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str) -> V
 /// The same for an object that has only one version: what an action brings or answers with, or what the server changes for
 /// itself.
 pub fn track(tracked: &Tracked<'_>, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
-    let resets = if tracked.resets.is_empty() {
-        Resets::Nothing
-    } else {
-        Resets::Fields(FieldSet::of(tracked.resets.iter().map(|path| path.as_slice())))
-    };
-    let fields =
-        FieldManager { kind: tracked, gvk: tracked.kind.clone(), subresource: tracked.subresource, resets: &resets };
-    fields.update(live, new, manager, now)
+    tracked.with_manager(|fields| fields.update(live, new, manager, now))
+}
+
+/// Applies what the server itself wants, whoever else has set the fields.
+pub fn apply_own(
+    tracked: &Tracked<'_>,
+    live: &Value,
+    config: &Value,
+    manager: &str,
+    now: Timestamp,
+) -> Result<Value, Status> {
+    tracked.with_manager(|fields| fields.apply(live, config, manager, true, now)).map(|applied| applied.object)
+}
+
+impl Tracked<'_> {
+    fn with_manager<T>(&self, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+        let resets = if self.resets.is_empty() {
+            Resets::Nothing
+        } else {
+            Resets::Fields(FieldSet::of(self.resets.iter().map(|path| path.as_slice())))
+        };
+        work(&FieldManager { kind: self, gvk: self.kind.clone(), subresource: self.subresource, resets: &resets })
+    }
 }
 
 /// What fields are tracked of, and through which path they are written.
@@ -89,7 +104,8 @@ impl Kind for Versions<'_> {
         if resource.kind.group_version().to_string() == api_version {
             return Some(resource.shape.schema());
         }
-        let version = object::GroupVersion::parse(api_version).ok()?;
+        // What was written through another group, as an event can be, has no owners in this one.
+        let version = object::GroupVersion::parse(api_version).ok().filter(|v| v.group == resource.kind.group)?;
         schema::builtin().schema(&version.with_kind(&resource.kind.kind))
     }
 

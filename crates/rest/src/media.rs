@@ -3,6 +3,7 @@
 use object::{GroupResource, Status};
 
 use crate::Call;
+use crate::reply::{Reply, failure};
 
 /// How bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +71,10 @@ impl Offer {
         all.into_iter().filter(|(_, offered)| *offered).map(|(media, _)| media)
     }
 
+    fn has(self, media: Media) -> bool {
+        self.media().any(|offered| offered == media)
+    }
+
     /// The media types as refusals list them.
     pub fn list(self) -> String {
         self.media().map(Media::content_type).collect::<Vec<_>>().join(", ")
@@ -97,7 +102,7 @@ impl Accept {
     }
 
     /// Picks the first clause of the Accept header, by weight, that can be honoured.
-    pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Status> {
+    pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Refused> {
         let accepts: Vec<&str> =
             call.headers.get_all("accept").iter().filter_map(|value| value.to_str().ok()).collect();
         let header = accepts.join(",");
@@ -106,16 +111,39 @@ impl Accept {
             return Ok(Accept { pretty, ..Accept::json() });
         }
         let clauses = clauses(&header);
+        // Upstream's router looks at media types first. It knows nothing of what may follow them, and of no wildcard but
+        // the one for everything.
+        let passes = |clause: &Clause| clause.kind == "*/*" || Media::of(clause.kind).is_some_and(|m| offer.has(m));
+        if !clauses.iter().any(passes) {
+            let status = Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call));
+            return Err(Refused::ByRouter(status));
+        }
         for clause in &clauses {
             if let Some((media, transform, clause_pretty)) = clause.pick(offer) {
                 return Ok(Accept { media, transform, pretty: clause_pretty.unwrap_or(pretty) });
             }
         }
-        // Upstream's router looks at media types first and knows nothing of what may follow them.
-        if !clauses.iter().any(|clause| offer.media().any(|media| clause.covers(media.content_type()))) {
-            return Err(Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call)));
+        let all = offer.list();
+        let status = Status::not_acceptable(format!("only the following media types are accepted: {all}"));
+        Err(Refused::ByResource(status))
+    }
+}
+
+/// Nothing that the client reads can be written. There is no telling how it would like to hear that: indented JSON it is.
+#[derive(Debug)]
+pub enum Refused {
+    /// Before the request has reached its resource, and what there is to say about that.
+    ByRouter(Status),
+    ByResource(Status),
+}
+
+impl Refused {
+    pub fn reply(&self, warnings: &[String]) -> Reply {
+        let indented = Accept { pretty: true, ..Accept::json() };
+        match self {
+            Refused::ByRouter(status) => failure(status, &indented),
+            Refused::ByResource(status) => failure(status, &indented).warn(warnings),
         }
-        Err(Status::not_acceptable(format!("only the following media types are accepted: {}", offer.list())))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Query parameters: what they are, and what upstream says when they are wrong.
 
-use object::{Cursor, Errors, GroupKind, Path, Status, Value, fields, labels, quote, value};
-use registry::{Filter, Resource, metadata};
+use object::{Cursor, Errors, GroupKind, Path, Status, Value, fields, labels, parse_uint, quote, value};
+use registry::{Filter, Resource, UNREADABLE, metadata};
 
 use crate::Call;
 
@@ -117,16 +117,11 @@ pub fn parse_revision(text: &str) -> Result<Option<i64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse::<u64>().ok().and_then(|revision| i64::try_from(revision).ok()).map(Some).ok_or_else(|| {
-        let why = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-            "value out of range"
-        } else {
-            "invalid syntax"
-        };
-        Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {0}: strconv.ParseUint: parsing {0}: {why}",
-            quote(text)
-        ))
+    let out_of_range = |_| format!("strconv.ParseUint: parsing {}: value out of range", quote(text));
+    let revision = parse_uint(text).and_then(|revision| i64::try_from(revision).map_err(out_of_range));
+    revision.map(Some).map_err(|why| {
+        let quoted = quote(text);
+        Status::bad_request(format!("invalid resource version: resourceVersion: Invalid value: {quoted}: {why}"))
     })
 }
 
@@ -216,10 +211,13 @@ pub fn delete_options(call: &Call) -> Result<Value, Status> {
     if !dry_run.is_empty() {
         options.set(&["dryRun"], dry_run);
     }
-    for (parameter, field) in [("preconditions.uid", "uid"), ("preconditions.resourceVersion", "resourceVersion")] {
-        if let Some(text) = call.query(parameter) {
+    for field in ["uid", "resourceVersion"] {
+        if let Some(text) = call.query(field).filter(|text| !text.is_empty()) {
             options.set(&["preconditions", field], text);
         }
+    }
+    if let Some(ignore) = flag(call, UNREADABLE) {
+        options.set(&[UNREADABLE], ignore);
     }
     Ok(options)
 }

@@ -2,11 +2,12 @@
 
 use authz::Permit;
 use bytes::Bytes;
-use codec::Notes;
-use object::{BadValue, Errors, GroupKind, GroupResource, Meta, Path, Status, Value};
+use codec::{DecodeError, Notes};
+use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status, Value};
 use patch::{JsonPatch, Reading};
 use registry::UpdateOptions;
 
+use crate::body::Expected;
 use crate::create::ensure_namespace;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::Reply;
@@ -86,9 +87,11 @@ impl Patch {
             PatchKind::ApplyCbor => codec::cbor::decode(&self.bytes, None, &mut Notes::ignore())
                 .map(|_| ())
                 .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
-            _ => codec::json::decode(&self.bytes, None, &mut Notes::ignore())
-                .map(|_| ())
-                .map_err(|_| Status::bad_request("invalid JSON patch")),
+            // What is wrong besides the syntax is told by whoever reads it.
+            _ => match codec::json::decode(&self.bytes, None, &mut Notes::ignore()) {
+                Ok(_) | Err(DecodeError::Type(_)) => Ok(()),
+                Err(_) => Err(Status::bad_request("invalid JSON patch")),
+            },
         }
     }
 
@@ -139,12 +142,10 @@ impl Patch {
         live: &Value,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
-        let mut notes = Notes::ignore();
-        let body = codec::json::decode(&self.bytes, None, &mut notes)
-            .map_err(|error| Status::bad_request(self.prefixed(options, error)))?;
-        let patch = JsonPatch::parse(&body, reading(options))?;
-        let patched = patch.apply(printed(scope, live))?;
-        settle(scope, options, patched, patch.unknown_fields(), &patch.opened(), warnings)
+        let patch = JsonPatch::parse(&String::from_utf8_lossy(&self.bytes), reading(options))?;
+        let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
+        let patched = patch.apply(printed(scope, live), schema)?;
+        settle(scope, options, patched.document, patch.unknown_fields(), &patched.opened, warnings)
     }
 
     fn merge_patch(
@@ -155,7 +156,7 @@ impl Patch {
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let mut notes = notes(options);
-        let body = codec::json::decode(&self.bytes, None, &mut notes)
+        let body = codec::json::decode_exact(&self.bytes, &mut notes)
             .map_err(|error| Status::bad_request(self.prefixed(options, error)))?;
         let patched = patch::merge_patch(printed(scope, live), body.clone(), reading(options))?;
         settle(scope, options, patched, notes.messages(), &body, warnings)
@@ -192,14 +193,17 @@ impl Patch {
         let applied = managed::apply(scope, live, &config, &options.field_manager, force)?;
         if let Some(first) = notes.messages().first() {
             if options.field_validation == FieldValidation::Strict {
-                return Err(Status::bad_request(format!("error strict decoding patch: {first}")));
+                return Err(Status::bad_request(format!(
+                    "error strict decoding patch: {}{first}",
+                    if media == Media::Yaml { "error converting YAML to JSON: " } else { "" }
+                )));
             }
             warnings.extend(body::warnings_of(&notes));
         }
         Ok(applied)
     }
 
-    fn prefixed(&self, options: &WriteOptions, error: codec::DecodeError) -> String {
+    fn prefixed(&self, options: &WriteOptions, error: DecodeError) -> String {
         match options.field_validation {
             FieldValidation::Ignore => error.to_string(),
             _ => format!("error decoding patch: {error}"),
@@ -229,10 +233,26 @@ fn settle(
     opened: &Value,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let settled = decode_patched(scope, &patched, options);
+    let settled = check_patched_type(scope, &patched).and_then(|()| decode_patched(scope, &patched, options));
     let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
     let shown = || patch::patched_text(&patched, schema, opened);
     finish(options, settled, notes, shown, warnings)
+}
+
+fn check_patched_type(scope: &Scope, patched: &Value) -> Result<(), String> {
+    let resource = &scope.resource;
+    if resource.custom {
+        return Ok(());
+    }
+    let mut stated = Map::new();
+    for field in ["apiVersion", "kind"] {
+        if let Some(value) = patched.as_map().and_then(|map| map.get(field)) {
+            stated.insert(field, value.clone());
+        }
+    }
+    let mut json = Vec::new();
+    codec::json::encode(&Value::Map(stated), None, &mut json);
+    body::check_type(&json, &Expected { kind: &resource.kind, shape: &resource.shape, custom: false })
 }
 
 /// The patched object decoded by the schema, with what strict decoding found in it.

@@ -23,8 +23,8 @@ pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
         return failure(&no_such_resource(), &Accept::json());
     };
     let mut scope = Scope::new(api, resource, call);
-    if let Err(status) = scope.negotiate() {
-        return failure(&status, &Accept::json());
+    if let Err(refused) = scope.negotiate() {
+        return refused.reply(&scope.warnings);
     }
     dispatch(scope, permit).await
 }
@@ -55,7 +55,7 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
         (Verb::DeleteCollection, "") => {
             let mut scope = scope;
             match delete::read_options(&mut scope).await {
-                Err(status) => failure(&status, &scope.accept),
+                Err(status) => failure(&status, &scope.accept).warn(&scope.warnings),
                 Ok(options) => {
                     let warnings = delete::deletion_warnings(&scope, &options);
                     scope.warnings.extend(warnings);

@@ -17,14 +17,14 @@ use crate::options::WriteOptions;
 use crate::patch::Patch;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::{Accept, Body, Call, Transform, update};
+use crate::{Body, Call, Transform, table, update};
 
 pub async fn serve(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     match scope.call.info.verb {
         Verb::Get => {
             let storage = scope.storage()?;
             let object = storage.get(&scope.call.info.namespace, &scope.call.info.name).await?;
-            Ok(respond(scope, StatusCode::OK, &scale_of(scope, &object)?))
+            respond(scope, StatusCode::OK, &scale_of(scope, &object)?)
         }
         Verb::Update => {
             let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
@@ -72,15 +72,25 @@ async fn write(scope: &mut Scope, options: &WriteOptions, wanted: Wanted) -> Res
     };
     scope.warnings.extend(warnings);
     let scale = scale_of(scope, &outcome.object)?;
-    Ok(respond(scope, StatusCode::OK, &scale))
+    respond(scope, StatusCode::OK, &scale)
 }
 
-fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Reply {
-    let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
+fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Result<Reply, Status> {
     // Who owns the replicas is told by the object itself.
     let mut shown = scale.clone();
     shown.metadata_mut().remove("managedFields");
-    Reply::value(status, &accept, &scale_kind(), &shown)
+    let (kind, shown) = match &scope.accept.transform {
+        Transform::None => (scale_kind(), shown),
+        Transform::Table(version) => {
+            (GroupVersionKind::new("meta.k8s.io", "v1", "Table"), table::of_scale(scope, version, &shown)?)
+        }
+        Transform::Partial(version) => {
+            let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+            (kind, table::partial(scope, &shown, version))
+        }
+        Transform::PartialList(_) => return Err(table::not_a_list(scope, "Scale")),
+    };
+    Ok(Reply::value(status, &scope.accept, &kind, &shown))
 }
 
 fn scale_kind() -> GroupVersionKind {

@@ -6,7 +6,7 @@ use admission::{Attributes, Operation};
 use object::{GroupResource, Meta, Status, Value};
 use registry::{Context, Resource, Storage};
 
-use crate::media::{Accept, Offer};
+use crate::media::{Accept, Offer, Refused};
 use crate::{Api, Call};
 
 /// Everything a verb works with.
@@ -26,7 +26,7 @@ impl Scope {
     }
 
     /// Settles how the answer is written; failures until then are JSON.
-    pub fn negotiate(&mut self) -> Result<(), Status> {
+    pub fn negotiate(&mut self) -> Result<(), Refused> {
         self.accept = Accept::negotiate(&self.call, self.offer())?;
         Ok(())
     }

@@ -35,6 +35,14 @@ fn of_rows<'a>(
     let include = include(scope)?;
     let rows = rows.into_iter().map(|(object, cells)| row(scope, version, object, cells, include));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    // Go's nil, where nobody has written a printer for the kind.
+    let nil = rows.is_empty() && is_default(&scope.resource.columns);
+    let rows = if nil { Value::Null } else { rows.into() };
+    let definitions = definitions(scope, &scope.resource.kind.kind, &scope.resource.columns);
+    Ok(table(version, list, definitions, rows))
+}
+
+fn table(version: &str, list: &Value, definitions: Value, rows: Value) -> Value {
     let mut table = Map::new();
     table.insert("kind", "Table");
     table.insert("apiVersion", format!("meta.k8s.io/{version}"));
@@ -45,11 +53,9 @@ fn of_rows<'a>(
         }
     }
     table.insert("metadata", metadata);
-    table.insert("columnDefinitions", definitions(scope));
-    // Go's nil, where nobody has written a printer for the kind.
-    let nil = rows.is_empty() && is_default(&scope.resource.columns);
-    table.insert("rows", if nil { Value::Null } else { rows.into() });
-    Ok(Value::Map(table))
+    table.insert("columnDefinitions", definitions);
+    table.insert("rows", rows);
+    Value::Map(table)
 }
 
 /// The Table for a watch event: column definitions only in the first one.
@@ -99,8 +105,7 @@ fn is_default(columns: &[Column]) -> bool {
     columns.iter().map(|column| column.name.as_str()).eq(["Name", "Created At"])
 }
 
-fn definitions(scope: &Scope) -> Value {
-    let kind = scope.resource.kind.kind.as_str();
+fn definitions(scope: &Scope, kind: &str, columns: &[Column]) -> Value {
     let define = |column: &Column| {
         let description = match column.description.as_str() {
             "" => (scope.api.describe_column)(kind, &column.name),
@@ -114,7 +119,7 @@ fn definitions(scope: &Scope) -> Value {
             "priority": (column.priority),
         })
     };
-    Value::List(scope.resource.columns.iter().map(define).collect())
+    Value::List(columns.iter().map(define).collect())
 }
 
 /// Only the metadata of an object in the storage version.
@@ -135,15 +140,58 @@ pub fn partial(scope: &Scope, object: &Value, version: &str) -> Value {
 }
 
 /// A single object cannot be shown as a list.
-pub fn not_a_list(scope: &Scope) -> Status {
-    Status::generic(
-        406,
-        "",
-        &GroupResource::default(),
-        "",
-        &format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-            scope.resource.kind.kind
-        ),
-    )
+pub fn not_a_list(scope: &Scope, kind: &str) -> Status {
+    Status::not_acceptable(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+        go_type(scope, kind)
+    ))
+}
+
+/// What upstream calls the type of the objects it works with, which is not the one that it shows.
+pub fn go_type(scope: &Scope, kind: &str) -> String {
+    if scope.resource.custom {
+        return if kind.ends_with("List") { "*unstructured.UnstructuredList" } else { "*unstructured.Unstructured" }
+            .into();
+    }
+    let group = if kind == "Scale" { "autoscaling" } else { &scope.resource.kind.group };
+    format!("*{}.{kind}", go_package(group))
+}
+
+/// The Go package of a group's internal types.
+pub fn go_package(group: &str) -> &str {
+    match group {
+        "" | "events.k8s.io" => "core",
+        "internal.apiserver.k8s.io" => "apiserverinternal",
+        group => group.split('.').next().unwrap_or(group),
+    }
+}
+
+/// A Table of the one Scale of an object.
+pub fn of_scale(scope: &Scope, version: &str, scale: &Value) -> Result<Value, Status> {
+    let column = |name: &str, kind: &str, format: &str| Column {
+        name: name.into(),
+        kind: kind.into(),
+        format: format.into(),
+        ..Column::default()
+    };
+    let columns = [
+        column("Name", "string", ""),
+        column("Desired", "integer", ""),
+        column("Available", "integer", ""),
+        column("Age", "string", ""),
+    ];
+    let number = |part: &str| Value::from(scale.at(&[part, "replicas"]).as_int().unwrap_or(0));
+    let age = registry::columns::age(&scope.context(false), scale);
+    let cells = vec![Value::from(scale.name()), number("spec"), number("status"), age];
+    let mut row = Map::new();
+    row.insert("cells", cells);
+    row.insert(
+        "object",
+        match include(scope)? {
+            Include::None => Value::Null,
+            Include::Metadata => partial(scope, scale, version),
+            Include::Object => scale.clone(),
+        },
+    );
+    Ok(table(version, scale, definitions(scope, "Scale", &columns), vec![Value::Map(row)].into()))
 }

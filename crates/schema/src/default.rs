@@ -49,9 +49,7 @@ fn walk(schema: Schema<'_>, value: &mut Value, depth: usize) {
 /// Amounts of resources are kept in thousandths at the finest.
 fn round_up(value: &mut Value) {
     let Some(quantity) = value.as_str().and_then(|text| Quantity::parse(text).ok()) else { return };
-    let rounded = Quantity::from_milli(quantity.milli_value(), quantity.format());
-    // Amounts beyond counting in thousandths are left alone: rounding cannot make them smaller.
-    if rounded > quantity {
+    if let Some(rounded) = quantity.rounded_to_milli() {
         *value = rounded.to_string().into();
     }
 }

@@ -13,7 +13,6 @@ use registry::Resource;
 use request::{RequestInfo, User};
 use rest::{Api, Body, Call, Reply, ReplyBody};
 
-const USER_AGENT: &str = "ferrokube-standalone";
 const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -27,6 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Client {
     pub api: Arc<Api>,
     pub user: User,
+    /// Who owns the fields it writes, which is whose part it plays.
+    pub agent: &'static str,
 }
 
 /// How a call failed, as much of it as loops decide by.
@@ -49,8 +50,8 @@ impl std::fmt::Display for Failure {
 }
 
 impl Client {
-    pub fn new(api: Arc<Api>) -> Client {
-        Client { api, user: User::loopback() }
+    pub fn new(api: Arc<Api>, agent: &'static str) -> Client {
+        Client { api, user: User::loopback(), agent }
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -130,7 +131,7 @@ impl Client {
         let info = RequestInfo::parse(method.as_str(), path, &query);
         let permit = authz::authorize(&*self.api.authorizer, &info, &self.user).await.map_err(from_status)?;
         let mut headers = HeaderMap::new();
-        headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(self.agent));
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content));
         let body = match body {

@@ -38,7 +38,7 @@ impl Loops {
 
 /// Starts the loops that every server runs, alone or not.
 pub fn start_own(api: Arc<Api>, identity: Identity) -> Loops {
-    let client = Client::new(api);
+    let client = Client::new(api, "kube-apiserver");
     let mut tasks = JoinSet::new();
     tasks.spawn(flow_schemas::run(client.clone()));
     tasks.spawn(identity::renew(client.clone(), identity));
@@ -48,7 +48,7 @@ pub fn start_own(api: Arc<Api>, identity: Identity) -> Loops {
 
 /// Starts the loops. When this returns, the namespaces that were there have their service account.
 pub async fn start(api: Arc<Api>, authority_pem: String) -> Loops {
-    let client = Client::new(api);
+    let client = Client::new(api, "kube-controller-manager");
     let mut tasks = JoinSet::new();
     let (ready, when_ready) = tokio::sync::oneshot::channel();
     tasks.spawn(accounts::run(client.clone(), authority_pem, ready));

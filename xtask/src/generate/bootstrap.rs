@@ -31,6 +31,10 @@ pub fn table(read: impl Fn(&str) -> Result<String, String>) -> Result<String, St
             map.insert("apiVersion".into(), json!(api_version));
             map.insert("kind".into(), json!(kind));
             map.remove("status");
+            if resource == "namespaces" {
+                // Its finalizer comes with the creation and belongs to nobody.
+                map.remove("spec");
+            }
             if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.remove("generation");
             }

@@ -128,3 +128,18 @@ fn indents_as_go_does() {
         "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1,\n    {\n      \"d\": \"x:y,{}\\\\\\\"\"\n    }\n  ]\n}";
     assert_eq!(String::from_utf8(out).unwrap(), want);
 }
+
+#[test]
+fn exact_documents_keep_numbers_as_they_are_written() {
+    for (text, want) in [
+        (r#"{"a": [1, -3, 1.0]}"#, r#"{"a":[1,-3,1.0]}"#),
+        ("[1e2, 1.50, -0, 0, 18446744073709551616]", "[1e2,1.50,-0,0,18446744073709551616]"),
+        (r#"{"b": "<", "a": null}"#, r#"{"a":null,"b":"\u003c"}"#),
+    ] {
+        let mut out = Vec::new();
+        encode(&decode_exact(text.as_bytes(), &mut Notes::ignore()).unwrap(), None, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+    let refused = decode_exact(b"[1e400]", &mut Notes::ignore()).unwrap_err();
+    assert_eq!(refused.message(), "json: cannot unmarshal number 1e400 into Go value of type float64");
+}

@@ -12,7 +12,16 @@ use crate::{MAX_DEPTH, Notes};
 
 /// A whole document.
 pub(super) fn decode(reader: &mut Reader<'_>, notes: &mut Notes) -> Result<Value, Stop> {
-    let mut decoder = Untyped { reader, notes, saved: None };
+    document(reader, notes, Numbers::Read)
+}
+
+/// The same, with numbers as they are written.
+pub(super) fn decode_exact(reader: &mut Reader<'_>, notes: &mut Notes) -> Result<Value, Stop> {
+    document(reader, notes, Numbers::Kept)
+}
+
+fn document(reader: &mut Reader<'_>, notes: &mut Notes, numbers: Numbers) -> Result<Value, Stop> {
+    let mut decoder = Untyped { reader, notes, saved: None, numbers };
     let value = decoder.value(&Place::root(), 0)?;
     let saved = decoder.saved.take();
     reader.end()?;
@@ -25,7 +34,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, notes: &mut Notes) -> Result<Value
 /// One value inside a document; `depth` is how many maps and lists are open around it. A number too large for a float
 /// is the one thing that can be wrong with it besides syntax, and is told through `saved`.
 pub(super) fn value(reader: &mut Reader<'_>, saved: &mut Option<String>, depth: usize) -> Result<Value, Stop> {
-    let mut decoder = Untyped { reader, notes: &mut Notes::ignore(), saved: saved.take() };
+    let mut decoder = Untyped { reader, notes: &mut Notes::ignore(), saved: saved.take(), numbers: Numbers::Read };
     let value = decoder.value(&Place::root(), depth);
     *saved = decoder.saved;
     value
@@ -69,6 +78,14 @@ struct Untyped<'r, 'a> {
     reader: &'r mut Reader<'a>,
     notes: &'r mut Notes,
     saved: Option<String>,
+    numbers: Numbers,
+}
+
+/// What becomes of a number that is not printed as it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Read,
+    Kept,
 }
 
 impl<'a> Untyped<'_, 'a> {
@@ -118,10 +135,15 @@ impl<'a> Untyped<'_, 'a> {
 
     fn number(&mut self, place: &Place<'_>) -> Result<Value, Stop> {
         let text = self.reader.number()?;
-        Ok(number::untyped(text).unwrap_or_else(|| {
-            self.saved.get_or_insert_with(|| place.type_error(None, &format!("number {text}"), "float64"));
-            Value::Null
-        }))
+        Ok(match number::untyped(text) {
+            Some(Value::Int(int)) if self.numbers == Numbers::Read || int.to_string() == text => Value::Int(int),
+            Some(_) if self.numbers == Numbers::Kept => Value::Raw(Raw::new(text)),
+            Some(read) => read,
+            None => {
+                self.saved.get_or_insert_with(|| place.type_error(None, &format!("number {text}"), "float64"));
+                Value::Null
+            }
+        })
     }
 }
 

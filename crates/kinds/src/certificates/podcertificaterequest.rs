@@ -22,6 +22,10 @@ const KNOWN: [&str; 3] = ["Issued", "Denied", "Failed"];
 pub struct PodCertificateRequest;
 
 impl Strategy for PodCertificateRequest {
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let spec = object.field("spec");
         signers::signer_name(&spec.field("signerName"), errors);

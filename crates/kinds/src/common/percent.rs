@@ -1,12 +1,17 @@
 //! Numbers of pods that may be given as a share of all of them: `3` or `25%`.
 
 use object::int_or_string::IntOrString;
-use object::{Cursor, Errors, Value, names};
+use object::{BadValue, Cursor, Errors, Value, names};
 
 /// A number must not be negative, a string must be a percentage.
 pub fn validate(amount: &Cursor, errors: &mut Errors) {
     match amount.value() {
-        Value::String(text) => amount.invalid_each(errors, names::percent(text)),
+        Value::String(text) => {
+            for message in names::percent(text) {
+                // Upstream shows a struct here, and structs as JSON.
+                amount.invalid_as(errors, BadValue::json(amount.value()), message);
+            }
+        }
         _ => amount.non_negative(errors),
     }
 }
@@ -42,7 +47,7 @@ mod tests {
     fn amounts_are_numbers_or_percentages() {
         let not_percent = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
                            '93%', regex used for validation is '[0-9]+%')";
-        let cases: [(Value, bool, &str); 8] = [
+        let cases: [(Value, bool, &str); 9] = [
             (Value::from(3), false, "[]"),
             (Value::from(0), true, "[]"),
             (Value::from(-1), false, "x: Invalid value: -1: must be greater than or equal to 0"),
@@ -50,6 +55,7 @@ mod tests {
             (Value::from("100%"), false, "[]"),
             (Value::from("101%"), false, r#"x: Invalid value: "101%": must not be greater than 100%"#),
             (Value::from("many"), true, &format!(r#"x: Invalid value: "many": {not_percent}"#)),
+            (Value::from("<%"), true, &format!(r#"x: Invalid value: "\u003c%": {not_percent}"#)),
             (Value::Null, true, "[]"),
         ];
         for (value, zero, want) in cases {

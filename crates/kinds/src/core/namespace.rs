@@ -12,6 +12,11 @@ const STANDARD_FINALIZERS: [&str; 3] = [KUBERNETES, "orphan", "foregroundDeletio
 pub struct Namespace;
 
 impl Strategy for Namespace {
+    /// Upstream's storage of this kind has none that could.
+    fn deletes_unreadable(&self) -> bool {
+        false
+    }
+
     fn default(&self, object: &mut Value) {
         // A namespace whose name is still to be generated gets its label when it is stored.
         if !object.name().is_empty() {

@@ -12,6 +12,11 @@ pub struct Binding {
 }
 
 impl Strategy for Binding {
+    /// Upstream's storage of this kind has none that could.
+    fn deletes_unreadable(&self) -> bool {
+        false
+    }
+
     fn default(&self, object: &mut Value) {
         if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
             object.set(&["roleRef", "apiGroup"], GROUP);

@@ -11,6 +11,11 @@ pub struct Role {
 }
 
 impl Strategy for Role {
+    /// Upstream's storage of this kind has none that could.
+    fn deletes_unreadable(&self) -> bool {
+        false
+    }
+
     fn has_status(&self) -> bool {
         false
     }

@@ -22,6 +22,10 @@ const ONE_TERM: &str = "must have exactly one node selector term";
 pub struct ResourceSlice;
 
 impl Strategy for ResourceSlice {
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn has_status(&self) -> bool {
         false
     }

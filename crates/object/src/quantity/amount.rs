@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use num_bigint::{BigInt, Sign};
-use num_traits::{Euclid, Zero};
+use num_traits::{Euclid, Signed, Zero};
 
 /// Two numbers whose powers of ten are further apart than this are not added digit by digit: the smaller vanishes. A
 /// sum of `1e1000000000` and `1` would otherwise fill the memory.
@@ -146,6 +146,21 @@ impl Amount {
                 large_scaled_value(mantissa, i64::from(*exponent) - i64::from(scale))
             }
         }
+    }
+
+    /// Without what is finer than this power of ten, rounded away from zero; None where nothing is.
+    pub fn rounded_up(&self, scale: i32) -> Option<Amount> {
+        let (mantissa, exponent) = self.parts();
+        let shift = u32::try_from(i64::from(scale) - exponent).ok().filter(|shift| *shift > 0)?;
+        let divisor = power_of_ten(shift.min(EXPONENT_GAP_MAX as u32));
+        if (&mantissa % &divisor).is_zero() {
+            return None;
+        }
+        let rounded = &mantissa / &divisor + mantissa.signum();
+        Some(match i64::try_from(&rounded) {
+            Ok(mantissa) => Amount::Small { mantissa, exponent: scale },
+            Err(_) => Amount::large(rounded, i64::from(scale)),
+        })
     }
 
     pub fn as_approximate_f64(&self) -> f64 {

@@ -222,3 +222,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fractions_are_rounded_up_to_thousandths() {
+    for (text, rounded) in [
+        ("1", None),
+        ("1.5", None),
+        ("1m", None),
+        ("1u", Some("1m")),
+        ("1001u", Some("2m")),
+        ("-1n", Some("-1m")),
+        ("1.0005", Some("1001m")),
+        ("-9223372036854775809", None),
+        ("9223372036854775809.0001", Some("9223372036854775809001m")),
+        ("0", None),
+    ] {
+        let got = Quantity::parse(text).unwrap().rounded_to_milli().map(|quantity| quantity.to_string());
+        assert_eq!(got.as_deref(), rounded, "{text}");
+    }
+}

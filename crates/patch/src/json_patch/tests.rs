@@ -2,9 +2,15 @@ use object::{Value, value};
 use proptest::prelude::*;
 
 use super::*;
+use crate::patched_text;
+
+fn parse(patch: &Value, reading: Reading) -> Result<JsonPatch, Status> {
+    JsonPatch::parse(&go::json(patch), reading)
+}
 
 fn patch(document: Value, patch: Value) -> Result<Value, Status> {
-    JsonPatch::parse(&patch, Reading::Checked)?.apply(document)
+    let patched = parse(&patch, Reading::Checked)?.apply(document, None)?;
+    Ok(codec::json::open(&Raw::new(go::json(&patched.document))))
 }
 
 fn check(document: Value, operations: Value, want: Value) {
@@ -172,18 +178,16 @@ fn bodies_that_are_no_patch_are_named() {
         (value!({}), Reading::Lenient, "json: cannot unmarshal object into Go value of type jsonpatch.Patch"),
         (value!([1]), Reading::Lenient, "json: cannot unmarshal number into Go value of type jsonpatch.Operation"),
     ] {
-        let status = JsonPatch::parse(&body, reading).expect_err(message);
+        let status = parse(&body, reading).expect_err(message);
         assert_eq!((status.code, status.message.as_str()), (400, message));
     }
-    assert!(JsonPatch::parse(&value!([{"op": 1}]), Reading::Lenient).is_ok());
+    assert!(parse(&value!([{"op": 1}]), Reading::Lenient).is_ok());
 }
 
 #[test]
 fn unknown_members_are_noted() {
-    let patch = JsonPatch::parse(
-        &value!([{"op": "test", "path": "/x"}, {"op": "test", "path": "/x", "foo": 1}]),
-        Reading::Checked,
-    );
+    let patch =
+        parse(&value!([{"op": "test", "path": "/x"}, {"op": "test", "path": "/x", "foo": 1}]), Reading::Checked);
     assert_eq!(patch.unwrap().unknown_fields(), [r#"json patch unknown field "[1].foo""#]);
 }
 
@@ -218,8 +222,79 @@ fn patches_are_bounded() {
 fn opened_containers_are_those_on_the_way() {
     let patch =
         value!([{"op": "add", "path": "/data/q", "value": 1}, {"op": "move", "from": "/spec/list/0/x", "path": "/y"}]);
-    let patch = JsonPatch::parse(&patch, Reading::Checked).unwrap();
-    assert_eq!(patch.opened(), value!({"data": {}, "spec": {"list": {"0": {}}}}));
+    let document = value!({"data": {}, "spec": {"list": [{"x": 1}]}});
+    let patched = parse(&patch, Reading::Checked).unwrap().apply(document, None).unwrap();
+    assert_eq!(patched.opened, value!({"data": {}, "spec": {"list": {"0": {}}}}));
+}
+
+/// What the server prints against what a patch says, both as text.
+#[test]
+fn tests_compare_scalars_as_they_are_written() {
+    let document = || value!({"html": "<a>", "int": 1, "list": [1, {"s": "x"}], "kept": (Raw::new("[1.0, \"<\"]"))});
+    for (path, wanted, same) in [
+        ("/html", r#""\u003ca\u003e""#, true),
+        ("/html", r#""<a>""#, false),
+        ("/int", "1", true),
+        ("/int", " 1 ", true),
+        ("/int", "1.0", false),
+        ("/int", "1e0", false),
+        ("/list", r#"[1, {"s": "x"}]"#, true),
+        ("/list", r#"[1.0, {"s": "x"}]"#, false),
+        ("/list/1", r#"{"s": "\u0078"}"#, false),
+        ("/kept", r#"[1.0,"<"]"#, true),
+        ("/kept", r#"[1,"<"]"#, false),
+        ("/kept/0", "1.0", true),
+        ("/list", "{}", false),
+        ("/int", "{}", false),
+        ("/gone", "null", true),
+    ] {
+        let body = format!(r#"[{{"op": "test", "path": "{path}", "value": {wanted}}}]"#);
+        let outcome = JsonPatch::parse(&body, Reading::Checked).unwrap().apply(document(), None);
+        assert_eq!(outcome.is_ok(), same, "{body}");
+    }
+}
+
+/// Values stay as they came, and what is copied stays as it was printed, until a path leads into it.
+#[test]
+fn texts_stay_as_they_were() {
+    let schema = schema::builtin().schema(&object::GroupVersionKind::new("apps", "v1", "Deployment")).unwrap();
+    let document = value!({
+        "spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": "<"}}},
+        "status": {}
+    });
+    for (operations, want) in [
+        (
+            r#"[{"op": "add", "path": "/status/x", "value": {"z": 1.50, "a": 18446744073709551616, "z": "<"}}]"#,
+            r#"{"z":1.50,"a":18446744073709551616,"z":"\u003c"}"#,
+        ),
+        (
+            r#"[{"op": "copy", "from": "/spec/strategy", "path": "/status/x"}]"#,
+            r#"{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":1,"maxSurge":"\u003c"}}"#,
+        ),
+        (
+            r#"[{"op": "move", "from": "/spec/strategy", "path": "/status/x"}]"#,
+            r#"{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":1,"maxSurge":"\u003c"}}"#,
+        ),
+        (
+            r#"[{"op": "copy", "from": "/spec/strategy", "path": "/status/x"}, {"op": "add", "path": "/status/x/y", "value": 1}]"#,
+            r#"{"rollingUpdate":{"maxUnavailable":1,"maxSurge":"\u003c"},"type":"RollingUpdate","y":1}"#,
+        ),
+        (
+            r#"[{"op": "test", "path": "/spec/strategy/type", "value": "RollingUpdate"}, {"op": "copy", "from": "/spec/strategy", "path": "/status/x"}]"#,
+            r#"{"rollingUpdate":{"maxUnavailable":1,"maxSurge":"\u003c"},"type":"RollingUpdate"}"#,
+        ),
+    ] {
+        let patch = JsonPatch::parse(operations, Reading::Checked).unwrap();
+        let patched = patch.apply(document.clone(), Some(schema)).unwrap();
+        let text = patched_text(&patched.document, Some(schema), &patched.opened);
+        assert!(text.ends_with(&format!(r#""status":{{"x":{want}}}}}"#)), "{operations}\n{text}");
+    }
+    let huge = r#"[{"op": "add", "path": "/x", "value": {"a": [1e400]}}]"#;
+    assert_eq!(
+        JsonPatch::parse(huge, Reading::Checked).unwrap_err().message,
+        "error decoding patch: json: cannot unmarshal number 1e400 into Go struct field jsonPatchOp.value of type float64"
+    );
+    assert!(JsonPatch::parse(huge, Reading::Lenient).is_ok());
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

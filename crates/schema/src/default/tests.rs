@@ -109,7 +109,7 @@ fn empty_lists_held_by_value_are_unset() {
 #[test]
 fn amounts_of_resources_are_rounded_up_to_thousandths() {
     for (amount, want) in
-        [("0.1m", "1m"), ("1500u", "2m"), ("1", "1"), ("0.5Gi", "0.5Gi"), ("-0.1m", "-0.1m"), ("x", "x")]
+        [("0.1m", "1m"), ("1500u", "2m"), ("1", "1"), ("0.5Gi", "0.5Gi"), ("-0.1m", "-1m"), ("x", "x")]
     {
         let mut value = value!({"spec": {"hard": {"cpu": amount}}});
         default(kind("v1", "ResourceQuota"), &mut value);

@@ -11,9 +11,6 @@ use crate::common::resources::{
     self, ResourceNameRule, container_resource_name, is_huge_page, is_overcommit_allowed, pod_resource_name,
 };
 
-/// Amounts above this have no fraction finer than a thousandth that a quantity could hold.
-const LARGEST_WITH_FRACTION: f64 = 9e15;
-
 /// The requirements of a container.
 pub fn of_container(container: &Cursor, scope: &Scope, errors: &mut Errors) {
     requirements(&container.field("resources"), container_resource_name, &scope.claims, scope.options, errors);
@@ -190,12 +187,7 @@ fn rounded(value: &Value) -> Option<String> {
     if !text.contains(['n', 'u', '.', 'e', 'E']) {
         return None;
     }
-    let amount = quantity(value);
-    if amount.as_approximate_f64().abs() > LARGEST_WITH_FRACTION {
-        return None;
-    }
-    let coarse = Quantity::from_milli(amount.milli_value(), amount.format());
-    (coarse != amount).then(|| coarse.to_string())
+    quantity(value).rounded_to_milli().map(|rounded| rounded.to_string())
 }
 
 /// A resource list with these amounts.
