@@ -380,14 +380,27 @@ fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
     if let Err(why) = written {
         return crate::failure(&Status::internal(why), &scope.accept);
     }
-    let parts = bodies.into_iter().map(|body| {
-        let mut item = Vec::with_capacity(body.len() + 8);
-        codec::proto::write_list_item(&body, &mut item);
-        Bytes::from(item)
-    });
-    let tail = std::iter::once(Bytes::from_static(codec::proto::LIST_TAIL));
-    let chunks = futures::stream::iter(std::iter::once(Bytes::from(head)).chain(parts).chain(tail));
+    let chunks = futures::stream::iter(proto_chunks(head, bodies));
     Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream { chunks: chunks.boxed(), estimate: items })
+}
+
+/// The head, then the items, as many at a time as make a chunk.
+fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes> + Send {
+    let mut bodies = bodies.into_iter();
+    let mut started = Some(head);
+    std::iter::from_fn(move || {
+        let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
+        out.reserve(CHUNK_BYTES);
+        while out.len() < CHUNK_BYTES
+            && let Some(body) = bodies.next()
+        {
+            codec::proto::write_list_item(&body, &mut out);
+        }
+        if bodies.len() == 0 {
+            out.extend_from_slice(codec::proto::LIST_TAIL);
+        }
+        Some(out.into())
+    })
 }
 
 fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {

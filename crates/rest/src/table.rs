@@ -1,6 +1,6 @@
 //! Tables and partial metadata: what kubectl prints and what controllers that only need metadata read.
 
-use object::{GroupResource, Map, Meta, Status, Value, value};
+use object::{Map, Meta, Status, Value, value};
 use registry::Column;
 
 use crate::scope::Scope;
