@@ -7,7 +7,7 @@ use clients::TestServer;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Event;
@@ -54,6 +54,22 @@ async fn objects_are_made_changed_and_removed() {
     assert_eq!(metadata.name_any(), "one");
     maps.delete("one", &DeleteParams::default()).await.unwrap();
     assert!(maps.get_opt("one").await.unwrap().is_none());
+    server.stop().await;
+}
+
+/// Shortly before its end a watch says where to go on, though nothing has happened that concerns the client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_ends_with_a_bookmark() {
+    let server = TestServer::start().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(&server).await, "default");
+    let start = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let watch = WatchParams::default().labels("app=none").timeout(3);
+    let events = maps.watch(&watch, &start).await.unwrap();
+    let other = maps.create(&PostParams::default(), &config_map("other", "1")).await.unwrap();
+    let all: Vec<WatchEvent<ConfigMap>> = tokio::time::timeout(SOON, events.try_collect()).await.unwrap().unwrap();
+    let [WatchEvent::Bookmark(mark)] = all.as_slice() else { panic!("{all:?}") };
+    let number = |revision: &str| revision.parse::<i64>().unwrap();
+    assert!(number(&mark.metadata.resource_version) >= number(&other.resource_version().unwrap()));
     server.stop().await;
 }
 

@@ -23,6 +23,8 @@ use crate::{WatchMeter, render, table, wire};
 
 /// Events that are ready at once are sent in one chunk, up to this size.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// The last bookmark comes this long before the end of a watch.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<Reply, Status> {
@@ -193,9 +195,14 @@ impl Feed {
     }
 
     fn set_timer(&mut self) {
-        let bookmark = self.bookmarks.then(|| Instant::now() + self.scope.api.limits.bookmark_interval);
-        let next = bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline));
-        self.timer.as_mut().reset(next);
+        let next = if self.bookmarks { self.next_bookmark(Instant::now()) } else { None };
+        self.timer.as_mut().reset(next.unwrap_or(self.deadline));
+    }
+
+    /// From time to time, and once more before the end, so that the client can go on from there.
+    fn next_bookmark(&self, now: Instant) -> Option<Instant> {
+        let last = self.deadline.checked_sub(LAST_BOOKMARK)?;
+        Some(last.min(now + self.scope.api.limits.bookmark_interval)).filter(|next| *next > now)
     }
 
     fn fail(&mut self, error: cache::Error, out: &mut Chunk) {

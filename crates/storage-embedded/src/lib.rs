@@ -1,7 +1,8 @@
 //! The default engine: one writer thread, one durable commit a group, redb behind it.
 //!
-//! Start reading at `writer`, which is where everything happens, then `state` (what is in memory), `wal` (what makes a
-//! commit durable), `checkpoint` and `disk` (how it gets into the database, where history is read). Readers look at the last published state and never wait for the disk, except for history. Watchers are
+//! Start reading at `writer`, which is where everything happens, then `state` (what is in memory) with `versions` (where the
+//! past is), `wal` (what makes a commit durable), `checkpoint` and `disk` (how it gets into the database, where history is
+//! read). Readers look at the state of the last commit and never wait for the disk, except for history. Watchers are
 //! positions in a shared ring. `outage` says what happens when the disk fails.
 
 mod checkpoint;
