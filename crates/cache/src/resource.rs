@@ -11,7 +11,7 @@ use object::fields::Selector;
 use parking_lot::{Mutex, RwLock};
 use storage::{Batch, Entry, Key, KeyRange, RangeQuery, Revision, Store, Subscriber, Subscription, WatchRequest};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::channel::{Channel, Seat};
 use crate::renditions::Renditions;
@@ -53,7 +53,9 @@ pub struct Cache {
     options: Options,
     state: RwLock<State>,
     /// The revision up to which everything has been applied.
-    applied: watch::Sender<Revision>,
+    applied: AtomicI64,
+    /// For those who wait for a revision.
+    advanced: Notify,
     subscription: Mutex<Option<Subscription>>,
     /// The revision of the last change to an object of this cache.
     changed: AtomicI64,
@@ -107,7 +109,8 @@ impl Cache {
             budget,
             options,
             state: RwLock::new(state),
-            applied: watch::Sender::new(0),
+            applied: AtomicI64::new(0),
+            advanced: Notify::new(),
             subscription: Mutex::new(None),
             changed: AtomicI64::new(0),
             runtime: Handle::current(),
@@ -160,7 +163,7 @@ impl Cache {
         let mut woken = Vec::new();
         state.channel.reset(revision, &mut woken);
         self.changed.store(revision, Ordering::Release);
-        self.applied.send_replace(revision);
+        self.advance(revision);
         drop(state);
         self.wake(woken);
     }
@@ -209,7 +212,7 @@ impl Cache {
     fn apply(&self, batch: &Batch) {
         if batch.events.is_empty() {
             // Nothing of ours has happened: any state that is seen now is that of this revision, too.
-            self.applied.send_replace(batch.revision);
+            self.advance(batch.revision);
             return;
         }
         let objects = batch.events.iter().map(|change| change.entry.as_ref().map(|entry| self.object(entry.clone())));
@@ -241,14 +244,14 @@ impl Cache {
             state.channel.push(Arc::new(event), values.map(String::as_str), &mut woken);
         }
         // Still under the lock: a snapshot's revision must say exactly what it contains.
-        self.applied.send_replace(batch.revision);
+        self.advance(batch.revision);
         drop(state);
         self.wake(woken);
     }
 
     /// The revision up to which the cache is complete.
     pub fn revision(&self) -> Revision {
-        *self.applied.borrow()
+        self.applied.load(Ordering::Acquire)
     }
 
     /// When an object of this cache last changed: what was derived from them is good as long as this stays the same.
@@ -268,12 +271,27 @@ impl Cache {
         if self.revision() >= revision {
             return Ok(());
         }
-        let mut applied = self.applied.subscribe();
-        let reached = applied.wait_for(|applied| *applied >= revision);
-        match tokio::time::timeout(self.options.fresh_timeout, reached).await {
-            Ok(_) => Ok(()),
+        match tokio::time::timeout(self.options.fresh_timeout, self.reached(revision)).await {
+            Ok(()) => Ok(()),
             Err(_) => Err(Error::TooLarge { requested: revision, current: self.revision() }),
         }
+    }
+
+    async fn reached(&self, revision: Revision) {
+        loop {
+            // Listens before it looks, so that no step is missed.
+            let mut advanced = std::pin::pin!(self.advanced.notified());
+            advanced.as_mut().enable();
+            if self.revision() >= revision {
+                return;
+            }
+            advanced.await;
+        }
+    }
+
+    fn advance(&self, revision: Revision) {
+        self.applied.store(revision, Ordering::Release);
+        self.advanced.notify_waiters();
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Arc<Object>> {
