@@ -25,4 +25,4 @@ pub use delete::{Deleted, UNREADABLE, validate_options};
 pub use features::Features;
 pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Storage, StoredCodec};
 pub use strategy::{Deletion, FieldRefusal, GarbageCollection, Generic, Strategy, Undo};
-pub use update::{Change, UpdateOptions, UpdateScope};
+pub use update::{Change, UpdateOptions, UpdateScope, check_version_form};

@@ -147,6 +147,11 @@ pub trait Strategy: Send + Sync + 'static {
         }
     }
 
+    /// Whether the object can be shown as a table where it is reached through this subresource, "" for its own path.
+    fn has_table(&self, subresource: &str) -> bool {
+        matches!(subresource, "" | "status" | "scale")
+    }
+
     // --- deletion
 
     /// Whether a deletion may leave the object in place for a grace period: [`Strategy::deletion`] decides each time.

@@ -76,17 +76,21 @@ impl Storage {
             return Err(Status::not_found(&self.resource, name));
         }
         if options.uid.is_some() || options.resource_version.as_ref().is_some_and(|v| !v.is_empty()) {
-            return Err(Status::conflict(&self.resource, name, precondition_failed(options, &Value::Null)));
+            return Err(self.precondition_conflict(cx, name, &precondition_failed(options, &Value::Null)));
         }
         let mut object = change.apply(None).await?;
         check_version_form(object.resource_version())?;
-        object.metadata_mut().remove("resourceVersion");
+        let given = object.metadata_mut().remove("resourceVersion");
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let key = self.key(cx.namespace, name);
         match self.store_new(cx, &mut object).await {
-            Ok(object) => {
+            Ok(mut object) => {
                 if let Some(undo) = undo {
                     undo.commit().await;
+                }
+                // A dry run answers with what it was given where there is nothing to replace it by.
+                if let Some(given) = given.filter(|_| cx.dry_run) {
+                    object.metadata_mut().insert("resourceVersion", given);
                 }
                 Ok(Attempt::Done(Outcome { object, created: true, warnings }))
             }
@@ -113,7 +117,7 @@ impl Storage {
         options: &UpdateOptions,
     ) -> Result<Attempt, Status> {
         let old = self.decode_entry(entry)?;
-        self.check_preconditions(name, &old, options)?;
+        self.check_preconditions(cx, name, &old, options)?;
         let mut new = change.apply(Some(&old)).await?;
         self.check_version(name, &mut new, &old)?;
         let undo = self.strategy.begin_update(cx, &mut new, &old).await?;
@@ -167,18 +171,35 @@ impl Storage {
         }
     }
 
-    fn check_preconditions(&self, name: &str, old: &Value, options: &UpdateOptions) -> Result<(), Status> {
+    fn check_preconditions(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        old: &Value,
+        options: &UpdateOptions,
+    ) -> Result<(), Status> {
         let uid_ok = options.uid.as_ref().is_none_or(|uid| uid == old.uid());
         let version_ok = options.resource_version.as_ref().is_none_or(|v| v == old.resource_version());
         if uid_ok && version_ok {
             return Ok(());
         }
-        let key = self.key(old.namespace(), name);
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {}",
-            precondition_failed(options, old)
-        );
-        Err(Status::conflict(&self.resource, name, why))
+        Err(self.precondition_conflict(cx, name, &precondition_failed(options, old)))
+    }
+
+    /// Refuses a write to an object that is not the one that was meant.
+    pub fn check_uid(&self, cx: &Context<'_>, wanted: &str, old: &Value) -> Result<(), Status> {
+        let options =
+            UpdateOptions { uid: Some(wanted.to_string()).filter(|uid| !uid.is_empty()), ..Default::default() };
+        self.check_preconditions(cx, old.name(), old, &options)
+    }
+
+    fn precondition_conflict(&self, cx: &Context<'_>, name: &str, why: &str) -> Status {
+        let key = self.key(cx.namespace, name).to_string();
+        // Upstream's dry run has a store of its own, which does not know where the real one keeps things.
+        let key = if cx.dry_run { key.strip_prefix("/registry").unwrap_or(&key) } else { &key };
+        let why =
+            format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}");
+        Status::conflict(&self.resource, name, why)
     }
 
     /// A resourceVersion in the request must be the current one; none at all means "whatever is there", where allowed.
@@ -376,7 +397,7 @@ fn equal_but(one: &Value, other: &Value, field: &str) -> bool {
 }
 
 /// Upstream reads the version as a number before it compares, and takes the blame where it is none.
-fn check_version_form(given: &str) -> Result<(), Status> {
+pub fn check_version_form(given: &str) -> Result<(), Status> {
     if given.is_empty() {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use crate::create::{Admission, ensure_namespace, wipe_system_fields};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::{Accept, Transform, managed};
+use crate::{Accept, Transform, managed, table};
 
 /// Carries out a resource that is an action, or a subresource of one that is stored.
 pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
@@ -33,8 +33,8 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
-    // A request for a token may say which account it means by its uid; elsewhere clients have no say in these fields.
-    if scope.call.info.subresource != "token" {
+    // What is done to an object may say by its uid which one is meant; elsewhere clients have no say in these fields.
+    if scope.call.info.subresource.is_empty() {
         wipe_system_fields(&mut object);
     }
     ensure_namespace(scope, &mut object)?;
@@ -68,6 +68,19 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
     scope.warnings.extend(warnings);
     let result = result?;
     let kind = object::GroupVersion::parse(result.api_version()).map_err(Status::internal)?.with_kind(result.kind());
-    let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
-    Ok(Reply::value(StatusCode::CREATED, &accept, &kind, &result))
+    match &scope.accept.transform {
+        Transform::Partial(version) if kind.kind != "Status" => {
+            let partial = table::partial(scope, &result, version);
+            let kind = object::GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+            Ok(Reply::value(StatusCode::CREATED, &scope.accept, &kind, &partial))
+        }
+        Transform::PartialList(_) if kind.kind != "Status" => {
+            let type_name = format!("*{}.{}", table::go_package(&kind.group), kind.kind);
+            Err(table::not_a_list(&type_name))
+        }
+        _ => {
+            let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
+            Ok(Reply::value(StatusCode::CREATED, &accept, &kind, &result))
+        }
+    }
 }

@@ -24,6 +24,7 @@ pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
     if options.field(UNREADABLE).as_bool() == Some(true) {
         return delete_unreadable(scope, &options, dry_run).await;
     }
+    registry::validate_options(&options)?;
     let warnings = deletion_warnings(scope, &options);
     scope.warnings.extend(warnings);
     let (deleted, warnings) = {
@@ -70,22 +71,35 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
     Ok(Reply::value(StatusCode::OK, &plain(scope), &status_kind(), &success(scope, &gone)))
 }
 
-pub async fn delete_collection(scope: &Arc<Scope>, options: &Value, _permit: Permit) -> Result<Reply, Status> {
-    let page = collect(scope, options).await?;
-    list::respond(scope, page)
-}
-
-async fn collect(scope: &Scope, options: &Value) -> Result<list::Page, Status> {
-    let list_options = ListOptions::parse(&scope.call, &scope.resource, false)?;
-    registry::validate_options(options)?;
+/// The options of a deletion of many: which objects, and how they are to go.
+pub async fn read_collection_options(scope: &mut Scope) -> Result<(ListOptions, Value), Status> {
+    let list = ListOptions::parse(&scope.call, &scope.resource, false)?;
+    let options = read_options(scope).await?;
+    registry::validate_options(&options)?;
     if options.field(UNREADABLE).as_bool() == Some(true) {
         let mut errors = Errors::new();
         let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
         errors.invalid(&Path::of(UNREADABLE), BadValue::from(true), why);
         return Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors));
     }
+    let warnings = deletion_warnings(scope, &options);
+    scope.warnings.extend(warnings);
+    Ok((list, options))
+}
+
+pub async fn delete_collection(
+    scope: &Arc<Scope>,
+    list: &ListOptions,
+    options: &Value,
+    _permit: Permit,
+) -> Result<Reply, Status> {
+    let page = collect(scope, list, options).await?;
+    list::respond(scope, page)
+}
+
+async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> Result<list::Page, Status> {
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
-    let page = list::page(scope, &list_options).await?;
+    let page = list::page(scope, list_options).await?;
     let storage = scope.storage()?.clone();
     for object in &page.objects {
         let describe = storage.cache.describe();
@@ -103,7 +117,7 @@ async fn collect(scope: &Scope, options: &Value) -> Result<list::Page, Status> {
 }
 
 /// DeleteOptions from the body, or from the query if there is none.
-pub async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
+async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
     let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
     let mut options = if bytes.is_empty() {
         delete_options(&scope.call)?
@@ -152,7 +166,7 @@ fn options_schema() -> Option<Schema<'static>> {
 }
 
 /// What the kind has to say about such a deletion, whatever becomes of it.
-pub fn deletion_warnings(scope: &Scope, options: &Value) -> Vec<String> {
+fn deletion_warnings(scope: &Scope, options: &Value) -> Vec<String> {
     let storage = scope.resource.storage.as_ref();
     storage.map(|storage| storage.strategy.deletion_warnings(&scope.context(false), options)).unwrap_or_default()
 }

@@ -61,8 +61,8 @@ pub struct Offer {
     /// Whether there is a protobuf form.
     pub proto: bool,
     pub cbor: bool,
-    /// Whether objects can be shown as tables and partial metadata.
-    pub transforms: bool,
+    /// Whether objects can be shown as tables; all can be as their metadata.
+    pub tables: bool,
 }
 
 impl Offer {
@@ -163,8 +163,8 @@ impl Clause<'_> {
         // Parameters of other media types are theirs to interpret; ours are only honoured on ours.
         let transform = match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
             ("", _, _) => Transform::None,
-            (kind, "meta.k8s.io", version @ ("v1" | "v1beta1")) if offer.transforms => match kind {
-                "Table" => Transform::Table(version.to_string()),
+            (kind, "meta.k8s.io", version @ ("v1" | "v1beta1")) => match kind {
+                "Table" if offer.tables => Transform::Table(version.to_string()),
                 "PartialObjectMetadata" => Transform::Partial(version.to_string()),
                 "PartialObjectMetadataList" => Transform::PartialList(version.to_string()),
                 _ => return None,

@@ -54,12 +54,10 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
         (Verb::Watch, _) => shared(scope, async |scope| watch::watch(scope, permit, legacy_watch).await).await,
         (Verb::DeleteCollection, "") => {
             let mut scope = scope;
-            match delete::read_options(&mut scope).await {
+            match delete::read_collection_options(&mut scope).await {
                 Err(status) => failure(&status, &scope.accept).warn(&scope.warnings),
-                Ok(options) => {
-                    let warnings = delete::deletion_warnings(&scope, &options);
-                    scope.warnings.extend(warnings);
-                    shared(scope, async |scope| delete::delete_collection(scope, &options, permit).await).await
+                Ok((list, options)) => {
+                    shared(scope, async |scope| delete::delete_collection(scope, &list, &options, permit).await).await
                 }
             }
         }

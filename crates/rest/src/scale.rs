@@ -12,7 +12,7 @@ use registry::{Change, Resource, UpdateOptions, UpdateScope};
 use request::Verb;
 
 use crate::body::{self, Expected};
-use crate::create::Admission;
+use crate::create::{Admission, ensure_namespace};
 use crate::options::WriteOptions;
 use crate::patch::Patch;
 use crate::reply::Reply;
@@ -39,7 +39,8 @@ pub async fn serve(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> 
             let expected = Expected { kind: &kind, shape: &shape, custom: false };
             let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
             scope.warnings.extend(decoded.warnings);
-            let wanted = decoded.object;
+            let mut wanted = decoded.object;
+            ensure_namespace(scope, &mut wanted)?;
             update::check_name(scope, &wanted)?;
             write(scope, &options, Wanted::Scale(wanted)).await
         }
@@ -88,7 +89,7 @@ fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Result<Reply, St
             let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
             (kind, table::partial(scope, &shown, version))
         }
-        Transform::PartialList(_) => return Err(table::not_a_list(scope, "Scale")),
+        Transform::PartialList(_) => return Err(table::not_a_list(&table::go_type(scope, "Scale"))),
     };
     Ok(Reply::value(status, &scope.accept, &kind, &shown))
 }
@@ -123,19 +124,13 @@ impl Change for Rescale<'_> {
             }
         };
         validate(&new)?;
+        scope.storage()?.check_uid(&scope.context(self.options.dry_run), new.uid(), existing)?;
+        registry::check_version_form(new.resource_version())?;
         if new.resource_version().is_empty() {
             new.set_meta_str("resourceVersion", old.resource_version());
         }
         if new.resource_version() != existing.resource_version() {
             let why = registry::MODIFIED;
-            return Err(Status::conflict(&scope.group_resource(), existing.name(), why));
-        }
-        if !new.uid().is_empty() && new.uid() != existing.uid() {
-            let why = format!(
-                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                new.uid(),
-                existing.uid()
-            );
             return Err(Status::conflict(&scope.group_resource(), existing.name(), why));
         }
         carry_back(scope, existing, &new)

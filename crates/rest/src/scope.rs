@@ -33,7 +33,9 @@ impl Scope {
 
     pub fn offer(&self) -> Offer {
         let cbor = self.api.features.enabled("CBORServingAndStorage");
-        Offer { proto: !self.resource.custom, cbor, transforms: true }
+        let part = self.call.info.subresource.as_str();
+        let tables = self.resource.storage.as_ref().is_some_and(|storage| storage.strategy.has_table(part));
+        Offer { proto: !self.resource.custom, cbor, tables }
     }
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.

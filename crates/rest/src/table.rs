@@ -140,10 +140,10 @@ pub fn partial(scope: &Scope, object: &Value, version: &str) -> Value {
 }
 
 /// A single object cannot be shown as a list.
-pub fn not_a_list(scope: &Scope, kind: &str) -> Status {
+pub fn not_a_list(go_type: &str) -> Status {
     Status::not_acceptable(format!(
         "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-        go_type(scope, kind)
+        go_type
     ))
 }
 

@@ -54,7 +54,6 @@ fn delete_options(call: &ActionCall<'_>) -> Result<Value, Status> {
         );
         return Err(Status::unknown(500, message));
     }
-    registry::validate_options(&options)?;
     Ok(options)
 }
 
@@ -72,6 +71,7 @@ impl Evicting<'_> {
         let mut refused = None;
         for _ in 0..TRIES {
             let pod = self.pods.get(self.cx.namespace, self.call.name).await?;
+            registry::validate_options(&self.options)?;
             let budgets = self.budgets().await?;
             match evict(&pod, budgets.iter().map(Arc::as_ref), self.cx.now)? {
                 Eviction::Delete { same_version, on_conflict } => {

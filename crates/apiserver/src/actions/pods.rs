@@ -16,6 +16,9 @@ impl Action for Bind {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         validate_binding(&call.body)?;
+        if call.name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         call.admit.validate(Some(&call.body), None).await?;
         let pods = pods(&call)?;
         let options = UpdateOptions {

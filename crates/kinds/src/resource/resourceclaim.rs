@@ -13,6 +13,10 @@ pub struct ResourceClaim;
 
 #[async_trait]
 impl Strategy for ResourceClaim {
+    fn has_table(&self, subresource: &str) -> bool {
+        subresource.is_empty()
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
             claim::default(spec);

@@ -14,6 +14,10 @@ const CONDITIONS_MAX: usize = 8;
 pub struct DeviceTaintRule;
 
 impl Strategy for DeviceTaintRule {
+    fn has_table(&self, subresource: &str) -> bool {
+        subresource.is_empty()
+    }
+
     fn default(&self, object: &mut Value) {
         devices::stamp_taint(object.slot(&["spec", "taint"]));
     }

@@ -1,0 +1,224 @@
+//! What a real server answers to requests that are a little off, through the whole server: negotiation, options, patches
+//! that change what an object is, subresources in other forms.
+
+use http::Request;
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use testing::Server;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const MAP: &str = "/api/v1/namespaces/default/configmaps/c";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/d/scale";
+const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// A request, and the code and some of the text of its answer.
+struct Case {
+    request: Request<Body>,
+    about: String,
+    code: u16,
+    text: &'static str,
+}
+
+fn case(method: &str, path: &str, headers: &[(&str, &str)], body: &str, code: u16, text: &'static str) -> Case {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let about = format!("{method} {path} {headers:?} {body}");
+    Case { request: request.body(Body::from(body.as_bytes().to_vec())).unwrap(), about, code, text }
+}
+
+fn get(path: &str, accept: &str, code: u16, text: &'static str) -> Case {
+    case("GET", path, &[("accept", accept)], "", code, text)
+}
+
+fn delete(path: &str, code: u16, text: &'static str) -> Case {
+    case("DELETE", path, &[], "", code, text)
+}
+
+fn patch(path: &str, kind: &str, body: &str, code: u16, text: &'static str) -> Case {
+    let path = format!("{path}?dryRun=All&fieldManager=m");
+    case("PATCH", &path, &[("content-type", &format!("application/{kind}"))], body, code, text)
+}
+
+fn send(method: &str, path: &str, body: &str, code: u16, text: &'static str) -> Case {
+    case(method, path, &[("content-type", "application/json")], body, code, text)
+}
+
+async fn check(client: &Client, case: Case) {
+    let response = client.send(case.request).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    // A failure's message as it was before it became JSON, which has quotes enough of its own.
+    let status: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let text = match status["message"].as_str() {
+        Some(message) if code >= 400 && !case.text.starts_with('{') => message.into(),
+        _ => String::from_utf8_lossy(&bytes),
+    };
+    assert_eq!(code, case.code, "{}\n{text}", case.about);
+    assert!(text.contains(case.text), "{}\n{text}", case.about);
+}
+
+fn setup() -> Vec<Case> {
+    let deployment = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#;
+    let event = r#"{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "R", "message": "m",
+        "type": "Normal", "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}"#;
+    vec![
+        send("POST", MAPS, r#"{"metadata": {"name": "c"}, "data": {"a": "<x>"}}"#, 201, ""),
+        send("POST", DEPLOYMENTS, deployment, 201, ""),
+        send("POST", "/api/v1/namespaces/default/events", event, 201, r#""managedFields""#),
+    ]
+}
+
+fn negotiation() -> Vec<Case> {
+    vec![
+        get(MAP, "application/*", 406, "406: Not Acceptable"),
+        get(MAP, "text/html", 406, "{\n  \"kind\": \"Status\""),
+        get(MAP, "text/html, */*;q=0.1", 200, r#""kind":"ConfigMap""#),
+        get(MAP, "application/json;as=Bogus;v=v1;g=meta.k8s.io", 406, "only the following media types are accepted"),
+        get(MAP, METADATA_LIST, 406, "the requested object is not a list (*core.ConfigMap)"),
+        get(MAPS, METADATA, 406, "the requested object is a list (*core.ConfigMapList)"),
+        get(SCALE, TABLE, 200, r#""cells":["d",1,0,""#),
+        get(SCALE, METADATA, 200, r#""kind":"PartialObjectMetadata""#),
+        get(SCALE, METADATA_LIST, 406, "the requested object is not a list (*autoscaling.Scale)"),
+        get("/api/v1/namespaces/default/finalize", TABLE, 406, "only the following media types"),
+        get(&format!("{MAPS}?limit=1&continue=zz"), "application/json", 400, "invalid character"),
+    ]
+}
+
+fn selection() -> Vec<Case> {
+    let certificates = "/apis/certificates.k8s.io/v1/podcertificaterequests?fieldSelector=metadata.namespace=x";
+    let slices = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=metadata.namespace=";
+    vec![
+        get(certificates, "application/json", 400, "field label not supported: metadata.namespace"),
+        get(slices, "application/json", 400, "Kind=ResourceSlice: metadata.namespace"),
+    ]
+}
+
+fn deletion() -> Vec<Case> {
+    let unsafely = |path: &str, more: &str| format!("{path}?{UNREADABLE}=true{more}");
+    let binding = "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin";
+    vec![
+        delete(&format!("{MAP}?dryRun=All&preconditions.uid=x"), 200, ""),
+        delete(&format!("{MAP}?dryRun=All&uid=x"), 409, "the UID in the precondition (x) does not match"),
+        delete(&format!("{MAP}?dryRun=All&resourceVersion=1"), 409, "the ResourceVersion in the precondition (1)"),
+        delete(&unsafely(MAP, ""), 409, "unsafe deletion is not allowed because the object is decodable"),
+        delete(&unsafely(MAP, "&gracePeriodSeconds=1"), 422, "cannot be set together with .gracePeriodSeconds"),
+        delete(&unsafely(&format!("{MAPS}/gone"), ""), 404, "not found"),
+        delete(&unsafely(MAPS, ""), 422, "is not allowed with DELETECOLLECTION"),
+        delete(&unsafely(binding, ""), 500, "no unsafe deleter provided"),
+        get(MAP, "application/json", 200, r#""name":"c""#),
+    ]
+}
+
+fn patches() -> Vec<Case> {
+    let event = "/apis/events.k8s.io/v1/namespaces/default/events/e";
+    let merge = "merge-patch+json";
+    let json = "json-patch+json";
+    vec![
+        patch(MAP, merge, r#"{"kind": "X"}"#, 422, r#"no kind "X" is registered for version "v1""#),
+        patch(
+            MAP,
+            merge,
+            r#"{"kind": "Secret"}"#,
+            422,
+            "converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+        ),
+        patch(MAP, merge, r#"{"apiVersion": "a/b/c"}"#, 422, "unexpected GroupVersion string: a/b/c"),
+        patch(MAP, merge, r#"{"data": {"x": 18446744073709551616}}"#, 422, r#"\"x\":18446744073709551616"#),
+        patch(
+            MAP,
+            merge,
+            r#"{"data": {"x": 1e400}}"#,
+            400,
+            "cannot unmarshal number 1e400 into Go value of type float64",
+        ),
+        patch(
+            MAP,
+            merge,
+            r#"{"metadata": {"generation": 1.0}}"#,
+            422,
+            "cannot unmarshal number 1.0 into Go struct field",
+        ),
+        patch(MAP, json, r#"[{"op": "test", "path": "/data/a", "value": "<x>"}]"#, 422, ""),
+        patch(MAP, json, r#"[{"op": "test", "path": "/data/a", "value": "\u003cx\u003e"}]"#, 200, ""),
+        patch(
+            MAP,
+            json,
+            r#"[{"op": "add", "path": "/data/z", "value": {"b": 1, "a": 2}}]"#,
+            422,
+            r#"\"z\":{\"b\":1,\"a\":2}"#,
+        ),
+        case(
+            "PATCH",
+            &format!("{MAP}?dryRun=All&fieldManager=m&force=true&fieldValidation=Strict"),
+            &[("content-type", "application/apply-patch+yaml")],
+            "apiVersion: v1\nkind: ConfigMap\ndata: {a: p, a: q}",
+            400,
+            "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors",
+        ),
+        patch(
+            event,
+            merge,
+            r#"{"metadata": {"labels": {"a": "b"}}}"#,
+            200,
+            r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}}]"#,
+        ),
+        send(
+            "PUT",
+            "/apis/apps/v1/namespaces/default/deployments/d",
+            r#"{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "d"}}"#,
+            400,
+            "converting (v1.ReplicaSet) to (apps.Deployment): unknown conversion",
+        ),
+    ]
+}
+
+fn subresources() -> Vec<Case> {
+    let scale = |metadata: &str| {
+        format!(
+            r#"{{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {{"name": "d"{metadata}}}, "spec": {{}}}}"#
+        )
+    };
+    let bindings = "/api/v1/namespaces/default/bindings";
+    let not_there = "/api/v1/namespaces/default/endpoints/gone?dryRun=All";
+    let endpoints = r#"{"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "gone", "uid": "u"}}"#;
+    vec![
+        send(
+            "PUT",
+            SCALE,
+            &scale(r#", "namespace": "other""#),
+            400,
+            "does not match the namespace sent on the request",
+        ),
+        send("PUT", SCALE, &scale(r#", "resourceVersion": "x""#), 500, r#"strconv.ParseUint: parsing "x""#),
+        send(
+            "PUT",
+            SCALE,
+            &scale(r#", "uid": "u""#),
+            409,
+            "StorageError: invalid object, Code: 4, Key: /registry/deployments/",
+        ),
+        send("PUT", not_there, endpoints, 409, "Key: /services/endpoints/default/gone"),
+        send("POST", bindings, "{}", 500, "target.name: Required value"),
+        send("POST", bindings, r#"{"target": {"name": "n"}}"#, 400, "Name parameter required."),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_a_little_off_are_answered_as_upstream_does() {
+    let server = Server::builder().bare().start().await.unwrap();
+    let client = server.client().await.unwrap();
+    let all = [setup(), negotiation(), selection(), deletion(), patches(), subresources()];
+    for case in all.into_iter().flatten() {
+        check(&client, case).await;
+    }
+    server.stop().await;
+}
