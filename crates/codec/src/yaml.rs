@@ -7,6 +7,7 @@ mod format;
 mod input;
 mod load;
 mod parser;
+mod plain;
 mod resolve;
 mod scanner;
 
@@ -21,6 +22,9 @@ use crate::{DecodeError, Notes, json};
 /// Decodes the first document of a stream: YAML to JSON, and JSON as [`json::decode`] does it. Keys that come twice are
 /// noted in the YAML reader's own words, in front of everything the JSON decoder notes.
 pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
+    if let Some(value) = plain::read(bytes) {
+        return json::decode(&sorted(&value), schema, notes);
+    }
     let converted = to_json(bytes, false)?;
     if notes.wanted()
         && let Err(error) = to_json(bytes, true)
@@ -33,6 +37,9 @@ pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Re
 /// Converts the first document of a stream to JSON with sorted keys; an empty stream is `null`. When `strict`, keys that
 /// come twice are an error, otherwise the last one wins.
 pub fn to_json(bytes: &[u8], strict: bool) -> Result<Vec<u8>, DecodeError> {
+    if let Some(value) = plain::read(bytes) {
+        return Ok(sorted(&value));
+    }
     let mut out = Vec::with_capacity(bytes.len());
     convert(bytes, strict, &mut out).map_err(|error| DecodeError::Syntax(error.message()))?;
     Ok(out)
@@ -44,6 +51,13 @@ pub fn encode(value: &Value, schema: Option<Schema<'_>>, out: &mut Vec<u8>) {
         Some(schema) => emit::emit(&json::printed(value, schema), out),
         None => emit::emit(value, out),
     }
+}
+
+/// The JSON of a value that was read without a schema, which sorts its keys.
+fn sorted(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    json::encode(value, None, &mut out);
+    out
 }
 
 fn convert(bytes: &[u8], strict: bool, out: &mut Vec<u8>) -> Result<(), LoadError> {

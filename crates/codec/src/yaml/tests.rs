@@ -1,6 +1,7 @@
 //! YAML read and printed as upstream does.
 
 use object::{Value, value};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -114,5 +115,95 @@ fn values_print_as_upstream_prints_them() {
         let mut out = Vec::new();
         encode(&value, None, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+}
+
+/// JSON with everything in it that the two readers may see differently.
+fn any_json() -> impl Strategy<Value = String> {
+    let pieces = [
+        "a",
+        "<<",
+        "x y",
+        "\\n",
+        "\\u003c",
+        "\\ud83d\\ude00",
+        "\\/",
+        "\\\"",
+        "\\\\",
+        "é",
+        "# ",
+        ": ",
+        "~",
+        "---",
+        "\\t",
+        " ",
+    ];
+    let text = prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..4).prop_map(|pieces| pieces.concat());
+    let string = prop_oneof![9 => text.clone(), 1 => text.prop_map(|text| text + &"k".repeat(1030))]
+        .prop_map(|text| format!("\"{text}\""));
+    let scalars = [
+        "0",
+        "-0",
+        "1",
+        "-12",
+        "007",
+        "1.0",
+        "1.5",
+        "1e3",
+        "-1E-2",
+        "123456789012345678",
+        "9223372036854775808",
+        "18446744073709551616",
+        "true",
+        "false",
+        "null",
+        "yes",
+        "0x1f",
+        "1_000",
+        "0o7",
+        "12:30",
+    ];
+    let leaf = prop_oneof![string.clone(), prop::sample::select(scalars.to_vec()).prop_map(str::to_string)];
+    let space = prop::sample::select(vec!["", " ", "\n", "\n  ", "\t"]);
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        let entry = (string.clone(), space.clone(), inner.clone()).prop_map(|(k, s, v)| format!("{k}:{s}{v}"));
+        let space = space.clone();
+        prop_oneof![
+            (prop::collection::vec(inner, 0..4), space.clone())
+                .prop_map(|(v, s)| format!("[{}]", v.join(&format!(",{s}")))),
+            (prop::collection::vec(entry, 0..4), space)
+                .prop_map(|(v, s)| format!("{{{s}{}{s}}}", v.join(&format!(",{s}")))),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn json_is_read_as_the_yaml_it_is(text in any_json()) {
+        if let Some(value) = plain::read(text.as_bytes()) {
+            let short = sorted(&value);
+            for strict in [false, true] {
+                let mut long = Vec::new();
+                prop_assert!(convert(text.as_bytes(), strict, &mut long).is_ok(), "{text}");
+                prop_assert_eq!(String::from_utf8_lossy(&short), String::from_utf8_lossy(&long), "{}", text);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_clients_send_takes_the_short_way() {
+    for text in [
+        r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"x: \u003cy\u003e\n","b":""},"n":[1,-20,true,null]}"#,
+        "{\n  \"a\": {\n    \"b\": [\n      1\n    ]\n  }\n}\n",
+    ] {
+        assert!(plain::read(text.as_bytes()).is_some(), "{text}");
+    }
+    for text in
+        ["a: b", r#"{"a":1.0}"#, r#"{"a":1,"a":2}"#, "{\"a\":1}\n---\n{}", r#"{"<<":{}}"#, "{a: 1}", "{\"a\":\"é\"}"]
+    {
+        assert!(plain::read(text.as_bytes()).is_none(), "{text}");
     }
 }
