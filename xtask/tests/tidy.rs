@@ -1,5 +1,7 @@
 //! Tidiness as a test: which crate may use which, how long files and functions get, and what must not be in the tree.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,7 @@
 //! The command as a newcomer meets it: what it prints, what a second start finds, and what it says when it cannot start.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! Clients that mean harm, or behave as if they did. The server answers as upstream does, stays up, and gives back what
 //! they made it hold.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;

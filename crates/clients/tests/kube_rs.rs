@@ -1,5 +1,7 @@
 //! kube-rs against the server: a watcher, a reflector that starts with a streaming list, and server-side apply.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -3,6 +3,8 @@
 //! A transcript is commands after `$ ` with what was printed below each, and `[exit N]` where a command failed. `[..]`
 //! stands for whatever differs from run to run. Blanks count as one: columns are as wide as what is in them.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;

@@ -1,5 +1,7 @@
 //! The server's life as its surroundings see it: ready, serving, draining, gone; and certificates that change meanwhile.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;

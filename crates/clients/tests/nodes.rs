@@ -1,5 +1,7 @@
 //! Connections that go through to a node: a kubelet made of a few lines, and what clients get from it.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -1,6 +1,8 @@
 //! The door for custom resources: a kind that is in no table is brought at run time, used with every verb, found in
 //! discovery and OpenAPI, and taken away again.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::sync::Arc;
 
 use clients::TestServer;

@@ -1,5 +1,7 @@
 //! A server whose etcd goes away and comes back, in whole or in part.
 
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
 //! The recorded requests against a fresh server, on the embedded store and on etcd. The score of each group may only rise:
 //! when it does, raise it in `ratchet.txt` too.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::collections::BTreeMap;
 
 use apiserver::{Config, StoreConfig, start};

@@ -1,6 +1,8 @@
 //! What people expect of a server without a controller manager: namespaces go away, owned objects are collected, service
 //! accounts are there. Everything is waited for by watching, as a client would.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota, Secret, ServiceAccount};

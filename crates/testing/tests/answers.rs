@@ -1,6 +1,8 @@
 //! What a real server answers to requests that are a little off, through the whole server: negotiation, options, patches
 //! that change what an object is, subresources in other forms.
 
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
 use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
