@@ -144,7 +144,7 @@ impl RequestInfo {
             return;
         }
         if self.verb == Verb::Get {
-            self.verb = if is_true(find(query, "watch")) { Verb::Watch } else { Verb::List };
+            self.verb = if is_true(query, "watch") { Verb::Watch } else { Verb::List };
         }
         if self.verb == Verb::Delete {
             self.verb = Verb::DeleteCollection;
@@ -190,9 +190,10 @@ fn find<'a>(query: &'a [(String, String)], name: &str) -> &'a str {
     query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
 }
 
-/// Query booleans as upstream's conversion reads them: anything but these is true.
-fn is_true(text: &str) -> bool {
-    !matches!(text, "" | "false" | "False" | "FALSE" | "f" | "F" | "0")
+/// Query booleans as upstream's conversion reads them: what is there is true unless it says otherwise.
+fn is_true(query: &[(String, String)], name: &str) -> bool {
+    let given = query.iter().find(|(key, _)| key == name);
+    given.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
 /// Percent-decodes a path segment; a broken escape is kept as it stands.
@@ -240,6 +241,9 @@ mod tests {
         for (method, url, want) in [
             ("GET", "/api/v1/pods", "true list g= v=v1 ns= r=pods sub= n="),
             ("GET", "/api/v1/pods?watch=1", "true watch g= v=v1 ns= r=pods sub= n="),
+            ("GET", "/api/v1/pods?watch=", "true watch g= v=v1 ns= r=pods sub= n="),
+            ("GET", "/api/v1/pods?watch=f", "true watch g= v=v1 ns= r=pods sub= n="),
+            ("GET", "/api/v1/pods?watch=False", "true list g= v=v1 ns= r=pods sub= n="),
             ("GET", "/api/v1/namespaces/a/pods/b/log", "true get g= v=v1 ns=a r=pods sub=log n=b"),
             ("GET", "/api/v1/namespaces/a", "true get g= v=v1 ns=a r=namespaces sub= n=a"),
             ("PUT", "/api/v1/namespaces/a/finalize", "true update g= v=v1 ns=a r=namespaces sub=finalize n=a"),

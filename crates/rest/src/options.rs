@@ -222,9 +222,9 @@ pub fn delete_options(call: &Call) -> Result<Value, Status> {
     Ok(options)
 }
 
-/// A boolean parameter as upstream reads it: anything but `false`, `0` and the empty string is true.
+/// A boolean parameter as upstream reads it: anything but `false` and `0` is true, even nothing at all.
 pub fn flag(call: &Call, name: &str) -> Option<bool> {
-    call.query(name).map(|text| !(text.is_empty() || text == "0" || text.eq_ignore_ascii_case("false")))
+    call.query(name).map(|text| !(text == "0" || text.eq_ignore_ascii_case("false")))
 }
 
 pub fn integer(call: &Call, name: &str) -> Result<Option<i64>, Status> {
