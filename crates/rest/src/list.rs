@@ -207,10 +207,7 @@ impl Token {
         let token = codec::json::decode(&json, None, &mut codec::Notes::ignore())
             .map_err(|error| invalid(error.to_string()))?;
         if token.str_at(&["v"]) != "meta.k8s.io/v1" {
-            return Err(invalid(format!(
-                "server does not recognize this encoded version {}",
-                object::quote(token.str_at(&["v"]))
-            )));
+            return Err(invalid(format!("server does not recognize this encoded version {}", token.str_at(&["v"]))));
         }
         let start = token.str_at(&["start"]);
         if start.is_empty() {

@@ -107,6 +107,11 @@ fn check_served(scope: &Scope, method: &Method, subresource: &str) -> Result<(),
         ("DELETE", false) => "delete",
         _ => return Err(method_not_allowed()),
     };
+    // All namespaces at once can be read, never written: nobody empties a cluster with one request.
+    let everywhere = resource.namespaced && info.namespace.is_empty() && resource.verbs.iter().any(|v| v == "list");
+    if everywhere && matches!(verb, "create" | "deletecollection") {
+        return Err(method_not_allowed());
+    }
     let served = match subresource {
         "" if verb == "create" && !collection => false,
         "" => resource.serves(verb),

@@ -116,6 +116,8 @@ fn deletion() -> Vec<Case> {
         delete(&unsafely(&format!("{MAPS}/gone"), ""), 404, "not found"),
         delete(&unsafely(MAPS, ""), 422, "is not allowed with DELETECOLLECTION"),
         delete(&unsafely(binding, ""), 500, "no unsafe deleter provided"),
+        delete("/api/v1/configmaps", 405, "the server does not allow this method on the requested resource"),
+        send("POST", "/api/v1/configmaps", r#"{"metadata": {"name": "x"}}"#, 405, ""),
         get(MAP, "application/json", 200, r#""name":"c""#),
     ]
 }
