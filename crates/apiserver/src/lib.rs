@@ -7,6 +7,7 @@ mod admission;
 mod allocation;
 pub mod cli;
 mod client;
+mod components;
 mod config;
 mod dial;
 mod escalation;

@@ -16,7 +16,7 @@ use cache::Budget;
 use discovery::Discovery;
 use kinds::core::service::Allocation;
 use object::{GroupVersion, SystemClock};
-use registry::{Catalog, Features, Setup};
+use registry::{Catalog, Features, Report, Setup};
 use request::User;
 use rest::{Api, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
@@ -31,6 +31,8 @@ use crate::accounts::{Accounts, StoredObjects};
 use crate::actions;
 use crate::admission::Surroundings;
 use crate::allocation::Allocations;
+use crate::components::Components;
+use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
@@ -124,6 +126,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     {
         catalog.set_action(group, resource, subresource, action);
     }
+    let dial = Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?;
+    let components: Arc<dyn Report> = Arc::new(Components { store: opened.store.clone(), dial: dial.clone() });
+    catalog.set_report("", "componentstatuses", &components);
     let surroundings = Arc::new(Surroundings::new(authorizer.clone()));
     let mut admission =
         crate::admission::chain(&config, &catalog, &features, surroundings.clone()).map_err(StartError::Setting)?;
@@ -139,7 +144,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
         describe_column: descriptions::column,
         meters: Meters::default(),
-        dial: Some(crate::dial::Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?),
+        dial: Some(dial),
         recent: rest::Recent::default(),
     });
     surroundings.connect(&api);

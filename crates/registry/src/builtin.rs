@@ -142,6 +142,7 @@ impl Setup {
             subresources: subresources.collect(),
             columns: columns.collect(),
             storage,
+            report: None,
             action: None,
             deprecation: deprecation(&resource.kind).map(Into::into),
             conversion,

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
 use schema::{Node, Schema, Types};
 
-use crate::{Action, Storage};
+use crate::{Action, Report, Storage, Strategy};
 
 /// All served resources.
 #[derive(Clone, Default)]
@@ -36,6 +36,8 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// None for resources that are answered, not stored: reviews, bindings.
     pub storage: Option<Arc<Storage>>,
+    /// What reads show, where nothing is stored.
+    pub report: Option<Arc<dyn Report>>,
     /// What a POST does, where it does not store.
     pub action: Option<Arc<dyn Action>>,
     /// A warning for whoever uses a version or kind that is on its way out.
@@ -138,6 +140,14 @@ impl Catalog {
         }
     }
 
+    /// Says what reads of a resource show that is not stored. For a catalog that nobody uses yet.
+    pub fn set_report(&mut self, group: &str, resource: &str, report: &Arc<dyn Report>) {
+        let named = |r: &Resource| r.resource.group == group && r.resource.resource == resource;
+        for found in self.resources.values_mut().filter(|r| named(r)).filter_map(Arc::get_mut) {
+            found.report = Some(report.clone());
+        }
+    }
+
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
         self.resources.get(&Named(group, version, resource))
     }
@@ -190,6 +200,15 @@ impl Resource {
 
     pub fn serves(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
+    }
+
+    /// What is particular about the resource's objects; None where there are none to speak of.
+    pub fn strategy(&self) -> Option<&dyn Strategy> {
+        match (&self.storage, &self.report) {
+            (Some(storage), _) => Some(&*storage.strategy),
+            (None, Some(report)) => Some(report.strategy()),
+            (None, None) => None,
+        }
     }
 
     /// An object of this version as it is stored.

@@ -74,6 +74,7 @@ impl Definition {
             subresources: self.has_status.then(|| self.status()).into_iter().collect(),
             columns: columns(),
             storage: Some(Arc::new(storage)),
+            report: None,
             action: None,
             deprecation: None,
             conversion: None,

@@ -5,7 +5,7 @@ use registry::Resource;
 
 /// The selector as the stored version names fields; refused if it uses fields that cannot be selected by.
 pub fn check(resource: &Resource, selector: &Selector) -> Result<Selector, Status> {
-    let strategy = resource.storage.as_ref().map(|storage| &storage.strategy);
+    let strategy = resource.strategy();
     let known = strategy.map_or(&[][..], |strategy| strategy.selectable_fields());
     selector.transform(|field, value| {
         let found = match field {
@@ -22,14 +22,14 @@ pub fn check(resource: &Resource, selector: &Selector) -> Result<Selector, Statu
 
 /// Cluster-wide kinds that list their fields themselves leave the namespace out.
 fn has_namespace(resource: &Resource) -> bool {
-    let strategy = resource.storage.as_ref().map(|storage| &storage.strategy);
+    let strategy = resource.strategy();
     let plain = strategy.is_some_and(|strategy| strategy.field_refusal() == registry::FieldRefusal::Plain);
     strategy.is_none_or(|strategy| strategy.selects_by_namespace()) && (resource.namespaced || !plain)
 }
 
 /// Upstream words this in several ways, by how the kind's selectable fields were registered.
 fn refusal(resource: &Resource, field: &str, known: &[&str]) -> String {
-    let style = resource.storage.as_ref().map(|storage| storage.strategy.field_refusal());
+    let style = resource.strategy().map(|strategy| strategy.field_refusal());
     match style {
         Some(registry::FieldRefusal::Plain) => format!("field label not supported: {field}"),
         Some(registry::FieldRefusal::ForKind) => {

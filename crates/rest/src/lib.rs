@@ -23,6 +23,7 @@ mod patch;
 mod recent;
 mod render;
 mod reply;
+mod report;
 mod restore;
 mod route;
 mod scale;

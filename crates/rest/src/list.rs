@@ -51,15 +51,26 @@ pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             let kind = list_kind(scope);
             Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
         }
+        _ => respond_with(scope, decode(scope, &page)?, metadata(&page)),
+    }
+}
+
+/// Answers with objects in the storage version. `list` has the list's metadata.
+pub fn respond_with(scope: &Scope, objects: Vec<Value>, mut list: Value) -> Result<Reply, Status> {
+    let accept = &scope.accept;
+    match &accept.transform {
+        Transform::None => {
+            list.set_type(&list_kind(scope));
+            list.metadata_mut();
+            list.set(&["items"], objects);
+            Ok(Reply::value(StatusCode::OK, accept, &list_kind(scope), &list))
+        }
         Transform::Table(version) => {
-            let objects = decode(scope, &page)?;
-            let table = table::of_list(scope, version, &objects, &metadata(&page))?;
+            let table = table::of_list(scope, version, &objects, &list)?;
             Ok(Reply::value(StatusCode::OK, accept, &GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &table))
         }
         Transform::PartialList(version) => {
-            let objects = decode(scope, &page)?;
             let items: Vec<Value> = objects.iter().map(|object| table::partial(scope, object, version)).collect();
-            let mut list = metadata(&page);
             list.set(&["kind"], "PartialObjectMetadataList");
             list.set(&["apiVersion"], format!("meta.k8s.io/{version}"));
             list.set(&["items"], if items.is_empty() { Value::Null } else { Value::List(items) });

@@ -11,7 +11,7 @@ use request::Verb;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
 use crate::{
-    Accept, Api, Call, action, connect, create, delete, failure, get, list, patch, subresource, update, watch,
+    Accept, Api, Call, action, connect, create, delete, failure, get, list, patch, report, subresource, update, watch,
 };
 
 /// Answers a resource request. Everything that goes wrong becomes a Status here and nowhere else.
@@ -46,10 +46,19 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
     let legacy_watch = info.verb == Verb::Watch && is_legacy_watch(&scope.call);
     let method = scope.call.method.clone();
     let subresource = info.subresource.clone();
+    // What can be listed answers for itself that it cannot be watched.
+    if info.verb == Verb::Watch && scope.resource.serves("list") && !scope.resource.serves("watch") {
+        let status = Status::method_not_supported(&scope.group_resource(), "watch");
+        return failure(&status, &scope.accept).warn(&scope.warnings);
+    }
     if let Err(status) = check_served(&scope, &method, &subresource) {
         return failure(&status, &scope.accept);
     }
     match (info.verb, subresource.as_str()) {
+        (Verb::List | Verb::Get, "") if scope.resource.report.is_some() => {
+            let result = reported(&scope, permit).await;
+            finish(scope, result)
+        }
         (Verb::List, "") => shared(scope, async |scope| list::list(scope, permit).await).await,
         (Verb::Watch, _) => shared(scope, async |scope| watch::watch(scope, permit, legacy_watch).await).await,
         (Verb::DeleteCollection, "") => {
@@ -84,6 +93,14 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
             };
             finish(scope, result)
         }
+    }
+}
+
+async fn reported(scope: &Scope, permit: Permit) -> Result<Reply, Status> {
+    let report = scope.resource.report.as_deref().ok_or_else(method_not_allowed)?;
+    match scope.call.info.verb {
+        Verb::List => report::list(scope, report, permit).await,
+        _ => report::get(scope, report, permit).await,
     }
 }
 

@@ -169,6 +169,7 @@ fn scaled_scope(scope: &Scope) -> Result<Scope, Status> {
         subresources: Vec::new(),
         columns: Vec::new(),
         storage: None,
+        report: None,
         action: None,
         deprecation: None,
         conversion: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use admission::{Attributes, Operation};
 use object::{GroupResource, Meta, Status, Value};
-use registry::{Context, Resource, Storage};
+use registry::{Context, Resource, Storage, Strategy};
 
 use crate::media::{Accept, Offer, Refused};
 use crate::{Api, Call};
@@ -34,13 +34,18 @@ impl Scope {
     pub fn offer(&self) -> Offer {
         let cbor = self.api.features.enabled("CBORServingAndStorage");
         let part = self.call.info.subresource.as_str();
-        let tables = self.resource.storage.as_ref().is_some_and(|storage| storage.strategy.has_table(part));
+        let tables = self.resource.strategy().is_some_and(|strategy| strategy.has_table(part));
         Offer { proto: !self.resource.custom, cbor, tables }
     }
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.
     pub fn storage(&self) -> Result<&Arc<Storage>, Status> {
         self.resource.storage.as_ref().ok_or_else(method_not_allowed)
+    }
+
+    /// How the resource's objects are printed.
+    pub fn strategy(&self) -> Result<&dyn Strategy, Status> {
+        self.resource.strategy().ok_or_else(method_not_allowed)
     }
 
     pub fn group_resource(&self) -> GroupResource {

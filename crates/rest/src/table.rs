@@ -1,6 +1,6 @@
 //! Tables and partial metadata: what kubectl prints and what controllers that only need metadata read.
 
-use object::{Map, Meta, Status, Value, value};
+use object::{GroupVersionKind, Map, Meta, Raw, Status, Value, value};
 use registry::Column;
 
 use crate::scope::Scope;
@@ -15,14 +15,13 @@ enum Include {
 
 /// A Table of objects in the storage version; `list` has the metadata that the table shows.
 pub fn of_list(scope: &Scope, version: &str, objects: &[Value], list: &Value) -> Result<Value, Status> {
-    let strategy = &scope.storage()?.strategy;
-    let cells = strategy.rows(&scope.context(false), &objects.iter().collect::<Vec<_>>());
+    let cells = scope.strategy()?.rows(&scope.context(false), &objects.iter().collect::<Vec<_>>());
     of_rows(scope, version, objects.iter().zip(cells), list)
 }
 
 /// A Table of one object in the storage version.
 pub fn of_object(scope: &Scope, version: &str, object: &Value) -> Result<Value, Status> {
-    let cells = scope.storage()?.strategy.cells(&scope.context(false), object);
+    let cells = scope.strategy()?.cells(&scope.context(false), object);
     of_rows(scope, version, [(object, cells)], object)
 }
 
@@ -82,13 +81,16 @@ fn include(scope: &Scope) -> Result<Include, Status> {
 fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include: Include) -> Result<Value, Status> {
     let mut row = Map::new();
     row.insert("cells", cells);
-    let conditions = scope.storage()?.strategy.row_conditions(object);
+    let conditions = scope.strategy()?.row_conditions(object);
     if !conditions.is_empty() {
         row.insert("conditions", conditions);
     }
     match include {
         Include::None => row.insert("object", Value::Null),
-        Include::Metadata => row.insert("object", partial(scope, object, version)),
+        Include::Metadata => {
+            let kind = GroupVersionKind::new("meta.k8s.io", version, "PartialObjectMetadata");
+            row.insert("object", printed(&partial(scope, object, version), schema::builtin().schema(&kind)))
+        }
         Include::Object => row.insert("object", whole(scope, object)?),
     };
     Ok(Value::Map(row))
@@ -97,7 +99,18 @@ fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include:
 /// An object of the storage version as the requested one prints it.
 fn whole(scope: &Scope, object: &Value) -> Result<Value, Status> {
     let object = scope.from_storage(object.clone())?;
-    Ok(if scope.resource.custom { object } else { codec::json::printed(&object, scope.resource.shape.schema()) })
+    Ok(printed(&object, Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom)))
+}
+
+/// The object as its text, which keeps the order of fields inside of something that knows nothing of them.
+fn printed(object: &Value, schema: Option<schema::Schema<'_>>) -> Value {
+    let mut text = Vec::new();
+    codec::json::encode(object, schema, &mut text);
+    match String::from_utf8(text) {
+        Ok(text) => Raw::new(text).into(),
+        // Strings in, strings out; the other order of fields would be the lesser evil.
+        Err(_) => object.clone(),
+    }
 }
 
 /// Whether these are the columns of a kind that has none of its own.

@@ -216,11 +216,44 @@ fn subresources() -> Vec<Case> {
     ]
 }
 
+/// How the rest of a control plane is, which is not there.
+fn components() -> Vec<Case> {
+    const COMPONENTS: &str = "/api/v1/componentstatuses";
+    const JSON: &str = "application/json";
+    let selected = |selector: &str| format!("{COMPONENTS}?{selector}");
+    let none = r#""metadata":{},"items":[]"#;
+    let store = r#"{"metadata":{"name":"etcd-0"},"conditions":[{"type":"Healthy","status":"True","message":"ok"}]}"#;
+    let refused =
+        r#""status":"False","message":"Get \"https://127.0.0.1:10259/healthz\": dial tcp 127.0.0.1:10259: connect: "#;
+    vec![
+        get(COMPONENTS, JSON, 200, store),
+        get(COMPONENTS, JSON, 200, refused),
+        get(
+            COMPONENTS,
+            TABLE,
+            200,
+            r#""cells":["etcd-0","Healthy","ok",""],"object":{"kind":"PartialObjectMetadata","apiVersion":"#,
+        ),
+        get(COMPONENTS, METADATA_LIST, 200, r#""name":"scheduler""#),
+        get(&selected("fieldSelector=metadata.name%3Detcd-0"), JSON, 200, store),
+        get(&selected("labelSelector=a"), JSON, 200, none),
+        get(
+            "/api/v1/componentstatuses/etcd-0",
+            JSON,
+            200,
+            r#""kind":"ComponentStatus","apiVersion":"v1","metadata":{"name":"etcd-0"}"#,
+        ),
+        get("/api/v1/componentstatuses/etcd-9", JSON, 404, "componentstatus \"etcd-9\" not found"),
+        send("POST", COMPONENTS, "{}", 405, ""),
+        get(&selected("watch=1"), JSON, 405, "watch is not supported on resources of kind \"componentstatuses\""),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_are_a_little_off_are_answered_as_upstream_does() {
     let server = Server::builder().bare().start().await.unwrap();
     let client = server.client().await.unwrap();
-    let all = [setup(), negotiation(), selection(), deletion(), patches(), subresources()];
+    let all = [setup(), negotiation(), selection(), deletion(), patches(), subresources(), components()];
     for case in all.into_iter().flatten() {
         check(&client, case).await;
     }

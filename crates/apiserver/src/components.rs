@@ -1,0 +1,105 @@
+//! ComponentStatuses: how the other parts of a control plane are, as far as this machine can tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full, Limited};
+use kinds::core::ComponentStatus;
+use object::{Value, quote, value};
+use registry::{Report, Strategy};
+use rest::{Dial, Target};
+use storage::{Health, Store};
+
+/// How long an answer may take, and how much of it is shown.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const ANSWER_BYTES_MAX: usize = 10 * 1024;
+
+/// Asks the components at their usual ports of this machine, and the store.
+pub struct Components {
+    pub store: Arc<dyn Store>,
+    pub dial: Arc<dyn Dial>,
+}
+
+#[derive(Clone, Copy)]
+enum Component {
+    Server(u16),
+    Store,
+}
+
+/// By name. There is one store, whatever it is made of; scripts know it by the name of the first etcd.
+const COMPONENTS: [(&str, Component); 3] = [
+    ("controller-manager", Component::Server(10257)),
+    ("etcd-0", Component::Store),
+    ("scheduler", Component::Server(10259)),
+];
+
+impl Components {
+    async fn status(&self, name: &str, component: Component) -> Value {
+        let (is_healthy, message, error) = match component {
+            Component::Server(port) => match probe(&*self.dial, port).await {
+                Ok(answer) => (true, answer, String::new()),
+                Err(why) => (false, why, String::new()),
+            },
+            Component::Store => match tokio::time::timeout(TIMEOUT, self.store.status()).await {
+                Ok(Ok(status)) if status.health == Health::Healthy => (true, "ok".to_string(), String::new()),
+                Ok(Ok(status)) => (false, String::new(), format!("{:?}", status.health)),
+                Ok(Err(error)) => (false, String::new(), error.to_string()),
+                Err(_) => (false, String::new(), "context deadline exceeded".to_string()),
+            },
+        };
+        let mut condition = value!({"type": "Healthy", "status": (if is_healthy { "True" } else { "False" })});
+        for (field, text) in [("message", message), ("error", error)] {
+            if !text.is_empty() {
+                condition.set(&[field], text);
+            }
+        }
+        value!({"metadata": {"name": name}, "conditions": [(condition)]})
+    }
+}
+
+/// What a component says of itself, or why it says nothing.
+async fn probe(dial: &dyn Dial, port: u16) -> Result<String, String> {
+    let (host, path) = ("127.0.0.1".to_string(), "/healthz".to_string());
+    let url = quote(&format!("https://{host}:{port}{path}"));
+    let failed = |why: String| format!("Get {url}: {why}");
+    let request = Request::get(&path).header("host", format!("{host}:{port}")).header("user-agent", "kube-probe/1.37");
+    let request = request.body(Full::new(Bytes::new())).map_err(|error| failed(error.to_string()))?;
+    let target = Target { kubelet: false, tls: true, host, port, path };
+    let answer = async {
+        let response = dial.send(&target, request).await?;
+        let code = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
+        Ok((code, text))
+    };
+    let (code, text) = match tokio::time::timeout(TIMEOUT, answer).await {
+        Ok(answered) => answered.map_err(failed)?,
+        Err(_) => {
+            let late = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)";
+            return Err(failed(late.to_string()));
+        }
+    };
+    if (200..400).contains(&code.as_u16()) {
+        return Ok(text);
+    }
+    Err(format!("HTTP probe failed with statuscode: {}", code.as_u16()))
+}
+
+#[async_trait]
+impl Report for Components {
+    async fn objects(&self) -> Vec<Value> {
+        futures::future::join_all(COMPONENTS.map(|(name, component)| self.status(name, component))).await
+    }
+
+    async fn object(&self, name: &str) -> Option<Value> {
+        let (name, component) = COMPONENTS.into_iter().find(|(known, _)| *known == name)?;
+        Some(self.status(name, component).await)
+    }
+
+    fn strategy(&self) -> &dyn Strategy {
+        &ComponentStatus
+    }
+}
