@@ -79,7 +79,7 @@ fn walk(schema: Schema<'_>, json: &Json, path: &str, problems: &mut Vec<String>)
         (Shape::Map(values), Json::Map(entries)) => {
             entries.iter().for_each(|(_, value)| walk(schema.with(values), value, &format!("{path}[]"), problems));
         }
-        (_, Json::Null) | (Shape::Any | Shape::RawExtension, _) => {}
+        (_, Json::Null) | (Shape::Any | Shape::RawExtension | Shape::Fields, _) => {}
         (Shape::Bool, Json::Bool) => {}
         (Shape::Int32 | Shape::Int64 | Shape::Float | Shape::IntOrString, Json::Number) => {}
         (Shape::String | Shape::Bytes | Shape::IntOrString | Shape::Quantity, Json::String) => {}
