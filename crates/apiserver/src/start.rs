@@ -28,7 +28,7 @@ use storage::Store;
 use tokio::task::JoinSet;
 
 use crate::accounts::{Accounts, StoredObjects};
-use crate::actions;
+use crate::actions::{self, Actions};
 use crate::admission::Surroundings;
 use crate::allocation::Allocations;
 use crate::components::Components;
@@ -121,14 +121,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let tokens = accounts.method(objects, &features);
     let authenticator = Arc::new(authenticator(&config, &pki, tokens, &accounts)?);
     let (authorizer, rbac) = authorizer(&config, &catalog)?;
-    for ((group, resource, subresource), action) in
-        &actions::all(authorizer.clone(), rbac.clone(), authenticator.clone(), accounts.clone())
-    {
-        catalog.set_action(group, resource, subresource, action);
-    }
     let dial = Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?;
-    let components: Arc<dyn Report> = Arc::new(Components { store: opened.store.clone(), dial: dial.clone() });
-    catalog.set_report("", "componentstatuses", &components);
+    let actions = actions::all(authorizer.clone(), rbac.clone(), authenticator.clone(), accounts.clone());
+    set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
     let surroundings = Arc::new(Surroundings::new(authorizer.clone()));
     let mut admission =
         crate::admission::chain(&config, &catalog, &features, surroundings.clone()).map_err(StartError::Setting)?;
@@ -187,6 +182,15 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
     Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, repair, store: opened })
+}
+
+/// What is not stored is carried out (reviews, bindings) or made when somebody asks.
+fn set_unstored(catalog: &mut Catalog, actions: &Actions, components: Components) {
+    for ((group, resource, subresource), action) in actions {
+        catalog.set_action(group, resource, subresource, action);
+    }
+    let components: Arc<dyn Report> = Arc::new(components);
+    catalog.set_report("", "componentstatuses", &components);
 }
 
 /// What extension servers are told: whose client certificates are believed.
