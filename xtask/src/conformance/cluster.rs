@@ -145,6 +145,10 @@ fn errors_in(name: &str, log: &Path) -> Vec<String> {
     // klog: E1115 11:50:48.511436   12345 file.go:12] "Message" key="value"
     let errors = text.lines().filter(|line| line.starts_with('E') && line.contains(".go:"));
     let essence = |line: &str| {
+        // Controllers meet at an object and one of them has to try again: which one is chance, with any server.
+        if line.contains("the object has been modified; please apply your changes to the latest version") {
+            return format!("{name} lost a race");
+        }
         let place = line.split_whitespace().find(|word| word.contains(".go:")).unwrap_or_default().to_string();
         let message = line.split_once("] ").map_or("", |(_, message)| message);
         let message = message.split("\" ").next().unwrap_or(message);
