@@ -11,7 +11,7 @@ use kinds::core::ComponentStatus;
 use object::{Value, quote, value};
 use registry::{Report, Strategy};
 use rest::{Dial, Target};
-use storage::{Health, Store};
+use storage::{Health, Status, Store};
 
 /// How long an answer may take, and how much of it is shown.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -44,8 +44,8 @@ impl Components {
                 Err(why) => (false, why, String::new()),
             },
             Component::Store => match tokio::time::timeout(TIMEOUT, self.store.status()).await {
-                Ok(Ok(status)) if status.health == Health::Healthy => (true, "ok".to_string(), String::new()),
-                Ok(Ok(status)) => (false, String::new(), format!("{:?}", status.health)),
+                Ok(Ok(Status { health: Health::Healthy, .. })) => (true, "ok".to_string(), String::new()),
+                Ok(Ok(Status { health: Health::Degraded(why), .. })) => (false, String::new(), why),
                 Ok(Err(error)) => (false, String::new(), error.to_string()),
                 Err(_) => (false, String::new(), "context deadline exceeded".to_string()),
             },

@@ -20,11 +20,13 @@ impl Bell {
         self.0.lock().wakers.insert(None)
     }
 
-    pub(crate) fn leave(&self, place: usize) {
+    /// Gives a place back, and says whether nobody has one any more.
+    pub(crate) fn leave(&self, place: usize) -> bool {
         let mut places = self.0.lock();
         if places.wakers.remove(place).is_some() {
             places.waiting -= 1;
         }
+        places.wakers.is_empty()
     }
 
     /// Asks to be woken when the bell rings next.

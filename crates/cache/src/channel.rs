@@ -26,7 +26,6 @@ struct Lane {
     /// There may have been others before this number.
     from: u64,
     bell: Bell,
-    watchers: usize,
 }
 
 /// Where a watcher waits.
@@ -46,22 +45,20 @@ impl Channel {
             None => &self.everyone,
             Some(value) => {
                 let from = self.ring.next();
-                let new = || Lane { numbers: VecDeque::new(), from, bell: Bell::default(), watchers: 0 };
-                let lane = self.lanes.entry(value.to_string()).or_insert_with(new);
-                lane.watchers += 1;
-                &lane.bell
+                let new = || Lane { numbers: VecDeque::new(), from, bell: Bell::default() };
+                &self.lanes.entry(value.to_string()).or_insert_with(new).bell
             }
         };
         Seat { place: bell.join(), value: value.map(str::to_string) }
     }
 
     pub(crate) fn leave(&mut self, seat: &Seat) {
-        let Some(value) = &seat.value else { return self.everyone.leave(seat.place) };
-        if let Some(lane) = self.lanes.get_mut(value) {
-            lane.bell.leave(seat.place);
-            lane.watchers -= 1;
-            if lane.watchers == 0 {
-                self.lanes.remove(value);
+        match &seat.value {
+            None => _ = self.everyone.leave(seat.place),
+            Some(value) => {
+                if self.lanes.get(value).is_some_and(|lane| lane.bell.leave(seat.place)) {
+                    self.lanes.remove(value);
+                }
             }
         }
     }

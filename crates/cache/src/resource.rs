@@ -188,25 +188,25 @@ impl Cache {
             self.unindex(state, previous);
         }
         if let Some(value) = self.index_value(&object) {
-            state.index.entry(value).or_default().insert(object.key().clone(), object);
+            state.index.entry(value.to_string()).or_default().insert(object.key().clone(), object.clone());
         }
         previous
     }
 
     fn unindex(&self, state: &mut State, object: &Object) {
         if let Some(value) = self.index_value(object)
-            && let Some(keys) = state.index.get_mut(&value)
+            && let Some(keys) = state.index.get_mut(value)
         {
             keys.remove(object.key());
             if keys.is_empty() {
-                state.index.remove(&value);
+                state.index.remove(value);
             }
         }
     }
 
-    fn index_value(&self, object: &Object) -> Option<String> {
+    fn index_value<'o>(&self, object: &'o Object) -> Option<&'o str> {
         let index = self.options.index?;
-        object.header(&*self.describe).field(index).map(str::to_string)
+        object.header(&*self.describe).field(index)
     }
 
     fn apply(&self, batch: &Batch) {
@@ -219,7 +219,7 @@ impl Cache {
         let objects: Vec<Option<Arc<Object>>> = objects.collect();
         if self.options.index.is_some() {
             // Reads the bytes, which readers need not wait for.
-            objects.iter().flatten().for_each(|object| drop(self.index_value(object)));
+            objects.iter().flatten().for_each(|object| _ = self.index_value(object));
         }
         let mut woken = Vec::new();
         let mut state = self.state.write();
@@ -239,9 +239,10 @@ impl Cache {
                 }
             };
             self.changed.store(event.revision, Ordering::Release);
+            let event = Arc::new(event);
             let [now, before] = [&event.object, &event.previous].map(|object| self.index_value(object.as_ref()?));
-            let values = now.iter().chain(before.iter().filter(|before| now.as_ref() != Some(*before)));
-            state.channel.push(Arc::new(event), values.map(String::as_str), &mut woken);
+            let values = now.into_iter().chain(before.filter(|before| now != Some(*before)));
+            state.channel.push(event.clone(), values, &mut woken);
         }
         // Still under the lock: a snapshot's revision must say exactly what it contains.
         self.advance(batch.revision);

@@ -23,7 +23,7 @@ use crate::{DecodeError, Notes, json};
 /// noted in the YAML reader's own words, in front of everything the JSON decoder notes.
 pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
     if let Some(value) = plain::read(bytes) {
-        return json::decode(&sorted(&value), schema, notes);
+        return if schema.is_none() { Ok(value) } else { json::decode(&sorted(&value), schema, notes) };
     }
     let converted = to_json(bytes, false)?;
     if notes.wanted()

@@ -21,7 +21,8 @@ pub(crate) struct Shared {
     pub options: Options,
     pub queue: Queue,
     pub disk: Disk,
-    /// The state as of the last commit. It is locked for moments only: readers of more than one entry take a copy.
+    /// The state as of the last commit. It is locked for moments only: whoever looks for more than a current entry
+    /// takes a copy.
     pub state: RwLock<State>,
     pub ring: RwLock<Ring>,
     pub herald: Herald,
@@ -40,13 +41,14 @@ impl Shared {
     }
 
     pub async fn get(self: &Arc<Self>, key: &[u8], at: Option<Revision>) -> Result<Found> {
-        let (at, located) = {
+        let Some(at) = at else {
             let state = self.state.read();
-            let Some(at) = at else {
-                return Ok(Found { entry: state.current.get(key).cloned(), revision: state.revision });
-            };
+            return Ok(Found { entry: state.current.get(key).cloned(), revision: state.revision });
+        };
+        let located = {
+            let state = self.state.read().clone();
             state.readable(at)?;
-            (at, state.find(key, at).into_iter().collect())
+            state.find(key, at).into_iter().collect()
         };
         let entry = self.fetch(located, at).await?.into_iter().next();
         Ok(Found { entry, revision: at })
@@ -126,7 +128,10 @@ impl Shared {
     }
 
     pub fn status(&self) -> Status {
-        let (revision, compacted) = self.state.read().revisions();
+        let (revision, compacted) = {
+            let state = self.state.read();
+            (state.revision, state.compacted)
+        };
         let size = self.disk.size() + self.wal_size.load(Ordering::Relaxed);
         let failure = self.outage.lock().clone().or_else(|| self.checkpoint.failure());
         Status {

@@ -45,11 +45,6 @@ impl State {
         self.revision = event.revision;
     }
 
-    /// The last revision, and the last one that history does not reach back to.
-    pub fn revisions(&self) -> (Revision, Revision) {
-        (self.revision, self.compacted)
-    }
-
     /// Whether history reaches back to this revision.
     pub fn is_kept(&self, at: Revision) -> Result<()> {
         if at < self.compacted {

@@ -1,7 +1,7 @@
 //! Where history has what was superseded: a log of its own, in the order in which things were superseded.
 //!
 //! Adding to it costs next to nothing, which every write does; reading the past costs a look at everything that changed
-//! since then. Chunks are shared, so a copy costs a pointer for each.
+//! since then. A copy costs a pointer: what it shares is copied when it changes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,18 +21,19 @@ const CHUNK_MAX: usize = 512;
 
 #[derive(Clone, Default)]
 pub(crate) struct Versions {
-    chunks: VecDeque<Arc<Vec<Version>>>,
+    chunks: Arc<VecDeque<Arc<Vec<Version>>>>,
 }
 
 impl Versions {
     /// `version.until` is later than that of all before.
     pub fn push(&mut self, version: Version) {
-        match self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK_MAX) {
+        let chunks = Arc::make_mut(&mut self.chunks);
+        match chunks.back_mut().filter(|chunk| chunk.len() < CHUNK_MAX) {
             Some(chunk) => Arc::make_mut(chunk).push(version),
             None => {
                 let mut chunk = Vec::with_capacity(CHUNK_MAX);
                 chunk.push(version);
-                self.chunks.push_back(Arc::new(chunk));
+                chunks.push_back(Arc::new(chunk));
             }
         }
     }
@@ -47,7 +48,10 @@ impl Versions {
     /// Takes out chunks that nobody asks for any more, because everything in them was superseded by `upto`.
     pub fn forget(&mut self, upto: Revision) -> Vec<Arc<Vec<Version>>> {
         let count = self.chunks.partition_point(|chunk| chunk.last().is_none_or(|last| last.until <= upto));
-        self.chunks.drain(..count).collect()
+        if count == 0 {
+            return Vec::new();
+        }
+        Arc::make_mut(&mut self.chunks).drain(..count).collect()
     }
 }
 
