@@ -36,9 +36,13 @@ impl Serving {
         Serving { child, greeting }
     }
 
+    fn tell_to_stop(&self) {
+        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+    }
+
     /// Ends as a supervisor would end it, and answers with the exit code.
     fn terminate(mut self) -> Option<i32> {
-        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        self.tell_to_stop();
         self.child.wait().unwrap().code()
     }
 }
@@ -123,6 +127,36 @@ fn what_keeps_it_from_starting_is_said_in_a_sentence() {
         assert!(said.contains(want), "{arguments:?}: {said}");
         assert!(!said.contains("panicked"), "{arguments:?}: {said}");
     }
+}
+
+/// Told to stop before it is ready, while it waits for an etcd that does not answer.
+#[test]
+fn it_stops_while_it_starts() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = format!("--etcd-servers=http://{}", silent.local_addr().unwrap());
+    let mut command = Command::new(ferrokube());
+    command.args(["--secure-port=0", &etcd, "--data-dir"]).arg(folder.path());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _connection = silent.accept().unwrap();
+    assert_eq!(Serving { child, greeting: String::new() }.terminate(), Some(0));
+}
+
+/// Told twice, it does not wait for anything any more, and says that this was not the orderly way.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(ferrokube());
+    command.args(["--secure-port=0", "--shutdown-delay-duration=1h", "--data-dir"]).arg(folder.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let greeting = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).find(|line| line.contains("ready"));
+    assert!(greeting.is_some());
+    let serving = Serving { child, greeting: String::new() };
+    serving.tell_to_stop();
+    assert!(said.any(|line| line.contains("stopping")));
+    assert_eq!(serving.terminate(), Some(1));
+    assert!(said.any(|line| line.contains("told twice")));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Running, flags, kubeconfig, start};
 use clap::ArgMatches;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::say;
 
@@ -29,15 +30,21 @@ pub fn run(matches: &ArgMatches) -> Result<(), String> {
 
 async fn serve_until_told(config: crate::Config) -> Result<(), String> {
     let began = Instant::now();
+    let mut signals = Signals::listen()?;
     let (data_dir, delay) = (config.data_dir.clone(), config.shutdown_delay);
-    let running = start(config).await.map_err(|error| error.to_string())?;
+    let running = tokio::select! {
+        started = start(config) => started.map_err(|error| error.to_string())?,
+        () = signals.next() => return Ok(()),
+    };
     greet(&running, &data_dir, began.elapsed())?;
     tell_systemd("READY=1");
-    wait_for_signal().await;
+    signals.next().await;
     tell_systemd("STOPPING=1");
-    tracing::info!("stopping: letting requests finish");
-    running.stop(delay).await;
-    Ok(())
+    tracing::info!("stopping: letting requests finish; a second signal ends them");
+    tokio::select! {
+        () = running.stop(delay) => Ok(()),
+        () = signals.next() => Err("told twice to stop: requests in flight were not waited for".into()),
+    }
 }
 
 /// Writes the kubeconfig and says what to do next.
@@ -72,16 +79,24 @@ fn tell_systemd(state: &str) {
     }
 }
 
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+/// What a supervisor or a terminal sends to end the server, listened for from the very beginning: a signal
+/// that nobody listens for yet would end it on the spot.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, String> {
+        let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+        Ok(Signals { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        _ => std::future::pending().await,
     }
 }
 
