@@ -150,7 +150,8 @@ fn a_second_signal_ends_it_at_once() {
     command.args(["--secure-port=0", "--shutdown-delay-duration=1h", "--data-dir"]).arg(folder.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let greeting = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).find(|line| line.contains("ready"));
+    let greeting =
+        BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).find(|line| line.contains("ready"));
     assert!(greeting.is_some());
     let serving = Serving { child, greeting: String::new() };
     serving.tell_to_stop();
