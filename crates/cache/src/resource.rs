@@ -1,15 +1,17 @@
 //! [`Cache`]: the current state and recent events of one resource.
 
+mod follow;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use object::fields::Selector;
 use parking_lot::{Mutex, RwLock};
-use storage::{Batch, Entry, Key, KeyRange, RangeQuery, Revision, Store, Subscriber, Subscription, WatchRequest};
+use storage::{Entry, Key, KeyRange, Progress, Revision, Store, Subscription};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -37,10 +39,6 @@ impl Default for Options {
     }
 }
 
-/// How many objects one page of the initial list has.
-const LOAD_PAGE: usize = 2000;
-/// How long to wait before following the store again after it failed.
-const RETRY: Duration = Duration::from_millis(200);
 /// More watchers than this are not woken by whoever made the change, which has better things to do.
 const WAKE_INLINE_MAX: usize = 16;
 
@@ -52,10 +50,8 @@ pub struct Cache {
     budget: Arc<Budget>,
     options: Options,
     state: RwLock<State>,
-    /// The revision up to which everything has been applied.
-    applied: AtomicI64,
-    /// For those who wait for a revision.
-    advanced: Notify,
+    /// For those who wait for a revision: the feed was changed.
+    followed: Notify,
     subscription: Mutex<Option<Subscription>>,
     /// The revision of the last change to an object of this cache.
     changed: AtomicI64,
@@ -67,6 +63,10 @@ struct State {
     /// Of all objects, as stored.
     bytes: usize,
     channel: Channel,
+    /// The revision of the list or the last batch of events that was applied.
+    applied: Revision,
+    /// How far the feed has come beyond that; nowhere while there is none.
+    progress: Progress,
     /// Value of the indexed field → keys.
     index: HashMap<String, BTreeMap<Key, Arc<Object>>>,
 }
@@ -101,7 +101,14 @@ impl Cache {
         options: Options,
     ) -> Result<Arc<Cache>, Error> {
         let channel = Channel::new(Ring::new(options.ring_events, 0));
-        let state = State { objects: BTreeMap::new(), bytes: 0, channel, index: HashMap::new() };
+        let state = State {
+            objects: BTreeMap::new(),
+            bytes: 0,
+            channel,
+            applied: 0,
+            progress: Progress::default(),
+            index: HashMap::new(),
+        };
         let cache = Arc::new(Cache {
             store,
             range,
@@ -109,63 +116,13 @@ impl Cache {
             budget,
             options,
             state: RwLock::new(state),
-            applied: AtomicI64::new(0),
-            advanced: Notify::new(),
+            followed: Notify::new(),
             subscription: Mutex::new(None),
             changed: AtomicI64::new(0),
             runtime: Handle::current(),
         });
         cache.follow().await?;
         Ok(cache)
-    }
-
-    /// Lists the range, replaces the state with it and subscribes to what comes after.
-    async fn follow(self: &Arc<Self>) -> Result<(), Error> {
-        let (entries, revision) = self.load().await?;
-        self.replace(entries, revision);
-        let follower = Arc::new(Follower { cache: Arc::downgrade(self) });
-        let request = WatchRequest::after(self.range.clone(), revision);
-        let subscription = self.store.subscribe(request, follower).await?;
-        *self.subscription.lock() = Some(subscription);
-        Ok(())
-    }
-
-    async fn load(&self) -> Result<(Vec<Arc<Entry>>, Revision), Error> {
-        let mut entries: Vec<Arc<Entry>> = Vec::new();
-        let mut query = RangeQuery::new(self.range.clone()).limit(LOAD_PAGE);
-        loop {
-            let page = self.store.range(query.clone()).await?;
-            entries.extend(page.entries);
-            match entries.last() {
-                // Later pages are read at the revision of the first, so that together they are one state.
-                Some(last) if page.more => {
-                    query.range = self.range.after(&last.key);
-                    query.at = Some(page.revision);
-                }
-                _ => return Ok((entries, page.revision)),
-            }
-        }
-    }
-
-    fn replace(&self, entries: Vec<Arc<Entry>>, revision: Revision) {
-        let mut state = self.state.write();
-        let old = std::mem::take(&mut state.objects);
-        state.bytes = 0;
-        state.index.clear();
-        for entry in entries {
-            // An object that has not changed keeps its header and renditions.
-            let object = match old.get(&entry.key) {
-                Some(object) if object.revision() == entry.mod_revision => object.clone(),
-                _ => self.object(entry),
-            };
-            self.put(&mut state, object);
-        }
-        let mut woken = Vec::new();
-        state.channel.reset(revision, &mut woken);
-        self.changed.store(revision, Ordering::Release);
-        self.advance(revision);
-        drop(state);
-        self.wake(woken);
     }
 
     fn wake(&self, woken: Vec<Waker>) {
@@ -209,50 +166,9 @@ impl Cache {
         object.header(&*self.describe).field(index)
     }
 
-    fn apply(&self, batch: &Batch) {
-        if batch.events.is_empty() {
-            // Nothing of ours has happened: any state that is seen now is that of this revision, too.
-            self.advance(batch.revision);
-            return;
-        }
-        let objects = batch.events.iter().map(|change| change.entry.as_ref().map(|entry| self.object(entry.clone())));
-        let objects: Vec<Option<Arc<Object>>> = objects.collect();
-        if self.options.index.is_some() {
-            // Reads the bytes, which readers need not wait for.
-            objects.iter().flatten().for_each(|object| _ = self.index_value(object));
-        }
-        let mut woken = Vec::new();
-        let mut state = self.state.write();
-        for (change, object) in batch.events.iter().zip(objects) {
-            let event = match object {
-                Some(object) => {
-                    let previous = self.put(&mut state, object.clone());
-                    Event::new(change.revision, Some(object), previous, self.budget.clone())
-                }
-                None => {
-                    let previous = state.objects.remove(&change.key);
-                    if let Some(previous) = &previous {
-                        state.bytes -= previous.value().len();
-                        self.unindex(&mut state, previous);
-                    }
-                    Event::new(change.revision, None, previous, self.budget.clone())
-                }
-            };
-            self.changed.store(event.revision, Ordering::Release);
-            let event = Arc::new(event);
-            let [now, before] = [&event.object, &event.previous].map(|object| self.index_value(object.as_ref()?));
-            let values = now.into_iter().chain(before.filter(|before| now != Some(*before)));
-            state.channel.push(event.clone(), values, &mut woken);
-        }
-        // Still under the lock: a snapshot's revision must say exactly what it contains.
-        self.advance(batch.revision);
-        drop(state);
-        self.wake(woken);
-    }
-
     /// The revision up to which the cache is complete.
     pub fn revision(&self) -> Revision {
-        self.applied.load(Ordering::Acquire)
+        self.state.read().revision()
     }
 
     /// When an object of this cache last changed: what was derived from them is good as long as this stays the same.
@@ -281,18 +197,17 @@ impl Cache {
     async fn reached(&self, revision: Revision) {
         loop {
             // Listens before it looks, so that no step is missed.
-            let mut advanced = std::pin::pin!(self.advanced.notified());
-            advanced.as_mut().enable();
+            let mut followed = std::pin::pin!(self.followed.notified());
+            followed.as_mut().enable();
             if self.revision() >= revision {
                 return;
             }
-            advanced.await;
+            let progress = self.state.read().progress.clone();
+            tokio::select! {
+                () = followed => {}
+                () = progress.reach(revision) => {}
+            }
         }
-    }
-
-    fn advance(&self, revision: Revision) {
-        self.applied.store(revision, Ordering::Release);
-        self.advanced.notify_waiters();
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Arc<Object>> {
@@ -321,14 +236,14 @@ impl Cache {
     /// The objects of a part in key order. Only references are taken: the cost is a pointer an object.
     pub fn snapshot(&self, part: &Part) -> Snapshot {
         let state = self.state.read();
-        Snapshot { objects: state.objects(part), revision: self.revision() }
+        Snapshot { objects: state.objects(part), revision: state.revision() }
     }
 
     /// The objects of a range as they were at `revision`: the present with what came later undone. None if the revision
     /// has not been reached, or if the ring does not reach back to it; the store may know then.
     pub fn snapshot_at(&self, range: &KeyRange, revision: Revision) -> Option<Snapshot> {
         let state = self.state.read();
-        if revision > self.revision() {
+        if revision > state.revision() {
             return None;
         }
         let mut then: BTreeMap<&[u8], Option<&Arc<Object>>> = BTreeMap::new();
@@ -393,7 +308,7 @@ impl Cache {
     /// The current objects of a part with the ring position right after them.
     pub(crate) fn snapshot_and_position(&self, part: &Part) -> (Snapshot, u64) {
         let state = self.state.read();
-        (Snapshot { objects: state.objects(part), revision: self.revision() }, state.channel.ring.next())
+        (Snapshot { objects: state.objects(part), revision: state.revision() }, state.channel.ring.next())
     }
 
     pub(crate) fn position_after(&self, revision: Revision) -> Option<u64> {
@@ -412,11 +327,17 @@ impl Cache {
     ) -> Option<(u64, Option<Revision>)> {
         let state = self.state.read();
         let position = state.channel.read(seat, next, limit, waker, take)?;
-        Some((position, (position == state.channel.ring.next()).then(|| self.revision())))
+        Some((position, (position == state.channel.ring.next()).then(|| state.revision())))
     }
 }
 
 impl State {
+    /// All of ours that happened up to here is in this state, and nothing later: whoever moves the progress has had
+    /// everything before it applied, and what is applied cannot change while somebody looks.
+    fn revision(&self) -> Revision {
+        self.applied.max(self.progress.revision())
+    }
+
     fn objects(&self, part: &Part) -> Vec<Arc<Object>> {
         let objects = match &part.value {
             None => Some(&self.objects),
@@ -434,28 +355,4 @@ fn bounds(range: &KeyRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
         return (Bound::Excluded(range.start.as_bytes()), Bound::Included(range.start.as_bytes()));
     }
     (Bound::Included(range.start.as_bytes()), end)
-}
-
-/// Feeds a cache. It holds the cache weakly: a cache nobody uses any more stops following.
-struct Follower {
-    cache: Weak<Cache>,
-}
-
-impl Subscriber for Follower {
-    fn apply(&self, batch: &Batch) {
-        if let Some(cache) = self.cache.upgrade() {
-            cache.apply(batch);
-        }
-    }
-
-    fn end(&self, error: storage::Error) {
-        let Some(cache) = self.cache.upgrade().filter(|cache| !cache.store.is_closed()) else { return };
-        tracing::warn!(%error, "the store's change feed ended; listing again");
-        tokio::spawn(async move {
-            while let Err(error) = cache.follow().await {
-                tracing::warn!(%error, "cannot follow the store; trying again");
-                tokio::time::sleep(RETRY).await;
-            }
-        });
-    }
 }

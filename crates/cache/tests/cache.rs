@@ -328,6 +328,24 @@ async fn a_revision_from_the_future_is_too_large() {
     );
 }
 
+/// A feed that tells within the commit ends: however far other subscribers are told, this cache knows nothing until it has
+/// listed again.
+#[tokio::test]
+async fn what_is_not_followed_is_not_claimed() {
+    let store = Late::never();
+    let cache = start(&store, Options::default()).await;
+    let before = put(&store, "/elsewhere", "1").await;
+    assert_eq!(cache.revision(), before);
+    store.break_feeds();
+    let missed = put(&store, "/pods/a/1", "0").await;
+    assert_eq!((cache.revision(), cache.len()), (before, 0));
+    soon(cache.wait_for(missed)).await.unwrap();
+    assert_eq!(cache.len(), 1);
+    let after = put(&store, "/elsewhere", "2").await;
+    soon(cache.wait_for(after)).await.unwrap();
+    assert_eq!(cache.snapshot(&KeyRange::prefix("/pods/").into()).revision, after);
+}
+
 /// The change feed fails and the cache lists again: nobody may lose what happened in between.
 #[tokio::test]
 async fn watchers_survive_a_broken_feed() {

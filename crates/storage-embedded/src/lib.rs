@@ -36,8 +36,8 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use storage::{
-    Change, Error, Event, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest,
-    WatchStream, Write, Written,
+    Change, Error, Event, Page, Progress, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
+    WatchRequest, WatchStream, Write, Written,
 };
 
 use crate::checkpoint::{Checkpoint, Checkpointer};
@@ -83,6 +83,7 @@ impl EmbeddedStore {
             ring: RwLock::new(ring),
             checkpoint,
             herald: Herald::new(revision),
+            told: Progress::at(revision),
             outage: Mutex::new(None),
             wal_size: wal.size().into(),
             file_bytes: (std::mem::take(&mut loaded.bytes) as i64).into(),
@@ -188,7 +189,7 @@ impl Store for EmbeddedStore {
 
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         let unsubscribe = self.shared.queue.ask(|reply| Job::Subscribe(request, subscriber, reply)).await?;
-        Ok(Subscription::new(unsubscribe))
+        Ok(Subscription::new(self.shared.told.clone(), unsubscribe))
     }
 
     fn delivers_in_commit(&self) -> bool {

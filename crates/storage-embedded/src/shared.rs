@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status};
+use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, Progress, RangeQuery, Result, Revision, Status};
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub state: RwLock<State>,
     pub ring: RwLock<Ring>,
     pub herald: Herald,
+    /// How far all subscribers have been told.
+    pub told: Progress,
     pub checkpoint: Checkpoint,
     /// Why nothing can be committed, if so.
     pub outage: Mutex<Option<String>>,

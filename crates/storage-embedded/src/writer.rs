@@ -235,12 +235,12 @@ impl Writer {
 
     fn deliver(&mut self, events: &[Arc<Event>], revision: Revision) {
         self.subscribers.retain(|subscribed| {
-            if revision <= subscribed.after {
-                return true;
-            }
             let wanted =
                 |event: &&Arc<Event>| event.revision > subscribed.after && subscribed.range.contains(&event.key);
-            let in_range = events.iter().filter(wanted);
+            let mut in_range = events.iter().filter(wanted).peekable();
+            if in_range.peek().is_none() {
+                return true;
+            }
             let batch = Batch { events: in_range.cloned().collect(), revision };
             let call = || subscribed.subscriber.apply(&batch);
             let survived = catch_unwind(AssertUnwindSafe(call)).is_ok();
@@ -251,6 +251,7 @@ impl Writer {
             }
             survived
         });
+        self.shared.told.advance(revision);
     }
 
     /// Replays what the subscriber has missed; between two commits, so nothing can slip in.
@@ -262,8 +263,10 @@ impl Writer {
         while position < revision {
             let batch = self.shared.events_after(&request.range, position)?;
             position = batch.revision;
-            catch_unwind(AssertUnwindSafe(|| subscriber.apply(&batch)))
-                .map_err(|_| Error::Unavailable("the subscriber panicked".into()))?;
+            if !batch.events.is_empty() {
+                catch_unwind(AssertUnwindSafe(|| subscriber.apply(&batch)))
+                    .map_err(|_| Error::Unavailable("the subscriber panicked".into()))?;
+            }
         }
         self.next_subscriber += 1;
         let number = self.next_subscriber;

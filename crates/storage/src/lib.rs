@@ -34,10 +34,10 @@
 //! A cache needs to know when it has caught up with every write that was acknowledged before a read began. It uses one
 //! protocol on every engine:
 //!
-//! 1. list the range, then [`Store::subscribe`] after the list's revision, and remember `applied`, the last batch's
-//!    revision, whenever [`Subscriber::apply`] is called;
+//! 1. list the range, then [`Store::subscribe`] after the list's revision. It is as new as the last batch that
+//!    [`Subscriber::apply`] was called with, or as [`Subscription::progress`], whichever is later;
 //! 2. for a consistent read call [`Store::progress`], which answers with a revision not older than any write acknowledged
-//!    before the call, and wait until `applied` has reached it.
+//!    before the call, and wait until the subscription's progress has reached it.
 //!
 //! On an engine whose [`Store::delivers_in_commit`] is true, subscribers run inside the commit step: after the change has
 //! become visible to reads of the store and before its write is acknowledged. A read after an acknowledged write finds
@@ -64,4 +64,4 @@ pub use error::{Error, Result};
 pub use key::{Key, KeyRange};
 pub use split::SplitStore;
 pub use store::{Change, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written};
-pub use watch::{Batch, Event, Subscriber, Subscription, WatchRequest, WatchStream};
+pub use watch::{Batch, Event, Progress, Subscriber, Subscription, WatchRequest, WatchStream};

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch as signal;
 
 use crate::{
-    Batch, Change, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, RangeQuery, Result, Revision,
-    Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, Progress, RangeQuery, Result,
+    Revision, Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// As large as etcd's default, so that tests meet the same limit.
@@ -30,7 +30,8 @@ pub struct MemoryStore {
 impl MemoryStore {
     pub fn new() -> Self {
         let state = State { revision: 1, ..State::default() };
-        MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), revision: signal::Sender::new(1) }) }
+        let (revision, progress) = (signal::Sender::new(1), Progress::at(1));
+        MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), revision, progress }) }
     }
 }
 
@@ -44,6 +45,8 @@ struct Shared {
     state: Mutex<State>,
     /// Wakes watchers; the number is the state's revision.
     revision: signal::Sender<Revision>,
+    /// How far all subscribers have been told.
+    progress: Progress,
 }
 
 #[derive(Default)]
@@ -110,13 +113,11 @@ impl Store for MemoryStore {
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         let mut state = self.shared.state.lock();
         let after = state.start_of(&request)?;
-        if after < state.revision {
-            subscriber.apply(&state.batch(&request.range, after, usize::MAX));
-        }
+        state.tell(&*subscriber, &request.range, after);
         let id = state.next_subscriber;
         state.next_subscriber += 1;
         state.subscribers.insert(id, (request.range, after, subscriber));
-        Ok(Subscription::new(Unsubscribe { shared: Arc::downgrade(&self.shared), id }))
+        Ok(Subscription::new(self.shared.progress.clone(), Unsubscribe { shared: Arc::downgrade(&self.shared), id }))
     }
 
     fn delivers_in_commit(&self) -> bool {
@@ -177,9 +178,10 @@ impl Shared {
         let removed = if entry.is_none() { previous.clone() } else { None };
         state.log.push_back(Arc::new(Event { revision, key: write.key, entry: entry.clone(), previous }));
         state.revision = revision;
-        for (range, after, subscriber) in state.subscribers.values().filter(|(_, after, _)| *after < revision) {
-            subscriber.apply(&state.batch(range, (*after).max(revision - 1), usize::MAX));
+        for (range, after, subscriber) in state.subscribers.values() {
+            state.tell(&**subscriber, range, (*after).max(revision - 1));
         }
+        self.progress.advance(revision);
         self.revision.send_replace(revision);
         Ok(Written { revision, entry, previous: removed })
     }
@@ -220,6 +222,13 @@ impl State {
             return Err(Error::Compacted { requested: after, compacted: self.compacted });
         }
         Ok(after)
+    }
+
+    fn tell(&self, subscriber: &dyn Subscriber, range: &KeyRange, after: Revision) {
+        let batch = self.batch(range, after, usize::MAX);
+        if !batch.events.is_empty() {
+            subscriber.apply(&batch);
+        }
     }
 
     fn batch(&self, range: &KeyRange, after: Revision, limit: usize) -> Batch {

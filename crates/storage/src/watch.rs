@@ -1,9 +1,11 @@
 //! Following changes: by polling a stream, or by being called.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::{Stream, StreamExt};
+use tokio::sync::Notify;
 
 use crate::{Entry, Error, Key, KeyRange, Result, Revision};
 
@@ -59,37 +61,95 @@ pub struct Batch {
 
 /// Somebody who is told of changes. See the crate's documentation for what it may do.
 pub trait Subscriber: Send + Sync + 'static {
-    /// Called in order, never by two threads at once. Batches without events report progress.
+    /// Called in order, never by two threads at once, when there are events; how far it got otherwise is told by
+    /// [`Subscription::progress`].
     fn apply(&self, batch: &Batch);
 
     /// The subscription is over; nothing else will be called. To go on, list again and subscribe again.
     fn end(&self, error: Error);
 }
 
+/// How far subscribers have been told: a revision that moves after they were called. An engine that calls all of them in
+/// one go has one for all, so that whoever has nothing to hear costs nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    told: Arc<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    revision: AtomicI64,
+    moved: Notify,
+}
+
+impl Progress {
+    pub fn at(revision: Revision) -> Self {
+        let progress = Progress::default();
+        progress.advance(revision);
+        progress
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.told.revision.load(Ordering::Acquire)
+    }
+
+    /// Everybody has been told everything up to here.
+    pub fn advance(&self, revision: Revision) {
+        self.told.revision.fetch_max(revision, Ordering::AcqRel);
+        self.told.moved.notify_waiters();
+    }
+
+    /// Returns when it has reached `revision`.
+    pub async fn reach(&self, revision: Revision) {
+        loop {
+            // Listens before it looks, so that no step is missed.
+            let mut moved = pin!(self.told.moved.notified());
+            moved.as_mut().enable();
+            if self.revision() >= revision {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
 /// Keeps a subscription alive; dropping it ends it without `Subscriber::end`. A call that is under way finishes.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
+    progress: Progress,
     _cancel: Box<dyn Send + Sync>,
 }
 
 impl Subscription {
     /// `cancel` ends the subscription when it is dropped.
-    pub fn new(cancel: impl Send + Sync + 'static) -> Self {
-        Subscription { _cancel: Box::new(cancel) }
+    pub fn new(progress: Progress, cancel: impl Send + Sync + 'static) -> Self {
+        Subscription { progress, _cancel: Box::new(cancel) }
+    }
+
+    /// How far the subscriber has been told. It means nothing any more once `Subscriber::end` was called.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// Feeds a subscriber from a watch, in a task of its own.
     pub fn over(mut stream: WatchStream, subscriber: Arc<dyn Subscriber>) -> Self {
+        let progress = Progress::default();
+        let told = progress.clone();
         let task = tokio::spawn(async move {
             loop {
                 match stream.next().await {
-                    Some(Ok(batch)) => subscriber.apply(&batch),
+                    Some(Ok(batch)) => {
+                        if !batch.events.is_empty() {
+                            subscriber.apply(&batch);
+                        }
+                        told.advance(batch.revision);
+                    }
                     Some(Err(error)) => return subscriber.end(error),
                     None => return subscriber.end(Error::Unavailable("the watch ended".into())),
                 }
             }
         });
-        Subscription::new(AbortOnDrop(task.abort_handle()))
+        Subscription::new(progress, AbortOnDrop(task.abort_handle()))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cache::{Budget, Cache, Describe, Header, Options};
 use futures::StreamExt;
+use parking_lot::Mutex;
 use storage::memory::MemoryStore;
 use storage::{
     Batch, Change, Error, Expect, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
@@ -28,6 +29,25 @@ pub struct Late {
     /// Deliveries read it; who holds it for writing stops them.
     gate: Arc<RwLock<()>>,
     broken: watch::Sender<u64>,
+    /// Those who are told within the commit.
+    feeds: Mutex<Vec<Arc<Feed>>>,
+}
+
+/// A subscriber who hears nothing any more once its subscription has ended.
+struct Feed(Mutex<Option<Arc<dyn Subscriber>>>);
+
+impl Subscriber for Feed {
+    fn apply(&self, batch: &Batch) {
+        if let Some(subscriber) = &*self.0.lock() {
+            subscriber.apply(batch);
+        }
+    }
+
+    fn end(&self, error: Error) {
+        if let Some(subscriber) = self.0.lock().take() {
+            subscriber.end(error);
+        }
+    }
 }
 
 impl Late {
@@ -40,7 +60,8 @@ impl Late {
     }
 
     fn new(late: bool) -> Arc<Late> {
-        Arc::new(Late { inner: MemoryStore::new(), late, gate: Arc::default(), broken: watch::Sender::new(0) })
+        let (inner, broken) = (MemoryStore::new(), watch::Sender::new(0));
+        Arc::new(Late { inner, late, gate: Arc::default(), broken, feeds: Mutex::default() })
     }
 
     /// Nothing is delivered to subscribers until the guard is dropped.
@@ -48,9 +69,12 @@ impl Late {
         self.gate.write().await
     }
 
-    /// Ends all subscriptions.
+    /// Ends all subscriptions; those within the commit from a thread that knows nothing of tasks, as an engine would.
     pub fn break_feeds(&self) {
         self.broken.send_modify(|count| *count += 1);
+        let feeds = std::mem::take(&mut *self.feeds.lock());
+        let end = move || feeds.iter().for_each(|feed| feed.end(Error::Unavailable("broken".into())));
+        std::thread::spawn(end).join().unwrap();
     }
 }
 
@@ -70,7 +94,9 @@ impl Store for Late {
     }
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         if !self.late {
-            return self.inner.subscribe(request, subscriber).await;
+            let feed = Arc::new(Feed(Mutex::new(Some(subscriber))));
+            self.feeds.lock().push(feed.clone());
+            return self.inner.subscribe(request, feed).await;
         }
         let stream = self.inner.watch(request).await?;
         let (gate, broken) = (self.gate.clone(), self.broken.subscribe());

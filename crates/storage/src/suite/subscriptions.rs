@@ -1,27 +1,24 @@
 //! Being called instead of polling.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::{brief, delete, put, soon};
-use crate::{Batch, Error, KeyRange, Revision, Store, Subscriber, WatchRequest};
+use crate::{Batch, Error, KeyRange, Revision, Store, Subscriber, Subscription, WatchRequest};
 
 #[derive(Default)]
 struct Recorder {
     seen: Mutex<Vec<(Revision, String)>>,
-    applied: AtomicI64,
-    changed: Notify,
+    applied: Mutex<Revision>,
 }
 
 impl Subscriber for Recorder {
     fn apply(&self, batch: &Batch) {
-        assert!(batch.revision >= self.applied.load(Ordering::SeqCst), "went back in time");
+        assert!(!batch.events.is_empty(), "called for nothing");
         self.seen.lock().extend(batch.events.iter().map(|event| (event.revision, brief(event))));
-        self.applied.store(batch.revision, Ordering::SeqCst);
-        self.changed.notify_waiters();
+        let before = std::mem::replace(&mut *self.applied.lock(), batch.revision);
+        assert!(batch.revision > before, "went back in time");
     }
 
     fn end(&self, error: Error) {
@@ -29,16 +26,8 @@ impl Subscriber for Recorder {
     }
 }
 
-impl Recorder {
-    async fn reach(&self, revision: Revision) {
-        loop {
-            let changed = self.changed.notified();
-            if self.applied.load(Ordering::SeqCst) >= revision {
-                return;
-            }
-            soon("the subscriber", changed).await;
-        }
-    }
+async fn reach(subscription: &Subscription, revision: Revision) {
+    soon("the subscriber", subscription.progress().reach(revision)).await;
 }
 
 pub async fn a_subscriber_sees_everything_in_order(store: Arc<dyn Store>) {
@@ -46,15 +35,15 @@ pub async fn a_subscriber_sees_everything_in_order(store: Arc<dyn Store>) {
     let mut expected = vec![(put(&store, "/sub/a", 1).await, "+/sub/a=1".to_string())];
     let recorder = Arc::new(Recorder::default());
     let request = WatchRequest::after(KeyRange::prefix("/sub/"), start);
-    let _subscription = store.subscribe(request, recorder.clone()).await.unwrap();
+    let subscription = store.subscribe(request, recorder.clone()).await.unwrap();
     expected.push((put(&store, "/sub/a", 2).await, "~/sub/a=2 (1)".to_string()));
     put(&store, "/other", 1).await;
     expected.push((delete(&store, "/sub/a").await, "-/sub/a (2)".to_string()));
-    recorder.reach(expected[2].0).await;
+    reach(&subscription, expected[2].0).await;
     assert_eq!(*recorder.seen.lock(), expected);
     // Progress counts even if nothing in the range changes.
     put(&store, "/other", 2).await;
-    recorder.reach(store.progress().await.unwrap()).await;
+    reach(&subscription, store.progress().await.unwrap()).await;
     assert_eq!(*recorder.seen.lock(), expected);
 }
 
@@ -62,16 +51,16 @@ pub async fn a_read_after_a_write_finds_the_subscriber_ready(store: Arc<dyn Stor
     let start = put(&store, "/ready/start", 0).await;
     let recorder = Arc::new(Recorder::default());
     let request = WatchRequest::after(KeyRange::prefix("/ready/"), start);
-    let _subscription = store.subscribe(request, recorder.clone()).await.unwrap();
+    let subscription = store.subscribe(request, recorder.clone()).await.unwrap();
     let writers = (0..4).map(|writer| {
-        let (store, recorder) = (store.clone(), recorder.clone());
+        let (store, recorder, subscription) = (store.clone(), recorder.clone(), &subscription);
         async move {
             for n in 0..50 {
                 let written = put(&store, format!("/ready/{writer}"), n).await;
                 if !store.delivers_in_commit() {
-                    recorder.reach(store.progress().await.unwrap()).await;
+                    reach(subscription, store.progress().await.unwrap()).await;
                 }
-                assert!(recorder.applied.load(Ordering::SeqCst) >= written);
+                assert!(subscription.progress().revision() >= written);
                 assert!(recorder.seen.lock().iter().any(|(revision, _)| *revision == written));
             }
         }
@@ -86,13 +75,13 @@ pub async fn a_dropped_subscription_is_quiet(store: Arc<dyn Store>) {
     let request = || WatchRequest::after(KeyRange::prefix("/quiet/"), start);
     let (first, second) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
     let dropped = store.subscribe(request(), first.clone()).await.unwrap();
-    let _kept = store.subscribe(request(), second.clone()).await.unwrap();
+    let kept = store.subscribe(request(), second.clone()).await.unwrap();
     let one = put(&store, "/quiet/a", 1).await;
-    first.reach(one).await;
+    reach(&dropped, one).await;
     drop(dropped);
     let two = put(&store, "/quiet/a", 2).await;
-    second.reach(two).await;
-    second.reach(store.progress().await.unwrap()).await;
+    reach(&kept, two).await;
+    reach(&kept, store.progress().await.unwrap()).await;
     assert_eq!(second.seen.lock().len(), 2);
     if store.delivers_in_commit() {
         assert_eq!(first.seen.lock().len(), 1);

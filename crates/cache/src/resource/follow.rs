@@ -1,0 +1,143 @@
+//! How a cache gets to know what is in the store: it lists, then follows, and lists again when the feed ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use storage::{Batch, Entry, Progress, RangeQuery, Revision, Subscriber, WatchRequest};
+
+use super::Cache;
+use crate::{Error, Event, Object};
+
+/// How many objects one page of the initial list has.
+const LOAD_PAGE: usize = 2000;
+/// How long to wait before following the store again after it failed.
+const RETRY: Duration = Duration::from_millis(200);
+
+impl Cache {
+    /// Lists the range, replaces the state with it and subscribes to what comes after.
+    pub(super) async fn follow(self: &Arc<Self>) -> Result<(), Error> {
+        let (entries, revision) = self.load().await?;
+        self.replace(entries, revision);
+        let follower = Arc::new(Follower { cache: Arc::downgrade(self), ended: AtomicBool::new(false) });
+        let request = WatchRequest::after(self.range.clone(), revision);
+        let subscription = self.store.subscribe(request, follower.clone()).await?;
+        let mut state = self.state.write();
+        // If it has ended already, somebody else is about to follow.
+        if !follower.ended.load(Ordering::Acquire) {
+            state.progress = subscription.progress().clone();
+            *self.subscription.lock() = Some(subscription);
+        }
+        drop(state);
+        self.followed.notify_waiters();
+        Ok(())
+    }
+
+    async fn load(&self) -> Result<(Vec<Arc<Entry>>, Revision), Error> {
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        let mut query = RangeQuery::new(self.range.clone()).limit(LOAD_PAGE);
+        loop {
+            let page = self.store.range(query.clone()).await?;
+            entries.extend(page.entries);
+            match entries.last() {
+                // Later pages are read at the revision of the first, so that together they are one state.
+                Some(last) if page.more => {
+                    query.range = self.range.after(&last.key);
+                    query.at = Some(page.revision);
+                }
+                _ => return Ok((entries, page.revision)),
+            }
+        }
+    }
+
+    fn replace(&self, entries: Vec<Arc<Entry>>, revision: Revision) {
+        let mut state = self.state.write();
+        let old = std::mem::take(&mut state.objects);
+        state.bytes = 0;
+        state.index.clear();
+        for entry in entries {
+            // An object that has not changed keeps its header and renditions.
+            let object = match old.get(&entry.key) {
+                Some(object) if object.revision() == entry.mod_revision => object.clone(),
+                _ => self.object(entry),
+            };
+            self.put(&mut state, object);
+        }
+        let mut woken = Vec::new();
+        state.channel.reset(revision, &mut woken);
+        self.changed.store(revision, Ordering::Release);
+        state.applied = revision;
+        drop(state);
+        self.followed.notify_waiters();
+        self.wake(woken);
+    }
+
+    fn apply(&self, batch: &Batch) {
+        let objects = batch.events.iter().map(|change| change.entry.as_ref().map(|entry| self.object(entry.clone())));
+        let objects: Vec<Option<Arc<Object>>> = objects.collect();
+        if self.options.index.is_some() {
+            // Reads the bytes, which readers need not wait for.
+            objects.iter().flatten().for_each(|object| _ = self.index_value(object));
+        }
+        let mut woken = Vec::new();
+        let mut state = self.state.write();
+        for (change, object) in batch.events.iter().zip(objects) {
+            let event = match object {
+                Some(object) => {
+                    let previous = self.put(&mut state, object.clone());
+                    Event::new(change.revision, Some(object), previous, self.budget.clone())
+                }
+                None => {
+                    let previous = state.objects.remove(&change.key);
+                    if let Some(previous) = &previous {
+                        state.bytes -= previous.value().len();
+                        self.unindex(&mut state, previous);
+                    }
+                    Event::new(change.revision, None, previous, self.budget.clone())
+                }
+            };
+            self.changed.store(event.revision, Ordering::Release);
+            let event = Arc::new(event);
+            let [now, before] = [&event.object, &event.previous].map(|object| self.index_value(object.as_ref()?));
+            let values = now.into_iter().chain(before.filter(|before| now != Some(*before)));
+            state.channel.push(event.clone(), values, &mut woken);
+        }
+        // Under the same lock: a snapshot's revision must say exactly what it contains.
+        state.applied = batch.revision;
+        drop(state);
+        self.wake(woken);
+    }
+}
+
+/// Feeds a cache. It holds the cache weakly: a cache nobody uses any more stops following.
+struct Follower {
+    cache: Weak<Cache>,
+    ended: AtomicBool,
+}
+
+impl Subscriber for Follower {
+    fn apply(&self, batch: &Batch) {
+        if let Some(cache) = self.cache.upgrade() {
+            cache.apply(batch);
+        }
+    }
+
+    fn end(&self, error: storage::Error) {
+        let Some(cache) = self.cache.upgrade().filter(|cache| !cache.store.is_closed()) else { return };
+        // From now on nothing is known, however far the feed's other subscribers come.
+        let mut state = cache.state.write();
+        self.ended.store(true, Ordering::Release);
+        state.applied = state.revision();
+        state.progress = Progress::default();
+        drop(state);
+        tracing::warn!(%error, "the store's change feed ended; listing again");
+        // An engine calls this from a thread of its own.
+        let runtime = cache.runtime.clone();
+        runtime.spawn(async move {
+            while let Err(error) = cache.follow().await {
+                tracing::warn!(%error, "cannot follow the store; trying again");
+                tokio::time::sleep(RETRY).await;
+            }
+        });
+    }
+}
