@@ -25,11 +25,13 @@ pub struct Header {
     pub labels: Vec<(Str, Str)>,
     /// Selectable fields besides metadata.name and metadata.namespace.
     pub fields: Vec<(&'static str, Str)>,
+    /// The rest is unknown, so whatever is asked for, this may be it.
+    pub unreadable: bool,
 }
 
-/// Derives a header from stored bytes.
+/// Derives a header from what is stored.
 pub trait Describe: Send + Sync + 'static {
-    fn describe(&self, key: &Key, value: &Bytes) -> Header;
+    fn describe(&self, entry: &Entry) -> Header;
 }
 
 impl Object {
@@ -56,7 +58,7 @@ impl Object {
     }
 
     pub fn header(&self, describe: &dyn Describe) -> &Header {
-        self.header.get_or_init(|| describe.describe(&self.entry.key, &self.entry.value))
+        self.header.get_or_init(|| describe.describe(&self.entry))
     }
 
     /// Another encoding of this object, built at most once while the budget lasts.

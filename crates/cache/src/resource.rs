@@ -39,6 +39,8 @@ impl Default for Options {
     }
 }
 
+/// What is indexed as this may have any value. No field has it.
+const UNREADABLE: &str = "\0";
 /// More watchers than this are not woken by whoever made the change, which has better things to do.
 const WAKE_INLINE_MAX: usize = 16;
 
@@ -163,7 +165,8 @@ impl Cache {
 
     fn index_value<'o>(&self, object: &'o Object) -> Option<&'o str> {
         let index = self.options.index?;
-        object.header(&*self.describe).field(index)
+        let header = object.header(&*self.describe);
+        if header.unreadable { Some(UNREADABLE) } else { header.field(index) }
     }
 
     /// The revision up to which the cache is complete.
@@ -339,12 +342,16 @@ impl State {
     }
 
     fn objects(&self, part: &Part) -> Vec<Arc<Object>> {
-        let objects = match &part.value {
-            None => Some(&self.objects),
-            Some(value) => self.index.get(value),
+        let in_range = |objects: &BTreeMap<Key, Arc<Object>>| -> Vec<Arc<Object>> {
+            objects.range::<[u8], _>(bounds(&part.range)).map(|(_, object)| object.clone()).collect()
         };
-        let in_range = objects.into_iter().flat_map(|objects| objects.range::<[u8], _>(bounds(&part.range)));
-        in_range.map(|(_, object)| object.clone()).collect()
+        let Some(value) = &part.value else { return in_range(&self.objects) };
+        let mut found = self.index.get(value).map(in_range).unwrap_or_default();
+        if let Some(unreadable) = self.index.get(UNREADABLE) {
+            found.extend(in_range(unreadable));
+            found.sort_by(|one, two| one.key().cmp(two.key()));
+        }
+        found
     }
 }
 

@@ -189,6 +189,18 @@ impl Status {
         Status { details, ..Status::new(500, Reason::InternalError, format!("Internal error occurred: {why}")) }
     }
 
+    /// Some objects of a list cannot be read, and these are the reasons.
+    pub fn store_read_error(resource: &GroupResource, causes: Vec<Cause>) -> Status {
+        let first = causes.first().map_or("", |cause| cause.message.as_str());
+        let mut message = format!("failed to read one or more {resource} from the storage: {first}");
+        if causes.len() > 1 {
+            message.push_str(&format!(" (and {} more)", causes.len() - 1));
+        }
+        let mut status = Status::new(500, Reason::StoreReadError, message).about(resource, "list");
+        status.details.get_or_insert_default().causes = causes;
+        status
+    }
+
     pub fn unavailable(message: impl Into<String>) -> Status {
         Status::new(503, Reason::ServiceUnavailable, message)
     }

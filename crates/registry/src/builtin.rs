@@ -93,6 +93,7 @@ impl Setup {
             store: cache.through(),
             cache,
             prefix,
+            root: self.prefix.len(),
         }))
     }
 

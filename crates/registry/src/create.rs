@@ -206,7 +206,7 @@ impl Storage {
 }
 
 /// The object under the revision that clients know it by.
-pub(crate) fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
+pub fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object.set_meta_str("resourceVersion", &revision.to_string());
     object
 }

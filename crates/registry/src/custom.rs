@@ -46,6 +46,7 @@ impl Definition {
             Arc::new(Structural { shape: self.shape.clone(), has_status: self.has_status });
         let codec: Arc<dyn StoredCodec> = Arc::new(JsonCodec { shape: self.shape.clone() });
         let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
+        let root = prefix.len();
         let prefix = format!("{prefix}/{}/{}/", self.kind.group, self.plural);
         let range = KeyRange::prefix(prefix.clone());
         let cache = Cache::start(store.clone(), range, describe, budget, Options::default()).await?;
@@ -59,6 +60,7 @@ impl Definition {
             store,
             cache,
             prefix,
+            root,
         };
         Ok(Resource {
             resource,

@@ -48,13 +48,13 @@ impl Storage {
         }
     }
 
-    /// Deletes what stands under an object's key though it is no object: its bytes cannot be decoded. Nobody is asked and
+    /// Deletes what stands under an object's key though nobody can read it. Nobody is asked and
     /// nothing is settled, so whatever can be read stays.
     pub async fn delete_unreadable(&self, cx: &Context<'_>, name: &str) -> Result<(), Status> {
         let key = self.key(cx.namespace, name);
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
         let Some(entry) = found.entry else { return Err(Status::not_found(&self.resource, name)) };
-        if self.codec.decode(&entry.value).is_ok() {
+        if self.read(&entry).is_ok() {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
                 String::from_utf8_lossy(&entry.key)

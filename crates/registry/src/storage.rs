@@ -22,6 +22,42 @@ pub struct Storage {
     pub cache: Arc<Cache>,
     /// All keys begin with it: `/registry/pods/`.
     pub prefix: String,
+    /// How much of it all resources have in common: `/registry`.
+    pub root: usize,
+}
+
+/// What an encrypted value begins with, whatever it is encrypted with.
+const ENCRYPTED: &[u8] = b"k8s:enc:";
+
+/// An object that is stored but cannot be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// Nobody can decrypt it.
+    Sealed(String),
+    /// It is not an object of its kind.
+    Undecodable(String),
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Unreadable::Sealed(why) | Unreadable::Undecodable(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl Unreadable {
+    /// As upstream's storage layer says it of a key.
+    pub fn at(&self, key: &str) -> String {
+        format!("StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {self}")
+    }
+
+    /// What somebody hears who wanted to change it.
+    pub(crate) fn unchangeable(self) -> Status {
+        match self {
+            Unreadable::Sealed(why) => Status::internal(why),
+            Unreadable::Undecodable(why) => Status::unknown(500, why),
+        }
+    }
 }
 
 /// Turns objects of the storage version into stored bytes and back.
@@ -62,18 +98,37 @@ impl Storage {
         }
     }
 
-    /// The object in stored bytes, with the revision that clients know it by.
-    pub fn decode(&self, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
-        let mut object = self.codec.decode(bytes).map_err(|why| {
-            tracing::error!(resource = %self.resource, why, "a stored object cannot be decoded");
-            Status::internal(format_args!("unable to decode a stored object of {}: {why}", self.resource))
+    /// The object that is stored there.
+    pub fn read(&self, entry: &Entry) -> Result<Value, Unreadable> {
+        let sealed =
+            |why: &str| Unreadable::Sealed(format!("data from the storage is not transformable revision=0: {why}"));
+        if let Some(why) = entry.sealed() {
+            return Err(sealed(why));
+        }
+        if entry.value.starts_with(ENCRYPTED) {
+            return Err(sealed("identity transformer tried to read encrypted data"));
+        }
+        let mut object = self.codec.decode(&entry.value).map_err(|why| {
+            Unreadable::Undecodable(format!("object not decodable revision={}: {why}", entry.mod_revision))
         })?;
-        object.set_meta_str("resourceVersion", &revision.to_string());
+        object.set_meta_str("resourceVersion", &entry.mod_revision.to_string());
         Ok(object)
     }
 
+    /// Like `read`, with what a client is told who wants to see it.
     pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
-        self.decode(&entry.value, entry.mod_revision)
+        self.read(entry).map_err(|unreadable| {
+            let key = entry.key.to_string();
+            tracing::error!(key, %unreadable, "a stored object cannot be read");
+            Status::internal(unreadable.at(key.get(self.root..).unwrap_or(&key)))
+        })
+    }
+
+    /// What was just encoded, as it will be read.
+    pub(crate) fn decode(&self, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
+        let mut object = self.codec.decode(bytes).map_err(Status::internal)?;
+        object.set_meta_str("resourceVersion", &revision.to_string());
+        Ok(object)
     }
 
     /// The bytes to store: without what the store itself knows.
@@ -150,12 +205,11 @@ pub struct Describer {
 }
 
 impl Describe for Describer {
-    fn describe(&self, key: &Key, value: &Bytes) -> Header {
-        let object = self.codec.decode_paths(value, &self.paths).unwrap_or_else(|why| {
-            tracing::error!(%key, why, "a stored object cannot be decoded; selectors will not find it");
-            Value::Null
-        });
-        self.header(&object)
+    fn describe(&self, entry: &Entry) -> Header {
+        match self.codec.decode_paths(&entry.value, &self.paths) {
+            Ok(object) if entry.sealed().is_none() => self.header(&object),
+            _ => Header { unreadable: true, ..Header::default() },
+        }
     }
 }
 
@@ -173,6 +227,7 @@ impl Describer {
             name: object.name().into(),
             labels: object.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect(),
             fields: fields.iter().map(|field| (*field, self.strategy.select_field(object, field).into())).collect(),
+            unreadable: false,
         }
     }
 }
@@ -193,7 +248,11 @@ impl Filter {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// Whether it is one of them, or might be, for all that can be known.
     pub fn matches(&self, header: &Header) -> bool {
+        if header.unreadable {
+            return true;
+        }
         self.labels.matches(|key| header.label(key)) && self.fields.matches(|field| header.field(field))
     }
 }

@@ -7,7 +7,7 @@ use object::{Cursor, Errors, GroupKind, Meta, Path, Status, Value};
 use storage::Entry;
 
 use crate::create::at_revision;
-use crate::storage::MODIFIED;
+use crate::storage::{MODIFIED, Unreadable};
 use crate::{Admit, Context, Outcome, Storage, metadata};
 
 /// What turns the stored object into the wanted one. It is asked again whenever the stored object turns out to be newer.
@@ -116,7 +116,7 @@ impl Storage {
         admit: &dyn Admit,
         options: &UpdateOptions,
     ) -> Result<Attempt, Status> {
-        let old = self.decode_entry(entry)?;
+        let old = self.read(entry).map_err(Unreadable::unchangeable)?;
         self.check_preconditions(cx, name, &old, options)?;
         let mut new = change.apply(Some(&old)).await?;
         self.check_version(name, &mut new, &old)?;
@@ -152,7 +152,7 @@ impl Storage {
         let ttl = self.strategy.time_to_live(&new);
         let mut stored = self.decode(&bytes, entry.mod_revision)?;
         let done = |object| Ok(Attempt::Done(Outcome { object, created: false, warnings }));
-        if cx.dry_run || (bytes == entry.value && !entry.stale) {
+        if cx.dry_run || (bytes == entry.value && !entry.is_stale()) {
             return done(stored);
         }
         let mut written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;

@@ -66,9 +66,15 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
         }
     }
     storage.delete_unreadable(&scope.context(dry_run), &info.name).await?;
-    let mut gone = Value::map();
-    gone.set_meta_str("name", &info.name);
-    Ok(Reply::value(StatusCode::OK, &plain(scope), &status_kind(), &success(scope, &gone)))
+    // Nothing can be said of the object, so upstream says something else than usual.
+    let mut done = Value::map();
+    done.set_type(&status_kind());
+    done.metadata_mut();
+    done.set(&["status"], "Success");
+    done.set(&["details", "name"], info.name.as_str());
+    done.set(&["details", "kind"], scope.resource.kind.kind.clone());
+    done.set(&["code"], 200);
+    Ok(Reply::value(StatusCode::OK, &plain(scope), &status_kind(), &done))
 }
 
 /// The options of a deletion of many: which objects, and how they are to go.
@@ -100,6 +106,7 @@ pub async fn delete_collection(
 async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> Result<list::Page, Status> {
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     let page = list::page(scope, list_options).await?;
+    list::read(scope, &page.objects)?;
     let storage = scope.storage()?.clone();
     for object in &page.objects {
         let describe = storage.cache.describe();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -12,7 +12,7 @@ use hyper::upgrade::OnUpgrade;
 use object::{Status, quote};
 
 use crate::connect::Target;
-use crate::reply::{Reply, ReplyBody};
+use crate::reply::{Cut, Reply, ReplyBody};
 use crate::scope::Scope;
 
 /// Makes connections to what is not part of the API.
@@ -57,8 +57,7 @@ pub async fn forward(scope: &mut Scope, dial: Arc<dyn Dial>, target: &Target) ->
         return Ok(reply);
     }
     let (parts, incoming) = response.into_parts();
-    let chunks = incoming.into_data_stream().take_while(|chunk| std::future::ready(chunk.is_ok()));
-    let chunks = chunks.filter_map(|chunk| std::future::ready(chunk.ok())).boxed();
+    let chunks = incoming.into_data_stream().map_err(|_| Cut).boxed();
     let mut reply = Reply::new(parts.status, "text/plain", ReplyBody::Stream { chunks, estimate: 0 });
     reply.headers.extend(passed_on(&parts.headers, false));
     Ok(reply)

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use http::StatusCode;
 use object::{GroupVersionKind, Status, Value};
 
-use crate::media::{Accept, Media, Transform};
+use crate::media::{Media, Transform};
 use crate::options::{not_a_revision, parse_revision};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
@@ -69,8 +69,6 @@ pub fn whole(scope: &Scope, status: StatusCode, object: &Value) -> Reply {
         return Reply::value(status, &scope.accept, &resource.kind, object);
     }
     // Custom resources print sorted and know nothing of the built-in table.
-    let Accept { media, pretty, .. } = scope.accept;
-    let bytes = crate::wire::encode(object, media, None, pretty);
-    let body = ReplyBody::Ready(crate::reply::with_newline(bytes, media));
-    Reply::new(status, media.content_type(), body)
+    let body = ReplyBody::Ready(crate::reply::encode(&scope.accept, None, object));
+    Reply::new(status, scope.accept.media.content_type(), body)
 }

@@ -9,13 +9,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use cache::Object;
 use futures::StreamExt;
 use http::StatusCode;
-use object::{GroupVersionKind, Map, Meta, Status, Value};
+use object::{Cause, GroupVersionKind, Map, Meta, Status, Value};
 use registry::{EXPIRED, Filter, Storage};
 use storage::{Key, KeyRange, RangeQuery, Revision};
 
 use crate::media::{Media, Transform};
 use crate::options::ListOptions;
-use crate::reply::{Reply, ReplyBody};
+use crate::reply::{Cut, Reply, ReplyBody};
 use crate::scope::Scope;
 use crate::{render, table, wire};
 
@@ -51,7 +51,7 @@ pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             let kind = list_kind(scope);
             Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
         }
-        _ => respond_with(scope, decode(scope, &page)?, metadata(&page)),
+        _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page)),
     }
 }
 
@@ -273,16 +273,53 @@ fn list_kind(scope: &Scope) -> GroupVersionKind {
     scope.resource.kind.group_version().with_kind(&scope.resource.list_kind)
 }
 
-fn decode(scope: &Scope, page: &Page) -> Result<Vec<Value>, Status> {
+/// How many unreadable objects one answer names.
+const UNREADABLE_MAX: usize = 100;
+
+/// All objects in the storage version. If one cannot be read there is no list: without it, it would look as if it was gone.
+pub fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     let storage = scope.storage()?;
-    page.objects.iter().map(|object| storage.decode_entry(object.entry())).collect()
+    let mut causes = Vec::new();
+    let mut values = Vec::with_capacity(objects.len());
+    for object in objects {
+        match storage.read(object.entry()) {
+            Ok(value) => values.push(value),
+            Err(unreadable) => {
+                let field = object.key().to_string();
+                let message = unreadable.at(&field);
+                causes.push(Cause { reason: "UnexpectedServerResponse".into(), message, field });
+            }
+        }
+        if causes.len() == UNREADABLE_MAX {
+            break;
+        }
+    }
+    if causes.is_empty() {
+        return Ok(values);
+    }
+    let mut status = Status::store_read_error(&storage.resource, causes);
+    tracing::error!("{}", status.message);
+    if let Some(details) = &mut status.details
+        && details.causes.len() == UNREADABLE_MAX
+    {
+        let message = "too many errors, the list is truncated".to_string();
+        details.causes.push(Cause { reason: "FieldValueTooMany".into(), message, field: String::new() });
+    }
+    Err(status)
+}
+
+/// Why a list cannot be sent, with everything that is in its way.
+fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Reply {
+    let status = read(scope, objects).err().unwrap_or(status);
+    crate::failure(&status, &scope.accept)
 }
 
 /// The list as one value, for forms that cannot be joined from parts.
 fn whole(scope: &Scope, page: &Page) -> Result<Value, Status> {
     let mut items = Vec::with_capacity(page.objects.len());
     for object in &page.objects {
-        let mut item = render::value(&scope.resource, object, object.revision())?;
+        let item = render::value(&scope.resource, object, object.revision());
+        let mut item = item.or_else(|status| Err(read(scope, &page.objects).err().unwrap_or(status)))?;
         if !scope.resource.custom
             && let Some(map) = item.as_map_mut()
         {
@@ -313,18 +350,23 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
             let (prefix, suffix) =
                 wire::json_list(&list_kind(scope), metadata(&page).metadata(), scope.resource.custom);
             let estimate = page.objects.iter().map(|object| object.value().len()).sum();
-            let writer = JsonList {
+            let mut writer = JsonList {
                 scope: scope.clone(),
-                rest: page.objects.into_iter(),
+                objects: page.objects,
+                next: 0,
                 begun: false,
                 prefix,
                 suffix,
                 done: false,
             };
-            let chunks = futures::stream::unfold(writer, |mut writer| async move {
-                let chunk = writer.next_chunk()?;
-                Some((chunk, writer))
-            });
+            // What goes wrong here can still be said.
+            let first = match writer.next_chunk() {
+                Some(Err(status)) => return failed(scope, &writer.objects, status),
+                Some(Ok(chunk)) => Some(chunk),
+                None => None,
+            };
+            let rest = std::iter::from_fn(move || writer.next_chunk()).map(|chunk| chunk.map_err(|_| Cut));
+            let chunks = futures::stream::iter(first.map(Ok).into_iter().chain(rest));
             let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
             Reply::new(StatusCode::OK, media.content_type(), body)
         }
@@ -333,7 +375,8 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
 
 struct JsonList {
     scope: Arc<Scope>,
-    rest: std::vec::IntoIter<Arc<Object>>,
+    objects: Vec<Arc<Object>>,
+    next: usize,
     /// An item has been written, so the next one needs a comma.
     begun: bool,
     /// Taken by the first chunk.
@@ -343,27 +386,33 @@ struct JsonList {
 }
 
 impl JsonList {
-    fn next_chunk(&mut self) -> Option<Bytes> {
+    fn next_chunk(&mut self) -> Option<Result<Bytes, Status>> {
         if self.done {
             return None;
         }
         let mut out = BytesMut::with_capacity(CHUNK_BYTES);
         out.put_slice(&std::mem::take(&mut self.prefix));
         while out.len() < CHUNK_BYTES {
-            let Some(object) = self.rest.next() else {
+            let Some(object) = self.objects.get(self.next) else {
                 out.put_slice(&self.suffix);
                 self.done = true;
                 break;
             };
-            // An object that cannot be decoded was logged; the others are still worth sending.
-            let Ok(bytes) = body(&self.scope, &object, Media::Json) else { continue };
+            self.next += 1;
+            let bytes = match body(&self.scope, object, Media::Json) {
+                Ok(bytes) => bytes,
+                Err(status) => {
+                    self.done = true;
+                    return Some(Err(status));
+                }
+            };
             if self.begun {
                 out.put_u8(b',');
             }
             self.begun = true;
             out.put_slice(&bytes);
         }
-        Some(out.freeze())
+        Some(Ok(out.freeze()))
     }
 }
 
@@ -373,7 +422,7 @@ fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
     let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
     let bodies = match bodies {
         Ok(bodies) => bodies,
-        Err(status) => return crate::failure(&status, &scope.accept),
+        Err(status) => return failed(scope, &page.objects, status),
     };
     let kind = list_kind(scope);
     let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
@@ -388,7 +437,7 @@ fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
     if let Err(why) = written {
         return crate::failure(&Status::internal(why), &scope.accept);
     }
-    let chunks = futures::stream::iter(proto_chunks(head, bodies));
+    let chunks = futures::stream::iter(proto_chunks(head, bodies).map(Ok));
     Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream { chunks: chunks.boxed(), estimate: items })
 }
 

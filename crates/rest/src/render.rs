@@ -29,7 +29,10 @@ fn build(resource: &Resource, object: &Object, revision: Revision, media: Media)
 /// The object as the requested version shows it.
 pub fn value(resource: &Resource, object: &Object, revision: Revision) -> Result<Value, Status> {
     let storage = resource.storage.as_ref().ok_or_else(|| Status::internal("the resource is not stored"))?;
-    let stored = storage.decode(object.value(), revision)?;
+    let mut stored = storage.decode_entry(object.entry())?;
+    if revision != object.revision() {
+        stored = registry::at_revision(stored, revision);
+    }
     let mut shown = resource.from_storage(stored).map_err(Status::internal)?;
     shown.set_type(&resource.kind);
     Ok(shown)

@@ -1,16 +1,16 @@
 //! What goes back: a status code, headers, and a body that is ready or streams.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::upgrade::OnUpgrade;
 use object::{GroupVersionKind, Status, Value};
+use schema::Schema;
 
 use crate::media::{Accept, Media};
 
@@ -95,11 +95,26 @@ pub struct Reply {
     pub body: ReplyBody,
 }
 
+/// A body that is made while it is sent.
+pub type Chunks = BoxStream<'static, Result<Bytes, Cut>>;
+
+/// The body ends before it is complete. The connection says so, lest anybody take the part for the whole.
+#[derive(Debug)]
+pub struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the answer cannot be completed")
+    }
+}
+
+impl std::error::Error for Cut {}
+
 pub enum ReplyBody {
     Ready(Bytes),
     /// Chunks as they are made: lists and watches. The estimate is of the whole length, 0 where it has no end.
     Stream {
-        chunks: BoxStream<'static, Bytes>,
+        chunks: Chunks,
         estimate: usize,
     },
 }
@@ -129,12 +144,11 @@ impl Reply {
     }
 
     /// As an HTTP response.
-    pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>> {
+    pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Cut>> {
         let body = match self.body {
-            ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).boxed_unsync(),
+            ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
             ReplyBody::Stream { chunks, .. } => {
-                let frames = chunks.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
-                http_body_util::StreamBody::new(frames.into_stream()).boxed_unsync()
+                http_body_util::StreamBody::new(chunks.map_ok(Frame::data)).boxed_unsync()
             }
         };
         let mut response = http::Response::new(body);
@@ -213,14 +227,15 @@ pub fn failure(status: &Status, accept: &Accept) -> Reply {
     reply
 }
 
-/// Encodes a whole object of a built-in kind, with the newline that upstream ends JSON with.
+/// Encodes a whole object of a built-in kind.
 pub fn encode_value(accept: &Accept, kind: &GroupVersionKind, value: &Value) -> Bytes {
-    let bytes = crate::wire::encode(value, accept.media, schema::builtin().schema(kind), accept.pretty);
-    with_newline(bytes, accept.media)
+    encode(accept, schema::builtin().schema(kind), value)
 }
 
-pub(crate) fn with_newline(bytes: Bytes, media: Media) -> Bytes {
-    if media != Media::Json {
+/// Encodes a whole object. Upstream ends JSON with a newline unless it is indented.
+pub(crate) fn encode(accept: &Accept, schema: Option<Schema<'_>>, value: &Value) -> Bytes {
+    let bytes = crate::wire::encode(value, accept.media, schema, accept.pretty);
+    if accept.media != Media::Json || accept.pretty {
         return bytes;
     }
     let mut line = BytesMut::from(bytes);

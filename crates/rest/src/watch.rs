@@ -57,7 +57,7 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         // Upstream begins the stream before it knows, so the failure is an event.
         Err(error) => {
             let frame = error_event(scope.accept.media, &storage.read_failed(error, "watch"));
-            return Ok(reply(scope, futures::stream::once(async move { frame }).boxed()));
+            return Ok(reply(scope, futures::stream::once(async move { frame })));
         }
     };
     let deadline = Instant::now() + duration(scope, &options);
@@ -75,16 +75,16 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
         meter: scope.api.meters.of(&scope.resource.resource),
     };
     feed.set_timer();
-    Ok(reply(scope, feed.boxed()))
+    Ok(reply(scope, feed))
 }
 
-fn reply(scope: &Scope, stream: futures::stream::BoxStream<'static, Bytes>) -> Reply {
+fn reply(scope: &Scope, stream: impl Stream<Item = Bytes> + Send + 'static) -> Reply {
     let content_type = match scope.accept.media {
         Media::Json | Media::Yaml => "application/json",
         Media::Proto => "application/vnd.kubernetes.protobuf;stream=watch",
         Media::Cbor => "application/cbor-seq",
     };
-    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks: stream, estimate: 0 })
+    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks: stream.map(Ok).boxed(), estimate: 0 })
 }
 
 /// How long the watch may last: as asked, or a random time so that clients do not all come back at once.
@@ -169,6 +169,7 @@ impl Stream for Feed {
             }
             // Whatever else is ready goes into the same chunk.
             while out.len() < CHUNK_BYTES
+                && !self.over
                 && let Some(item) = self.watcher.try_next()
             {
                 self.write(item, &mut out);
@@ -315,7 +316,7 @@ impl Feed {
         change: impl FnOnce(&Value) -> Result<(GroupVersionKind, Value), Status>,
     ) -> Result<Bytes, Status> {
         let storage = self.scope.storage()?;
-        let stored = storage.decode(object.value(), revision)?;
+        let stored = registry::at_revision(storage.decode_entry(object.entry())?, revision);
         let (kind, value) = change(&stored)?;
         Ok(self.encode(&kind, &value))
     }

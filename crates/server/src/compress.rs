@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::StreamExt;
 use http::HeaderValue;
-use rest::{Reply, ReplyBody};
+use rest::{Chunks, Cut, Reply, ReplyBody};
 
 /// Smaller answers are sent as they are: compressing them costs more than it saves.
 const THRESHOLD_BYTES: usize = 128 * 1024;
@@ -46,20 +46,22 @@ pub fn compress(mut reply: Reply, accepted: bool) -> Reply {
 }
 
 /// Compresses a stream chunk by chunk.
-fn compress_stream(chunks: futures::stream::BoxStream<'static, Bytes>) -> futures::stream::BoxStream<'static, Bytes> {
+fn compress_stream(chunks: Chunks) -> Chunks {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     futures::stream::unfold((chunks, Some(encoder)), |(mut chunks, encoder)| async move {
         let mut encoder = encoder?;
         match chunks.next().await {
-            Some(chunk) => {
-                // Writing to memory does not fail; if it ever does the client sees a short body and asks again.
-                encoder.write_all(&chunk).ok()?;
-                let ready = std::mem::take(encoder.get_mut());
-                Some((Bytes::from(ready), (chunks, Some(encoder))))
-            }
-            None => Some((Bytes::from(encoder.finish().ok()?), (chunks, None))),
+            Some(Ok(chunk)) => match encoder.write_all(&chunk) {
+                Ok(()) => {
+                    let ready = std::mem::take(encoder.get_mut());
+                    Some((Ok(Bytes::from(ready)), (chunks, Some(encoder))))
+                }
+                Err(_) => Some((Err(Cut), (chunks, None))),
+            },
+            Some(Err(cut)) => Some((Err(cut), (chunks, None))),
+            None => Some((encoder.finish().map(Bytes::from).map_err(|_| Cut), (chunks, None))),
         }
     })
-    .filter(|chunk| std::future::ready(!chunk.is_empty()))
+    .filter(|chunk| std::future::ready(chunk.as_ref().map_or(true, |chunk| !chunk.is_empty())))
     .boxed()
 }

@@ -6,9 +6,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
-use rest::{Reply, ReplyBody};
+use rest::{Chunks, Cut, Reply, ReplyBody};
 
 use crate::inflight::Seat;
 use crate::lifecycle::{Ticket, WatchEnd};
@@ -55,19 +54,19 @@ impl Drop for Tracked {
 }
 
 struct Followed {
-    chunks: BoxStream<'static, Bytes>,
+    chunks: Chunks,
     tracked: Tracked,
     end: Option<WatchEnd>,
 }
 
 impl Stream for Followed {
-    type Item = Bytes;
+    type Item = Result<Bytes, Cut>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = self.chunks.poll_next_unpin(cx);
         match &polled {
-            Poll::Ready(Some(chunk)) => self.tracked.bytes += chunk.len() as u64,
-            Poll::Ready(None) => {}
+            Poll::Ready(Some(Ok(chunk))) => self.tracked.bytes += chunk.len() as u64,
+            Poll::Ready(_) => {}
             Poll::Pending => ready!(self.end.as_mut().map_or(Poll::Pending, |end| end.poll_unpin(cx))),
         }
         if polled.is_pending() { Poll::Ready(None) } else { polled }

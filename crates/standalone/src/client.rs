@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use object::{Status, Value};
 use registry::Resource;
 use request::{RequestInfo, User};
-use rest::{Api, Body, Call, Reply, ReplyBody};
+use rest::{Api, Body, Call, Chunks, Reply, ReplyBody};
 
 const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -98,7 +98,7 @@ impl Client {
         let status = reply.status;
         let bytes = match reply.body {
             ReplyBody::Ready(bytes) => bytes,
-            ReplyBody::Stream { chunks, .. } => concat(chunks).await,
+            ReplyBody::Stream { chunks, .. } => concat(chunks).await?,
         };
         let value = decode(&bytes)?;
         if status.is_success() { Ok(value) } else { Err(failure(status, &value)) }
@@ -198,7 +198,7 @@ fn from_status(status: Status) -> Failure {
 }
 
 /// Cuts chunks into lines; a document never spans more than what arrives before its newline.
-fn lines(chunks: BoxStream<'static, Bytes>) -> BoxStream<'static, Bytes> {
+fn lines(chunks: Chunks) -> BoxStream<'static, Bytes> {
     stream::unfold((chunks, Bytes::new()), |(mut chunks, mut rest)| async move {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &rest) {
@@ -206,7 +206,7 @@ fn lines(chunks: BoxStream<'static, Bytes>) -> BoxStream<'static, Bytes> {
                 let _newline = rest.split_to(1);
                 return Some((line, (chunks, rest)));
             }
-            let next = chunks.next().await?;
+            let next = chunks.next().await?.ok()?;
             rest = if rest.is_empty() { next } else { Bytes::from([&rest[..], &next[..]].concat()) };
         }
     })
@@ -214,10 +214,11 @@ fn lines(chunks: BoxStream<'static, Bytes>) -> BoxStream<'static, Bytes> {
 }
 
 /// Everything, in one piece.
-async fn concat(mut chunks: BoxStream<'static, Bytes>) -> Bytes {
+async fn concat(mut chunks: Chunks) -> Result<Bytes, Failure> {
     let mut all = Vec::new();
     while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|cut| Failure { code: 500, message: cut.to_string() })?;
         all.extend_from_slice(&chunk);
     }
-    all.into()
+    Ok(all.into())
 }

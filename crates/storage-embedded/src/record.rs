@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use storage::{Entry, Event, Key, Revision};
+use storage::{Condition, Entry, Event, Key, Revision};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
@@ -42,7 +42,7 @@ impl Record<'_> {
             mod_revision: self.revision,
             version: self.version,
             lease: self.lease,
-            stale: false,
+            condition: Condition::Good,
         };
         (!self.is_delete).then(|| Arc::new(entry()))
     }
@@ -126,7 +126,7 @@ mod tests {
             mod_revision: 12,
             version: 3,
             lease: 1_700_000_000_123,
-            stale: false,
+            condition: Condition::Good,
         })
     }
 

@@ -16,7 +16,7 @@ fn group(revisions: std::ops::RangeInclusive<Revision>, bytes: usize) -> Vec<Arc
             mod_revision: revision,
             version: 1,
             lease: 0,
-            stale: false,
+            condition: storage::Condition::Good,
         };
         let key = entry.key.clone();
         Arc::new(Event { revision, key, entry: Some(Arc::new(entry)), previous: None })

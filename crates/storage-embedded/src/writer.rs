@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use storage::{
-    Batch, Change, Entry, Error, Event, Expect, Key, KeyRange, Result, Revision, Subscriber, WatchRequest, Write,
-    Written,
+    Batch, Change, Condition, Entry, Error, Event, Expect, Key, KeyRange, Result, Revision, Subscriber, WatchRequest,
+    Write, Written,
 };
 
 use crate::expiry::{Deadlines, History, lease_until, millis};
@@ -166,7 +166,7 @@ impl Writer {
                 mod_revision: revision,
                 version: previous.as_ref().map_or(1, |entry| entry.version + 1),
                 lease: ttl.map_or(0, |ttl| lease_until((self.shared.options.clock)(), ttl)),
-                stale: false,
+                condition: Condition::Good,
             })),
             Change::Delete => None,
         };

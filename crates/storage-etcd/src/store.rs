@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use storage::{
-    Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, WatchRequest,
+    Condition, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, WatchRequest,
     WatchStream, Write, Written,
 };
 use tokio::sync::Mutex;
@@ -299,7 +299,7 @@ pub(crate) fn with_value(kv: &KeyValue, value: Bytes) -> Arc<Entry> {
         mod_revision: kv.mod_revision,
         version: kv.version,
         lease: kv.lease,
-        stale: false,
+        condition: Condition::Good,
     })
 }
 

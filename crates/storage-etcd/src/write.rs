@@ -7,7 +7,7 @@
 //! whether it has. The outcome is unknown only to those who do not reach etcd again in time.
 
 use std::sync::Arc;
-use storage::{Change, Entry, Error, Expect, Result, Revision, Write, Written};
+use storage::{Change, Condition, Entry, Error, Expect, Result, Revision, Write, Written};
 use tonic::Code;
 
 use crate::client::{Failed, Pause};
@@ -241,7 +241,7 @@ impl Attempt<'_> {
             mod_revision: revision,
             version: 1,
             lease: self.lease,
-            stale: false,
+            condition: Condition::Good,
         };
         Ok(Written { revision, entry: Some(ours.unwrap_or_else(|| Arc::new(young))), previous: None })
     }

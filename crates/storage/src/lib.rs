@@ -63,5 +63,7 @@ pub mod suite;
 pub use error::{Error, Result};
 pub use key::{Key, KeyRange};
 pub use split::SplitStore;
-pub use store::{Change, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written};
+pub use store::{
+    Change, Condition, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written,
+};
 pub use watch::{Batch, Event, Progress, Subscriber, Subscription, WatchRequest, WatchStream};

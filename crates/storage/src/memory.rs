@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch as signal;
 
 use crate::{
-    Batch, Change, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, Progress, RangeQuery, Result,
-    Revision, Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Condition, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, Progress, RangeQuery,
+    Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// As large as etcd's default, so that tests meet the same limit.
@@ -167,7 +167,7 @@ impl Shared {
                 mod_revision: revision,
                 version: previous.as_ref().map_or(1, |entry| entry.version + 1),
                 lease: if ttl.is_some() { revision } else { 0 },
-                stale: false,
+                condition: Condition::Good,
             })),
             Change::Delete => None,
         };

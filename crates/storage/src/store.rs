@@ -91,9 +91,33 @@ pub struct Entry {
     pub version: i64,
     /// 0 if the key does not expire; otherwise a number that means something to the engine only.
     pub lease: i64,
+    pub condition: Condition,
+}
+
+impl Entry {
+    pub fn is_stale(&self) -> bool {
+        self.condition == Condition::Stale
+    }
+
+    /// Why the value cannot be decrypted, if so.
+    pub fn sealed(&self) -> Option<&str> {
+        match &self.condition {
+            Condition::Sealed(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// What encryption at rest says about a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    #[default]
+    Good,
     /// The stored form is not what a write would store today (for example it is encrypted with an old key), so writing
     /// the same value again is worth it.
-    pub stale: bool,
+    Stale,
+    /// Nobody can decrypt it, and this is why. The value is what is stored.
+    Sealed(Arc<str>),
 }
 
 /// Sets of entries are ordered by key.

@@ -249,6 +249,96 @@ fn components() -> Vec<Case> {
     ]
 }
 
+/// What others have left in the store that is no object: a value that was cut off, and an encrypted one.
+async fn spoil(server: &Server) {
+    let catalog = server.running().api.catalog.load();
+    for (resource, name, value) in [
+        ("configmaps", "cut", &b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x05\n\x10\n\x01"[..]),
+        ("configmaps", "sealed", b"k8s:enc:aescbc:v1:key1:what nobody can read"),
+        ("pods", "cut", b"k8s\0\n\x09\n\x02v1\x12\x03Pod\x12\x05\n\x10\n\x01"),
+    ] {
+        let storage = catalog.stored("", resource).unwrap();
+        storage.store.create(storage.key("default", name), value.into(), None).await.unwrap();
+    }
+}
+
+fn unreadable() -> Vec<Case> {
+    const CUT: &str = "/api/v1/namespaces/default/configmaps/cut";
+    const SEALED: &str = "/api/v1/namespaces/default/configmaps/sealed";
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    const JSON: &str = "application/json";
+    let cut = "Internal error occurred: StorageError: corrupt object, Code: 7, Key: /configmaps/default/cut, \
+        ResourceVersion: 0, AdditionalErrorMsg: object not decodable revision=";
+    let sealed =
+        "data from the storage is not transformable revision=0: identity transformer tried to read encrypted data";
+    let list = "failed to read one or more configmaps from the storage: StorageError: corrupt object, Code: 7, Key: \
+        /registry/configmaps/default/cut, ResourceVersion: 0, AdditionalErrorMsg: object not decodable revision=";
+    let pods = "failed to read one or more pods from the storage";
+    let selected = |path: &str, selector: &str| format!("{path}?{selector}");
+    let done = r#""status":"Success","details":{"name":"cut","kind":"ConfigMap"},"code":200}"#;
+    let unsafely = |path: &str, more: &str| format!("{path}?{UNREADABLE}=true{more}");
+    vec![
+        get(CUT, JSON, 500, cut),
+        get(CUT, TABLE, 500, cut),
+        get(SEALED, JSON, 500, sealed),
+        get(MAPS, JSON, 500, list),
+        get(MAPS, TABLE, 500, list),
+        get(MAPS, "application/vnd.kubernetes.protobuf", 500, ""),
+        get(MAPS, "application/yaml", 500, "(and 1 more)"),
+        get(&selected(MAPS, "labelSelector=a%3Db"), JSON, 500, r#"{"kind":"Status""#),
+        get(&selected(MAPS, "labelSelector=a%3Db"), JSON, 500, "(and 1 more)"),
+        get(&selected(PODS, "fieldSelector=spec.nodeName%3Dn"), JSON, 500, pods),
+        get(&selected(MAPS, "watch=1&timeoutSeconds=60"), JSON, 200, r#"{"type":"ERROR""#),
+        send("POST", MAPS, r#"{"metadata": {"name": "cut"}}"#, 409, "already exists"),
+        send("PUT", CUT, r#"{"metadata": {"name": "cut"}}"#, 500, "object not decodable revision="),
+        send(
+            "PUT",
+            SEALED,
+            r#"{"metadata": {"name": "sealed"}}"#,
+            500,
+            "Internal error occurred: data from the storage",
+        ),
+        patch(CUT, "merge-patch+json", "{}", 500, "object not decodable revision="),
+        delete(CUT, 500, cut),
+        delete(MAPS, 500, list),
+        get(MAP, JSON, 200, r#""name":"c""#),
+        delete(&unsafely(CUT, "&dryRun=All"), 200, done),
+        delete(&unsafely(CUT, ""), 200, done),
+        delete(&unsafely(CUT, ""), 404, "not found"),
+        delete(&unsafely(SEALED, ""), 200, r#""code":200"#),
+        get(MAPS, JSON, 200, r#""name":"c""#),
+        delete(MAPS, 200, r#""name":"c""#),
+    ]
+}
+
+/// A list that is being sent already when something in it turns out to be unreadable ends as an error, not as a shorter list.
+async fn a_list_is_whole_or_none(server: &Server, client: &Client) {
+    for index in 0..20 {
+        let body = format!(r#"{{"metadata": {{"name": "large-{index}"}}, "data": {{"a": "{}"}}}}"#, "x".repeat(10_000));
+        check(client, send("POST", MAPS, &body, 201, "")).await;
+    }
+    let storage = server.running().api.catalog.load().stored("", "configmaps").unwrap().clone();
+    storage.store.create(storage.key("default", "zz"), (&b"no object"[..]).into(), None).await.unwrap();
+    // Whether the client sees the beginning depends on how much of it was sent before.
+    if let Ok(response) = client.send(get(MAPS, "application/json", 0, "").request).await {
+        assert_eq!(response.status(), 200);
+        assert!(response.into_body().collect().await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_read_is_not_overlooked() {
+    let server = Server::builder().bare().start().await.unwrap();
+    let client = server.client().await.unwrap();
+    check(&client, send("POST", MAPS, r#"{"metadata": {"name": "c"}}"#, 201, "")).await;
+    spoil(&server).await;
+    for case in unreadable() {
+        check(&client, case).await;
+    }
+    a_list_is_whole_or_none(&server, &client).await;
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_are_a_little_off_are_answered_as_upstream_does() {
     let server = Server::builder().bare().start().await.unwrap();

@@ -10,8 +10,8 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use storage::memory::MemoryStore;
 use storage::{
-    Batch, Change, Error, Expect, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
-    Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Entry, Error, Expect, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
+    Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 use tokio::sync::{RwLock, RwLockWriteGuard, watch};
 
@@ -155,7 +155,7 @@ pub fn by_node() -> ByNode {
 }
 
 impl Describe for ByNode {
-    fn describe(&self, _: &Key, value: &Bytes) -> Header {
+    fn describe(&self, Entry { value, .. }: &Entry) -> Header {
         let node = String::from_utf8_lossy(value).into_owned();
         Header { fields: vec![("spec.nodeName", node.into())], ..Header::default() }
     }

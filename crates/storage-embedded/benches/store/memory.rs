@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{Budget, Cache, Describe, Header};
-use storage::{Key, KeyRange, Store};
+use storage::{Entry, KeyRange, Store};
 use storage_embedded::{EmbeddedStore, Options};
 
 use crate::{Settings, directory};
@@ -71,7 +71,7 @@ pub fn child(file: &PathBuf) {
 struct Unread;
 
 impl Describe for Unread {
-    fn describe(&self, _: &Key, _: &Bytes) -> Header {
+    fn describe(&self, _: &Entry) -> Header {
         Header::default()
     }
 }

@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 
+use super::envelope::EncryptedObject;
+use super::plugin::Plugin;
 use super::provider::{Chain, Failure, Opened};
 use super::rules::Encryption;
 use crate::{
-    Batch, Change, Entry, Error, Event, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
-    Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Condition, Entry, Error, Event, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status,
+    Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// Tells group and resource of what is stored under a key; none for keys that hold no resource, which are not encrypted.
@@ -62,12 +64,12 @@ impl Store for EncryptedStore {
         match self.inner.write(write).await {
             Ok(written) => Ok(Written {
                 entry: written.entry.map(|entry| match plain {
-                    Some(plain) if plain != entry.value => with_value(&entry, plain, false),
+                    Some(plain) if plain != entry.value => with_value(&entry, plain, Condition::Good),
                     _ => entry,
                 }),
                 // It is gone already, readable or not.
                 previous: match written.previous {
-                    Some(entry) => self.values.open(entry).await.ok(),
+                    Some(entry) => self.values.open(entry).await.ok().filter(|entry| entry.sealed().is_none()),
                     None => None,
                 },
                 ..written
@@ -136,6 +138,9 @@ struct Values {
     resource_of: ResourceOf,
 }
 
+/// The plugin has to decrypt this object's key first.
+struct NeedsKey(Arc<Plugin>, Box<EncryptedObject>);
+
 impl Values {
     fn chain(&self, key: &[u8]) -> Arc<Chain> {
         let resource = (self.resource_of)(key);
@@ -146,18 +151,24 @@ impl Values {
         loop {
             match self.open_now(&entry) {
                 Ok(opened) => return Ok(opened),
-                Err(Failure::Unreadable(message)) => return Err(Error::corrupt(entry.key.clone(), message)),
-                Err(Failure::NeedsKey(plugin, object)) => plugin.learn(&object).await.map_err(Error::Unavailable)?,
+                Err(NeedsKey(plugin, object)) => plugin.learn(&object).await.map_err(Error::Unavailable)?,
             }
         }
     }
 
     /// Without asking a plugin.
-    fn open_now(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Failure> {
-        match self.chain(&entry.key).open(&entry.value, &entry.key)? {
-            Opened { value: None, stale: false } => Ok(entry.clone()),
-            Opened { value: None, stale } => Ok(with_value(entry, entry.value.clone(), stale)),
-            Opened { value: Some(value), stale } => Ok(with_value(entry, value.into(), stale)),
+    fn open_now(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, NeedsKey> {
+        let condition = |stale| if stale { Condition::Stale } else { Condition::Good };
+        match self.chain(&entry.key).open(&entry.value, &entry.key) {
+            Ok(Opened { value: None, stale: false }) => Ok(entry.clone()),
+            Ok(Opened { value: None, stale }) => Ok(with_value(entry, entry.value.clone(), condition(stale))),
+            Ok(Opened { value: Some(value), stale }) => Ok(with_value(entry, value.into(), condition(stale))),
+            Err(Failure::NeedsKey(plugin, object)) => Err(NeedsKey(plugin, object)),
+            // One that nobody can read is no reason to refuse all others.
+            Err(Failure::Unreadable(why)) => {
+                tracing::error!(key = %entry.key, why, "a stored value cannot be decrypted");
+                Ok(with_value(entry, entry.value.clone(), Condition::Sealed(why.into())))
+            }
         }
     }
 
@@ -182,9 +193,8 @@ impl Values {
             None => Ok(None),
             Some(entry) => match self.open_now(entry) {
                 Ok(opened) => Ok(Some(opened)),
-                Err(Failure::Unreadable(message)) => Err(Error::corrupt(entry.key.clone(), message)),
                 // Listing again asks the plugin.
-                Err(Failure::NeedsKey(..)) => Err(Error::Unavailable("a key has to be decrypted first".into())),
+                Err(NeedsKey(..)) => Err(Error::Unavailable("a key has to be decrypted first".into())),
             },
         };
         let mut batch = batch.clone();
@@ -208,7 +218,7 @@ fn replace(event: &mut Arc<Event>, entry: Option<Arc<Entry>>, previous: Option<A
     }
 }
 
-fn with_value(entry: &Entry, value: Bytes, stale: bool) -> Arc<Entry> {
+fn with_value(entry: &Entry, value: Bytes, condition: Condition) -> Arc<Entry> {
     Arc::new(Entry {
         key: entry.key.clone(),
         value,
@@ -216,7 +226,7 @@ fn with_value(entry: &Entry, value: Bytes, stale: bool) -> Arc<Entry> {
         mod_revision: entry.mod_revision,
         version: entry.version,
         lease: entry.lease,
-        stale,
+        condition,
     })
 }
 
