@@ -61,7 +61,8 @@ impl Paths for OpenId {
             _ => return None,
         };
         let refuse = |code, why: &str| {
-            Some(failure(&Status::generic(code, "", &GroupResource::default(), "", why), &Accept::json()))
+            let readable = Accept::of_status(&call.headers, &call.query);
+            Some(failure(&Status::generic(code, "", &GroupResource::default(), "", why), &readable))
         };
         if call.method != Method::GET {
             return refuse(405, "");

@@ -10,9 +10,9 @@ use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Value};
 use registry::Catalog;
 use rest::{Accept, Api, Call, Media, Reply, ReplyBody, Transform};
 
-use crate::accept::{self, Chosen, Convert};
 use crate::openapi::Documents;
 use crate::{aggregated, conditional, groups, plain};
+use rest::accept::{self, Chosen, Convert};
 
 mod openapi;
 
@@ -175,7 +175,7 @@ impl Shared {
     fn aggregated<'a>(&self, call: &'a Call) -> Option<Chosen<'a>> {
         let wanted = Convert { group: aggregated::GROUP, version: aggregated::VERSION, kind: aggregated::KIND };
         // A header that is not there is satisfied with anything, and so is the plain document.
-        let chosen = accept::choose(call, &self.offered(), |convert| convert == Some(wanted));
+        let chosen = accept::choose(&call.headers, &call.query, &self.offered(), |convert| convert == Some(wanted));
         chosen.filter(|chosen| chosen.convert.is_some())
     }
 
@@ -198,7 +198,7 @@ impl Shared {
     /// One of the old documents, as the client wants to read it.
     fn plain(&self, call: &Call, document: &Value) -> Reply {
         let offered = self.offered();
-        let Some(chosen) = accept::choose(call, &offered, |convert| convert.is_none()) else {
+        let Some(chosen) = accept::choose(&call.headers, &call.query, &offered, |convert| convert.is_none()) else {
             let message = format!("only the following media types are accepted: {}", list(&offered));
             return raw(&Status::not_acceptable(message));
         };
@@ -208,10 +208,8 @@ impl Shared {
 
     /// A failure, as the client wants to read it.
     fn refuse(&self, call: &Call, status: &Status) -> Reply {
-        match accept::choose(call, &self.offered(), |convert| convert.is_none()) {
-            Some(chosen) => rest::failure(status, &writing(chosen)),
-            None => raw(status),
-        }
+        let chosen = accept::choose(&call.headers, &call.query, &self.offered(), |convert| convert.is_none());
+        rest::failure(status, &chosen.map_or_else(Accept::indented, writing))
     }
 }
 

@@ -3,7 +3,6 @@
 //! Start with [`Discovery::answer`]. Everything below it is a function of a `Catalog` snapshot: a custom resource that is
 //! added to the catalog shows in all of these documents with the next request, and is gone from them when it is removed.
 
-mod accept;
 mod aggregated;
 mod answer;
 mod conditional;

@@ -3,6 +3,7 @@
 //! Start with [`serve`]: it finds the resource in the catalog, picks the verb from one table, and turns every failure into
 //! a Status. [`create`] shows how a verb tells its story; [`render`] turns stored bytes into what a client asked for.
 
+pub mod accept;
 mod action;
 mod api;
 mod body;

@@ -1,8 +1,10 @@
 //! What a client wants to read: media type, transformation, indentation.
 
+use http::HeaderMap;
 use object::{GroupResource, Status};
 
 use crate::Call;
+use crate::accept::{self, Convert};
 use crate::reply::{Reply, failure};
 
 /// How bytes are written.
@@ -71,8 +73,16 @@ impl Offer {
         all.into_iter().filter(|(_, offered)| *offered).map(|(media, _)| media)
     }
 
-    fn has(self, media: Media) -> bool {
-        self.media().any(|offered| offered == media)
+    /// What objects are to be turned into for a clause that asks for this; None if they cannot.
+    fn transform(self, convert: Option<Convert<'_>>) -> Option<Transform> {
+        let Some(Convert { group, version, kind }) = convert else { return Some(Transform::None) };
+        let known = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");
+        match kind {
+            "Table" if known && self.tables => Some(Transform::Table(version.to_string())),
+            "PartialObjectMetadata" if known => Some(Transform::Partial(version.to_string())),
+            "PartialObjectMetadataList" if known => Some(Transform::PartialList(version.to_string())),
+            _ => None,
+        }
     }
 
     /// The media types as refusals list them.
@@ -101,31 +111,40 @@ impl Accept {
         Accept { media: Media::Json, transform: Transform::None, pretty: false }
     }
 
-    /// Picks the first clause of the Accept header, by weight, that can be honoured.
+    /// Indented JSON: what whoever asks for nothing that we can write gets to read.
+    pub fn indented() -> Accept {
+        Accept { pretty: true, ..Accept::json() }
+    }
+
+    /// For a resource: the first clause of the Accept header, by weight, that can be honoured.
     pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Refused> {
-        let accepts: Vec<&str> =
-            call.headers.get_all("accept").iter().filter_map(|value| value.to_str().ok()).collect();
-        let header = accepts.join(",");
-        let pretty = wants_pretty(call);
-        if header.trim().is_empty() {
-            return Ok(Accept { pretty, ..Accept::json() });
-        }
-        let clauses = clauses(&header);
-        // Upstream's router looks at media types first. It knows nothing of what may follow them, and of no wildcard but
-        // the one for everything.
-        let passes = |clause: &Clause| clause.kind == "*/*" || Media::of(clause.kind).is_some_and(|m| offer.has(m));
-        if !clauses.iter().any(passes) {
+        let offered: Vec<Media> = offer.media().collect();
+        let header = accept::header(&call.headers);
+        if !header.is_empty() && !accept::passes_router(header, &offered) {
             let status = Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call));
             return Err(Refused::ByRouter(status));
         }
-        for clause in &clauses {
-            if let Some((media, transform, clause_pretty)) = clause.pick(offer) {
-                return Ok(Accept { media, transform, pretty: clause_pretty.unwrap_or(pretty) });
-            }
-        }
-        let all = offer.list();
-        let status = Status::not_acceptable(format!("only the following media types are accepted: {all}"));
-        Err(Refused::ByResource(status))
+        let allows = |convert| offer.transform(convert).is_some();
+        let chosen = accept::choose(&call.headers, &call.query, &offered, allows).and_then(|chosen| {
+            let transform = offer.transform(chosen.convert)?;
+            Some(Accept { media: chosen.media, transform, pretty: chosen.pretty })
+        });
+        chosen.ok_or_else(|| {
+            let all = offer.list();
+            Refused::ByResource(Status::not_acceptable(format!("only the following media types are accepted: {all}")))
+        })
+    }
+
+    /// For a Status that has nothing to do with a resource.
+    pub fn of_status(headers: &HeaderMap, query: &[(String, String)]) -> Accept {
+        let offered = [Media::Json, Media::Yaml, Media::Proto];
+        let chosen = accept::choose(headers, query, &offered, |convert| convert.is_none());
+        chosen.map_or_else(Accept::indented, |chosen| Accept::from(chosen.media, chosen.pretty))
+    }
+
+    /// Objects as they are.
+    pub fn from(media: Media, pretty: bool) -> Accept {
+        Accept { media, transform: Transform::None, pretty }
     }
 }
 
@@ -139,75 +158,9 @@ pub enum Refused {
 
 impl Refused {
     pub fn reply(&self, warnings: &[String]) -> Reply {
-        let indented = Accept { pretty: true, ..Accept::json() };
         match self {
-            Refused::ByRouter(status) => failure(status, &indented),
-            Refused::ByResource(status) => failure(status, &indented).warn(warnings),
+            Refused::ByRouter(status) => failure(status, &Accept::indented()),
+            Refused::ByResource(status) => failure(status, &Accept::indented()).warn(warnings),
         }
     }
-}
-
-struct Clause<'a> {
-    kind: &'a str,
-    weight: f32,
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-impl Clause<'_> {
-    fn parameter(&self, name: &str) -> &str {
-        self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
-    }
-
-    fn pick(&self, offer: Offer) -> Option<(Media, Transform, Option<bool>)> {
-        let media = offer.media().find(|media| self.covers(media.content_type()))?;
-        // Parameters of other media types are theirs to interpret; ours are only honoured on ours.
-        let transform = match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
-            ("", _, _) => Transform::None,
-            (kind, "meta.k8s.io", version @ ("v1" | "v1beta1")) => match kind {
-                "Table" if offer.tables => Transform::Table(version.to_string()),
-                "PartialObjectMetadata" => Transform::Partial(version.to_string()),
-                "PartialObjectMetadataList" => Transform::PartialList(version.to_string()),
-                _ => return None,
-            },
-            _ => return None,
-        };
-        let pretty = match self.parameter("pretty") {
-            "" => None,
-            value => Some(value == "1"),
-        };
-        Some((media, transform, pretty))
-    }
-
-    fn covers(&self, content_type: &str) -> bool {
-        match self.kind.split_once('/') {
-            Some(("*", "*")) => true,
-            Some((kind, "*")) => content_type.split('/').next() == Some(kind),
-            _ => self.kind == content_type,
-        }
-    }
-}
-
-/// The clauses of an Accept header, heaviest first.
-fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(parse_clause).collect();
-    clauses.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    clauses
-}
-
-fn parse_clause(text: &str) -> Option<Clause<'_>> {
-    let mut parts = text.split(';').map(str::trim);
-    let kind = parts.next().filter(|kind| !kind.is_empty())?;
-    let parameters: Vec<(&str, &str)> =
-        parts.map(|part| part.split_once('=').unwrap_or((part, ""))).map(|(k, v)| (k.trim(), v.trim())).collect();
-    let weight = parameters.iter().find(|(key, _)| *key == "q").and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
-    Some(Clause { kind, weight, parameters })
-}
-
-/// People get indented JSON: whoever asks for it, and the tools people type at.
-fn wants_pretty(call: &Call) -> bool {
-    if let Some(pretty) = call.query("pretty") {
-        return !matches!(pretty, "false" | "0" | "f" | "F" | "FALSE" | "False");
-    }
-    let agent = call.header("user-agent");
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
 }

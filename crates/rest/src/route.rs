@@ -20,7 +20,7 @@ pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
     let info = &call.info;
     let found = catalog.get(&info.group, &info.version, &info.resource).cloned();
     let Some(resource) = found.filter(|resource| scope_fits(resource, &call)) else {
-        return failure(&no_such_resource(), &Accept::json());
+        return failure(&no_such_resource(), &Accept::of_status(&call.headers, &call.query));
     };
     let mut scope = Scope::new(api, resource, call);
     if let Err(refused) = scope.negotiate() {

@@ -138,7 +138,7 @@ impl Server {
         }
         let limit = match self.timeout(&passage.query) {
             Ok(limit) => limit,
-            Err(status) => return failure(&status, &Accept::json()),
+            Err(status) => return failure(&status, &Accept::of_status(request.headers(), &passage.query)),
         };
         match tokio::time::timeout(limit, self.pass(request, passage, limit)).await {
             Ok(reply) => reply,
@@ -153,17 +153,22 @@ impl Server {
     /// The part of the chain that knows who is asking.
     async fn pass(&self, request: Request<Incoming>, passage: Passage<'_>, timeout: Duration) -> Reply {
         let Passage { info, query, certificates, seat } = passage;
-        let refuse = |status: Status| failure(&status, &Accept::json());
+        let readable = || Accept::of_status(request.headers(), &query);
+        let forbid = |status: Status, warnings: &[String]| {
+            let mut reply = failure(&status, &readable()).warn(warnings);
+            reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            reply
+        };
         // Who is it? A credential that is not good ends here.
         let Identity { user, warnings, .. } = match self.authenticate(&request, certificates).await {
             Ok(identity) => identity,
-            Err(()) => return refuse(Status::unauthorized("Unauthorized")),
+            Err(()) => return failure(&Status::unauthorized("Unauthorized"), &readable()),
         };
         // (audit) From here on every outcome will be recorded; it comes with its own issue.
         // May they act as somebody else?
         let user = match impersonate::impersonate(&*self.authorizer, &info, user, request.headers()).await {
             Ok(user) => user,
-            Err(status) => return refuse(status).warn(&warnings),
+            Err(status) => return forbid(status, &warnings),
         };
         // (flow control) Is there room? Fair queues come with their own issue; until then a full house is a 429.
         if !info.is_long_running() {
@@ -176,7 +181,7 @@ impl Server {
         // May they do this? From here on there is a permit, and verbs cannot be called without one.
         let permit = match authz::authorize(&*self.authorizer, &info, &user).await {
             Ok(permit) => permit,
-            Err(status) => return refuse(status).warn(&warnings),
+            Err(status) => return forbid(status, &warnings),
         };
         let (mut parts, incoming) = request.into_parts();
         let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
@@ -232,7 +237,8 @@ impl Server {
         }
         let below_api = path.starts_with("/api/") || (path.starts_with("/apis/") && path.matches('/').count() > 2);
         if below_api {
-            return failure(&Status::generic(404, "", &GroupResource::default(), "", ""), &Accept::json());
+            let readable = Accept::of_status(&call.headers, &call.query);
+            return failure(&Status::generic(404, "", &GroupResource::default(), "", ""), &readable);
         }
         text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
@@ -247,7 +253,8 @@ impl Server {
         }
         match path {
             "/version" if call.method != http::Method::GET => {
-                Some(failure(&Status::generic(405, "", &GroupResource::default(), "", ""), &Accept::json()))
+                let readable = Accept::of_status(&call.headers, &call.query);
+                Some(failure(&Status::generic(405, "", &GroupResource::default(), "", ""), &readable))
             }
             "/version" => {
                 let body = ReplyBody::Ready(self.version.to_json().into());
@@ -270,7 +277,7 @@ impl Server {
         paths.sort();
         paths.dedup();
         let listing = object::value!({"paths": paths});
-        let accept = Accept { pretty: true, ..Accept::json() };
+        let accept = Accept::indented();
         let listing = rest::encode_value(&accept, &GroupVersionKind::new("", "", "Paths"), &listing);
         Reply::new(StatusCode::OK, "application/json", ReplyBody::Ready(listing))
     }

@@ -95,6 +95,23 @@ fn negotiation() -> Vec<Case> {
     ]
 }
 
+/// Whoever is turned away before the request has reached its resource is told so in a form they read, too.
+fn refusals() -> Vec<Case> {
+    let indented = "{\n  \"kind\": \"Status\"";
+    vec![
+        get(MAP, "application/json", 403, r#"configmaps "c" is forbidden: User "nobody" cannot get"#),
+        get(MAP, TABLE, 403, indented),
+        get(MAP, "text/html", 403, indented),
+        get(MAP, "application/cbor", 403, indented),
+        get(MAP, "application/*", 403, r#"{"kind":"Status""#),
+        get(&format!("{MAP}?pretty=1"), "application/json", 403, indented),
+        get(&format!("{MAP}?pretty=x"), "application/json", 403, r#"{"kind":"Status""#),
+        get(MAP, "application/yaml", 403, "kind: Status\nmessage: 'configmaps \"c\" is forbidden"),
+        get(MAP, "application/vnd.kubernetes.protobuf", 403, "k8s\0\n\x0c\n\x02v1\x12\x06Status"),
+        get(&format!("{MAP}?timeout=x"), "application/yaml", 400, "message: 'invalid timeout specified"),
+    ]
+}
+
 fn selection() -> Vec<Case> {
     let certificates = "/apis/certificates.k8s.io/v1/podcertificaterequests?fieldSelector=metadata.namespace=x";
     let slices = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=metadata.namespace=";
@@ -346,6 +363,10 @@ async fn requests_that_are_a_little_off_are_answered_as_upstream_does() {
     let all = [setup(), negotiation(), selection(), deletion(), patches(), subresources(), components()];
     for case in all.into_iter().flatten() {
         check(&client, case).await;
+    }
+    let nobody = server.client_for("nobody", &[]).await.unwrap();
+    for case in refusals() {
+        check(&nobody, case).await;
     }
     server.stop().await;
 }

@@ -7,11 +7,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, EXPIRES, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use object::Timestamp;
 use registry::Catalog;
-use rest::{Call, Reply, ReplyBody};
+use rest::{Call, Reply, ReplyBody, accept};
 
 use super::Discovery;
+use crate::conditional;
 use crate::openapi::{Document, Form, url};
-use crate::{accept, conditional};
 
 /// The media types of a version of OpenAPI, and what is answered for each.
 type Forms = [(&'static str, Form, &'static str); 3];

@@ -1,10 +1,11 @@
-//! What a client wants to read, settled as upstream settles it for paths that are not resources.
+//! Accept headers, settled as upstream settles them.
 //!
 //! Clauses are taken apart and ordered as Go's `goautoneg` does it, down to its order of clauses of the same weight, and
 //! parameters are read as the API server reads them: `as`, `g` and `v` ask for another kind of document.
 
 use http::HeaderMap;
-use rest::{Call, Media};
+
+use crate::Media;
 
 /// One clause of an Accept header.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,12 +40,13 @@ pub fn header(headers: &HeaderMap) -> &str {
 /// The first clause that can be honoured with one of the media types on offer; `allows` says whether the document it asks
 /// for can be had.
 pub fn choose<'a>(
-    call: &'a Call,
+    headers: &'a HeaderMap,
+    query: &[(String, String)],
     offered: &[Media],
     allows: impl Fn(Option<Convert<'a>>) -> bool,
 ) -> Option<Chosen<'a>> {
-    let accept = header(&call.headers);
-    let pretty = wants_pretty(call);
+    let accept = header(headers);
+    let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
         return offered.first().map(|&media| Chosen { media, convert: None, pretty });
     }
@@ -152,10 +154,13 @@ impl<'a> Clause<'a> {
 }
 
 /// People get indented JSON: whoever asks for it, and the tools people type at.
-fn wants_pretty(call: &Call) -> bool {
-    match call.query("pretty") {
-        Some(pretty) if !pretty.is_empty() => matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True"),
-        _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| call.header("user-agent").starts_with(tool)),
+fn wants_pretty(headers: &HeaderMap, query: &[(String, String)]) -> bool {
+    match query.iter().find(|(key, _)| key == "pretty").map_or("", |(_, value)| value.as_str()) {
+        "" => {
+            let agent = headers.get(http::header::USER_AGENT).map_or(&b""[..], |agent| agent.as_bytes());
+            ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool.as_bytes()))
+        }
+        pretty => matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
 }
 
