@@ -319,7 +319,7 @@ fn whole(scope: &Scope, page: &Page) -> Result<Value, Status> {
     let mut items = Vec::with_capacity(page.objects.len());
     for object in &page.objects {
         let item = render::value(&scope.resource, object, object.revision());
-        let mut item = item.or_else(|status| Err(read(scope, &page.objects).err().unwrap_or(status)))?;
+        let mut item = item.map_err(|status| read(scope, &page.objects).err().unwrap_or(status))?;
         if !scope.resource.custom
             && let Some(map) = item.as_map_mut()
         {
