@@ -2,9 +2,8 @@
 
 use authn::service_account::{PublicKey, key_set};
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header};
-use object::{GroupResource, Status};
-use rest::{Accept, Call, Reply, ReplyBody, failure};
+use http::{HeaderValue, StatusCode, header};
+use rest::{Accept, Call, Reply, ReplyBody, accept, failure};
 use server::Paths;
 
 use crate::accounts::Accounts;
@@ -60,15 +59,8 @@ impl Paths for OpenId {
             KEYS => ("application/jwk-set+json", &self.keys),
             _ => return None,
         };
-        let refuse = |code, why: &str| {
-            let readable = Accept::of_status(&call.headers, &call.query);
-            Some(failure(&Status::generic(code, "", &GroupResource::default(), "", why), &readable))
-        };
-        if call.method != Method::GET {
-            return refuse(405, "");
-        }
-        if !accepts(call.header("accept"), media) {
-            return refuse(406, &format!("406: Not Acceptable\n\nAvailable representations: {media}"));
+        if let Err(status) = accept::check_route(call, &[media], &[]) {
+            return Some(failure(&status, &Accept::of_status(&call.headers, &call.query)));
         }
         let mut reply = Reply::new(StatusCode::OK, media, ReplyBody::Ready(body.clone()));
         reply.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHING));
@@ -77,28 +69,5 @@ impl Paths for OpenId {
 
     fn listed(&self) -> Vec<String> {
         vec![CONFIGURATION.into(), KEYS.into()]
-    }
-}
-
-fn accepts(accept: &str, media: &str) -> bool {
-    let mut accepted = accept.split(',').map(|item| item.split(';').next().unwrap_or("").trim());
-    accept.is_empty() || accepted.any(|item| item == "*/*" || item == media)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::accepts;
-
-    #[test]
-    fn media_types_are_matched_whole() {
-        for (accept, want) in [
-            ("", true),
-            ("*/*", true),
-            ("text/html, application/json;q=0.9", true),
-            ("application/*", false),
-            ("application/jwk-set+json", false),
-        ] {
-            assert_eq!(accepts(accept, "application/json"), want, "{accept:?}");
-        }
     }
 }

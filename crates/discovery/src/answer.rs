@@ -8,7 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Value};
 use registry::Catalog;
-use rest::{Accept, Api, Call, Media, Reply, ReplyBody, Transform};
+use rest::{Accept, Api, Call, Media, Reply, ReplyBody};
 
 use crate::openapi::Documents;
 use crate::{aggregated, conditional, groups, plain};
@@ -147,18 +147,9 @@ impl Shared {
 
     /// What upstream's router checks before it lets a request through.
     fn routed(&self, call: &Call, answer: impl FnOnce(&Call) -> Reply) -> Reply {
-        let offered = self.offered();
-        let accept = accept::header(&call.headers);
-        let router = |code: u16, message: &str| Status::generic(code, "", &GroupResource::default(), "", message);
-        if call.method != Method::GET {
-            return self.refuse(call, &router(405, ""));
-        }
-        if !accept::consumes(call.header("content-type"), &offered) {
-            return self.refuse(call, &router(415, "415: Unsupported Media Type"));
-        }
-        if !accept.is_empty() && !accept::passes_router(accept, &offered) {
-            let message = format!("406: Not Acceptable\n\nAvailable representations: {}", list(&offered));
-            return self.refuse(call, &router(406, &message));
+        let offered: Vec<&str> = self.offered().into_iter().map(Media::content_type).collect();
+        if let Err(status) = accept::check_route(call, &offered, &offered) {
+            return self.refuse(call, &status);
         }
         answer(call)
     }
@@ -214,7 +205,7 @@ impl Shared {
 }
 
 fn writing(chosen: Chosen<'_>) -> Accept {
-    Accept { media: chosen.media, transform: Transform::None, pretty: chosen.pretty }
+    Accept::from(chosen.media, chosen.pretty)
 }
 
 fn list(offered: &[Media]) -> String {

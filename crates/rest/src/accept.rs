@@ -3,9 +3,10 @@
 //! Clauses are taken apart and ordered as Go's `goautoneg` does it, down to its order of clauses of the same weight, and
 //! parameters are read as the API server reads them: `as`, `g` and `v` ask for another kind of document.
 
-use http::HeaderMap;
+use http::{HeaderMap, Method};
+use object::{GroupResource, Status};
 
-use crate::Media;
+use crate::{Call, Media};
 
 /// One clause of an Accept header.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,14 +61,31 @@ pub fn choose<'a>(
     None
 }
 
-/// Whether upstream's router lets a request through at all: it knows exact types and `*/*`, and nothing between.
-pub fn passes_router(accept: &str, offered: &[Media]) -> bool {
-    names(accept).any(|name| name == "*/*" || offered.iter().any(|media| media.content_type() == name))
+/// What upstream's router says to a request for a path that can only be read: in these media types, whatever the request
+/// says of the body that nobody will read, as long as it `consumes` that.
+pub fn check_route(call: &Call, produces: &[&str], consumes: &[&str]) -> Result<(), Status> {
+    let refuse = |code, message: &str| Err(Status::generic(code, "", &GroupResource::default(), "", message));
+    if call.method != Method::GET {
+        return refuse(405, "");
+    }
+    let content = call.header("content-type");
+    if !consumes.is_empty() && !content.is_empty() && !names(content).any(|name| consumes.contains(&name)) {
+        return refuse(415, "415: Unsupported Media Type");
+    }
+    if !passes_router(header(&call.headers), produces) {
+        return refuse(406, &not_acceptable(&produces.join(", ")));
+    }
+    Ok(())
 }
 
-/// The same for the type of a body that nobody will read.
-pub fn consumes(content_type: &str, offered: &[Media]) -> bool {
-    content_type.is_empty() || names(content_type).any(|name| offered.iter().any(|m| m.content_type() == name))
+/// What the router says to media types it has never heard of.
+pub fn not_acceptable(available: &str) -> String {
+    format!("406: Not Acceptable\n\nAvailable representations: {available}")
+}
+
+/// Whether upstream's router lets a request through at all: it knows exact types and `*/*`, and nothing between.
+pub fn passes_router(accept: &str, offered: &[&str]) -> bool {
+    accept.is_empty() || names(accept).any(|name| name == "*/*" || offered.contains(&name))
 }
 
 /// The media types of a header without their parameters.
@@ -185,8 +203,10 @@ mod tests {
 
     #[test]
     fn the_router_knows_exact_types_only() {
-        let offered = [Media::Json, Media::Yaml, Media::Proto];
+        let offered = [Media::Json, Media::Yaml, Media::Proto].map(Media::content_type);
         for (accept, want) in [
+            ("", true),
+            ("*/*", true),
             ("application/json", true),
             ("application/json;as=Table", true),
             ("text/html, */*;q=0.1", true),

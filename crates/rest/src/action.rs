@@ -79,7 +79,7 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
             Err(table::not_a_list(&type_name))
         }
         _ => {
-            let accept = Accept { transform: Transform::None, ..scope.accept.clone() };
+            let accept = Accept::from(scope.accept.media, scope.accept.pretty);
             Ok(Reply::value(StatusCode::CREATED, &accept, &kind, &result))
         }
     }

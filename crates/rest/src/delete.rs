@@ -184,7 +184,7 @@ fn status_kind() -> GroupVersionKind {
 
 /// A Status is never shown as a table.
 fn plain(scope: &Scope) -> crate::Accept {
-    crate::Accept { transform: crate::Transform::None, ..scope.accept.clone() }
+    crate::Accept::from(scope.accept.media, scope.accept.pretty)
 }
 
 /// What clients learn about an object that is gone.

@@ -34,6 +34,9 @@ pub struct Accept {
     pub media: Media,
     pub transform: Transform,
     pub pretty: bool,
+    /// What a Status is written as if the clause that was chosen turns objects into something that a Status is not
+    /// turned into: there may be another clause for it.
+    refusal: (Media, bool),
 }
 
 impl Media {
@@ -92,7 +95,7 @@ impl Offer {
 }
 
 impl Offer {
-    /// What the router says to a media type it has never heard of.
+    /// What the router says to media types it has never heard of.
     fn not_acceptable(self, call: &Call) -> String {
         let mut all = self.list();
         if matches!(call.info.verb, request::Verb::List | request::Verb::Watch) {
@@ -101,33 +104,38 @@ impl Offer {
                 all.push_str(", application/vnd.kubernetes.protobuf;stream=watch");
             }
         }
-        format!("406: Not Acceptable\n\nAvailable representations: {all}")
+        accept::not_acceptable(&all)
     }
 }
 
 impl Accept {
     /// JSON without any transformation: the form of last resort.
     pub fn json() -> Accept {
-        Accept { media: Media::Json, transform: Transform::None, pretty: false }
+        Accept::from(Media::Json, false)
     }
 
     /// Indented JSON: what whoever asks for nothing that we can write gets to read.
     pub fn indented() -> Accept {
-        Accept { pretty: true, ..Accept::json() }
+        Accept::from(Media::Json, true)
     }
 
     /// For a resource: the first clause of the Accept header, by weight, that can be honoured.
     pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Refused> {
         let offered: Vec<Media> = offer.media().collect();
-        let header = accept::header(&call.headers);
-        if !header.is_empty() && !accept::passes_router(header, &offered) {
+        let names: Vec<&str> = offered.iter().map(|media| media.content_type()).collect();
+        if !accept::passes_router(accept::header(&call.headers), &names) {
             let status = Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call));
             return Err(Refused::ByRouter(status));
         }
         let allows = |convert| offer.transform(convert).is_some();
         let chosen = accept::choose(&call.headers, &call.query, &offered, allows).and_then(|chosen| {
             let transform = offer.transform(chosen.convert)?;
-            Some(Accept { media: chosen.media, transform, pretty: chosen.pretty })
+            let written = Accept::from(chosen.media, chosen.pretty);
+            if transform == Transform::None {
+                return Some(written);
+            }
+            let refusal = Accept::of_status_in(&call.headers, &call.query, &offered).refusal;
+            Some(Accept { transform, refusal, ..written })
         });
         chosen.ok_or_else(|| {
             let all = offer.list();
@@ -137,14 +145,22 @@ impl Accept {
 
     /// For a Status that has nothing to do with a resource.
     pub fn of_status(headers: &HeaderMap, query: &[(String, String)]) -> Accept {
-        let offered = [Media::Json, Media::Yaml, Media::Proto];
-        let chosen = accept::choose(headers, query, &offered, |convert| convert.is_none());
+        Accept::of_status_in(headers, query, &[Media::Json, Media::Yaml, Media::Proto])
+    }
+
+    fn of_status_in(headers: &HeaderMap, query: &[(String, String)], offered: &[Media]) -> Accept {
+        let chosen = accept::choose(headers, query, offered, |convert| convert.is_none());
         chosen.map_or_else(Accept::indented, |chosen| Accept::from(chosen.media, chosen.pretty))
     }
 
     /// Objects as they are.
     pub fn from(media: Media, pretty: bool) -> Accept {
-        Accept { media, transform: Transform::None, pretty }
+        Accept { media, transform: Transform::None, pretty, refusal: (media, pretty) }
+    }
+
+    /// How a Status is written that is the answer instead of objects.
+    pub fn refusal(&self) -> Accept {
+        Accept::from(self.refusal.0, self.refusal.1)
     }
 }
 

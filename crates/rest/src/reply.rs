@@ -219,8 +219,7 @@ fn quoted_string(text: &str) -> String {
 pub fn failure(status: &Status, accept: &Accept) -> Reply {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let kind = GroupVersionKind::new("", "v1", "Status");
-    let accept = Accept { transform: crate::Transform::None, ..accept.clone() };
-    let mut reply = Reply::value(code, &accept, &kind, &status.to_value());
+    let mut reply = Reply::value(code, &accept.refusal(), &kind, &status.to_value());
     if let Some(details) = status.details.as_ref().filter(|details| details.retry_after_seconds > 0) {
         reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
     }

@@ -374,8 +374,7 @@ fn error_event(media: Media, status: &Status) -> Bytes {
 
 /// An object without its trailing newline.
 fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
-    let accept = crate::Accept { transform: Transform::None, pretty: false, media };
-    let accept = if accept.media == Media::Yaml { crate::Accept::json() } else { accept };
+    let accept = crate::Accept::from(if media == Media::Yaml { Media::Json } else { media }, false);
     let bytes = crate::encode_value(&accept, kind, value);
     match bytes.last() {
         Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),

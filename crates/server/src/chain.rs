@@ -23,6 +23,8 @@ use crate::metrics::Labels;
 use crate::track::Tracked;
 use crate::{Cors, Health, InFlight, Lifecycle, Metrics, Paths, Version, call, impersonate};
 
+const JSON: &str = "application/json";
+
 /// What goes back over the connection.
 pub type HttpResponse = Response<UnsyncBoxBody<Bytes, rest::Cut>>;
 
@@ -252,14 +254,10 @@ impl Server {
             }
         }
         match path {
-            "/version" if call.method != http::Method::GET => {
-                let readable = Accept::of_status(&call.headers, &call.query);
-                Some(failure(&Status::generic(405, "", &GroupResource::default(), "", ""), &readable))
-            }
-            "/version" => {
-                let body = ReplyBody::Ready(self.version.to_json().into());
-                Some(Reply::new(StatusCode::OK, "application/json", body))
-            }
+            "/version" => Some(match rest::accept::check_route(call, &[JSON], &[JSON]) {
+                Ok(()) => Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(self.version.to_json().into())),
+                Err(status) => failure(&status, &Accept::of_status(&call.headers, &call.query)),
+            }),
             "/metrics" => {
                 let body = ReplyBody::Ready(self.metrics.render(self.in_flight.now()).into());
                 Some(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
@@ -279,7 +277,7 @@ impl Server {
         let listing = object::value!({"paths": paths});
         let accept = Accept::indented();
         let listing = rest::encode_value(&accept, &GroupVersionKind::new("", "", "Paths"), &listing);
-        Reply::new(StatusCode::OK, "application/json", ReplyBody::Ready(listing))
+        Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(listing))
     }
 
     /// Headers that every answer carries.
