@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use storage::{Error, Result, Revision};
 
 use crate::disk::{Durable, Fold};
-use crate::options::{CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, FOLD_BYTES_MAX, RETRY_MAX, RETRY_MIN};
+use crate::options::{CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, FOLD_BYTES_MAX, PAUSE_MAX, RETRY_MAX, RETRY_MIN};
 use crate::shared::Shared;
 
 /// What the thread and those who wait for it tell each other.
@@ -28,6 +28,8 @@ struct Progress {
     /// The database has everything up to here.
     revision: Revision,
     pending_bytes: usize,
+    /// How many bytes it has taken over a second lately; 0 if that is not known.
+    bytes_per_second: f64,
     pending_since: Option<Instant>,
     /// Do not wait for more.
     urgent: bool,
@@ -43,6 +45,7 @@ impl Checkpoint {
         let progress = Progress {
             revision,
             pending_bytes: 0,
+            bytes_per_second: 0.0,
             pending_since: None,
             urgent: false,
             compacted: true,
@@ -69,6 +72,29 @@ impl Checkpoint {
         if is_first || progress.pending_bytes >= CHECKPOINT_BYTES {
             self.wanted.notify_one();
         }
+    }
+
+    /// How long to wait after writing so much to a log that holds `room` bytes. Once it is half full writers are slowed
+    /// down, at three quarters to what the database takes over: many short waits instead of a long one when it is full.
+    pub fn pause(&self, bytes: usize, room: u64) -> Duration {
+        let progress = self.progress.lock();
+        let fill = (progress.pending_bytes as f64 / room as f64).min(1.0);
+        if fill <= 0.5 || progress.bytes_per_second == 0.0 {
+            return Duration::ZERO;
+        }
+        let fair = bytes as f64 / progress.bytes_per_second;
+        Duration::try_from_secs_f64(fair * (fill - 0.5) * 4.0).unwrap_or_default().min(PAUSE_MAX)
+    }
+
+    /// So many bytes were taken over in this time.
+    fn note_speed(&self, bytes: usize, took: Duration) {
+        if bytes < CHECKPOINT_BYTES / 4 {
+            return;
+        }
+        let speed = bytes as f64 / took.as_secs_f64().max(1e-6);
+        let mut progress = self.progress.lock();
+        let before = if progress.bytes_per_second == 0.0 { speed } else { progress.bytes_per_second };
+        progress.bytes_per_second = before.mul_add(0.75, speed * 0.25);
     }
 
     pub fn note_compaction(&self) {
@@ -185,8 +211,10 @@ impl Checkpointer {
             }
             progress.pending_bytes = progress.pending_bytes.saturating_sub(bytes);
         }
+        let began = Instant::now();
         match shared.disk.append(&events, last, fold) {
             Ok(folded) => {
+                shared.checkpoint.note_speed(bytes, began.elapsed());
                 self.failures = 0;
                 self.folded = folded.upto;
                 self.written = last;

@@ -77,6 +77,8 @@ pub(crate) const EXPIRE_KEYS_MAX: usize = 1024;
 /// What is brought from the write-ahead log into the database in one commit, about, and how long it may wait for that.
 pub(crate) const CHECKPOINT_BYTES: usize = 4 << 20;
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a commit is waited for at most because the write-ahead log is filling up.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// What compaction folds in one commit, about.
 pub(crate) const FOLD_BYTES_MAX: usize = 2 << 20;
 /// After a failed commit the next attempt waits this long, then twice as long, up to the maximum.

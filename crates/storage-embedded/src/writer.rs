@@ -37,6 +37,8 @@ pub(crate) struct Writer {
     /// How many callers the last commit answered, and how long it took.
     last_group: usize,
     last_commit: Duration,
+    /// How long the next commit is to wait.
+    pause: Duration,
     /// Commits that failed since the last one that worked.
     pub(crate) failures: u32,
 }
@@ -73,6 +75,7 @@ impl Writer {
             wal,
             last_group: 0,
             last_commit: Duration::ZERO,
+            pause: Duration::ZERO,
             outage: None,
             failures: 0,
         }
@@ -81,6 +84,8 @@ impl Writer {
     /// Runs until the store is closed and the queue is empty.
     pub fn run(mut self) {
         loop {
+            // Whoever comes meanwhile is part of the next group.
+            std::thread::sleep(std::mem::take(&mut self.pause));
             let patience = (self.last_commit / 4).min(GROUP_WAIT_MAX);
             match self.shared.queue.take(self.next_wake(), std::mem::take(&mut self.last_group), patience) {
                 Taken::Jobs(jobs) => self.work(jobs),
@@ -188,6 +193,7 @@ impl Writer {
                 self.last_commit = began.elapsed();
                 self.last_group = group.answers.len();
                 self.failures = 0;
+                self.pause = self.shared.checkpoint.pause(group.bytes, self.shared.options.wal_bytes);
                 self.publish(group);
             }
             Err(error) => outage::refuse(self, group, error),
