@@ -74,8 +74,9 @@ impl Checkpoint {
         }
     }
 
-    /// How long to wait after writing so much to a log that holds `room` bytes. Once it is half full writers are slowed
-    /// down, at three quarters to what the database takes over: many short waits instead of a long one when it is full.
+    /// How long to wait after writing so much to a log each of whose files holds `room` bytes. Everybody waits if one is
+    /// full and the other one is still needed, so writers are slowed down from half of one on, and at three quarters to
+    /// what the database takes over: many short waits instead of a long one.
     pub fn pause(&self, bytes: usize, room: u64) -> Duration {
         let progress = self.progress.lock();
         let fill = (progress.pending_bytes as f64 / room as f64).min(1.0);
@@ -277,5 +278,26 @@ impl Checkpointer {
         }
         self.shared.disk.close();
         self.tell(&Ok(()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_the_log_the_longer_the_pause() {
+        let checkpoint = Checkpoint::new(0);
+        let (room, group) = (32 << 20, 1 << 20);
+        let filled = |share: f64| {
+            checkpoint.progress.lock().pending_bytes = (share * room as f64) as usize;
+            checkpoint.pause(group, room).as_micros()
+        };
+        assert_eq!(filled(1.0), 0, "nothing is known yet");
+        // 100 MiB a second: a group is worth ten milliseconds.
+        checkpoint.note_speed(100 << 20, Duration::from_secs(1));
+        checkpoint.note_speed(1, Duration::from_secs(1));
+        let pauses = [0.2, 0.5, 0.625, 0.75, 1.0, 5.0].map(filled);
+        assert_eq!(pauses, [0, 0, 5_000, 10_000, 20_000, 20_000]);
     }
 }
