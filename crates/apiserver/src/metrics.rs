@@ -1,11 +1,11 @@
-//! What the server's parts contribute to `/metrics`: the store's latencies and watch events.
+//! What the server's parts contribute to `/metrics`: what it is, the store's latencies, the caches and watch events.
 
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rest::{Api, SIZE_BOUNDS};
-use server::{Metrics, metric_head};
+use server::{Metrics, Version, metric_head};
 
 use crate::metered::{Timing, Timings};
 
@@ -14,10 +14,50 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>) {
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {
         if let Some(api) = weak.upgrade() {
-            let written = stores(&api, &timings, out).and_then(|()| watches(&api, out));
+            let written = about(&api, out)
+                .and_then(|()| stores(&api, &timings, out))
+                .and_then(|()| caches(&api, out))
+                .and_then(|()| watches(&api, out));
             written.expect("writing to a string cannot fail");
         }
     });
+}
+
+fn about(api: &Api, out: &mut String) -> std::fmt::Result {
+    metric_head(out, "kubernetes_build_info", "gauge", "What this is.")?;
+    writeln!(out, "kubernetes_build_info{{{}}} 1", Version::default().labels())?;
+    let name = "kubernetes_feature_enabled";
+    metric_head(out, name, "gauge", "Features, and whether they are on.")?;
+    for (feature, stage, enabled) in api.features.iter() {
+        // What is generally available has no stage there.
+        let stage = if stage == "GA" { String::new() } else { stage.to_uppercase() };
+        writeln!(out, "{name}{{name=\"{feature}\",stage=\"{stage}\"}} {}", u8::from(enabled))?;
+    }
+    Ok(())
+}
+
+fn caches(api: &Api, out: &mut String) -> std::fmt::Result {
+    let catalog = api.catalog.load();
+    let mut caches: Vec<(String, Arc<cache::Cache>)> = Vec::new();
+    for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
+        // A resource has one cache for all its versions, and one name is enough for it.
+        if !caches.iter().any(|(_, known)| Arc::ptr_eq(known, &storage.cache)) {
+            let labels = format!("group=\"{}\",resource=\"{}\"", storage.resource.group, storage.resource.resource);
+            caches.push((labels, storage.cache.clone()));
+        }
+    }
+    let mut family = |name: &str, kind: &str, help: &str, value: fn(&cache::Cache) -> i64| {
+        metric_head(out, name, kind, help)?;
+        caches.iter().try_for_each(|(labels, cache)| writeln!(out, "{name}{{{labels}}} {}", value(cache)))
+    };
+    let received = |cache: &cache::Cache| i64::try_from(cache.events_received()).unwrap_or(i64::MAX);
+    family("apiserver_storage_events_received_total", "counter", "Changes the store has told of.", received)?;
+    family("apiserver_watch_cache_events_received_total", "counter", "Changes that caches have taken over.", received)?;
+    let help = "The revision that a cache has reached, without what is beyond 15 digits.";
+    family("apiserver_watch_cache_resource_version", "gauge", help, |cache| cache.revision() % 1_000_000_000_000_000)?;
+    family("watch_cache_capacity", "gauge", "How many changes a cache keeps for watchers.", |cache| {
+        i64::try_from(cache.capacity()).unwrap_or(i64::MAX)
+    })
 }
 
 fn stores(api: &Api, timings: &Timings, out: &mut String) -> std::fmt::Result {

@@ -32,7 +32,7 @@ pub struct Credentials<'a> {
 /// One way of telling who somebody is. `Ok(None)`: nothing was brought that this method understands.
 #[async_trait::async_trait]
 pub trait Method: Send + Sync + 'static {
-    async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<User>, Refused>;
+    async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Refused>;
 }
 
 /// A bearer token, and whom it must be meant for.
@@ -45,7 +45,7 @@ pub struct Token<'a> {
     pub now: i64,
 }
 
-/// Who holds a token.
+/// Who holds a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub user: User,
@@ -54,6 +54,8 @@ pub struct Identity {
     pub audiences: Vec<String>,
     /// What to tell the client about its credential.
     pub warnings: Vec<String>,
+    /// When the certificate expires, in seconds since the epoch, if it was one.
+    pub certificate_ends: Option<i64>,
 }
 
 /// One kind of token. `Ok(None)`: the token is of another kind.
@@ -88,7 +90,7 @@ impl Authenticator {
         let mut refused = Refused::default();
         for method in &self.methods {
             match method.identify(credentials).await {
-                Ok(Some(user)) => return Ok(authenticated(Identity { user, ..Identity::default() })),
+                Ok(Some(identity)) => return Ok(authenticated(identity)),
                 Ok(None) => {}
                 Err(why) => refused.also(why),
             }

@@ -98,14 +98,14 @@ impl ServiceAccountTokens {
     async fn identify_bound(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed)?;
         let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
-        Ok(Identity { user: check.user(&claims).await?, audiences, warnings: Vec::new() })
+        Ok(Identity { user: check.user(&claims).await?, audiences, ..Identity::default() })
     }
 
     async fn identify_legacy(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed)?;
         let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
         let (user, warnings) = check.user(token.text, &claims).await?;
-        Ok(Identity { user, audiences, warnings })
+        Ok(Identity { user, audiences, warnings, ..Identity::default() })
     }
 
     /// The claims, once their signature was found good, and the audiences that are wanted and meant.

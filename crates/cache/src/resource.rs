@@ -5,7 +5,7 @@ mod follow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub struct Cache {
     subscription: Mutex<Option<Subscription>>,
     /// The revision of the last change to an object of this cache.
     changed: AtomicI64,
+    /// Events that have come since it was started.
+    received: AtomicU64,
     runtime: Handle,
 }
 
@@ -121,6 +123,7 @@ impl Cache {
             followed: Notify::new(),
             subscription: Mutex::new(None),
             changed: AtomicI64::new(0),
+            received: AtomicU64::new(0),
             runtime: Handle::current(),
         });
         cache.follow().await?;
@@ -177,6 +180,16 @@ impl Cache {
     /// When an object of this cache last changed: what was derived from them is good as long as this stays the same.
     pub fn last_change(&self) -> Revision {
         self.changed.load(Ordering::Acquire)
+    }
+
+    /// How many events have come since it was started.
+    pub fn events_received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// How many events it keeps for watchers.
+    pub fn capacity(&self) -> usize {
+        self.options.ring_events
     }
 
     /// Waits until every write acknowledged before this call is in the cache.

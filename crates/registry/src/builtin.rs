@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{Budget, Cache, Options};
 use hashbrown::HashMap;
-use object::{GroupVersion, GroupVersionKind, Meta, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
 use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
 use crate::Strategy;
-use crate::catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
+use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
 use crate::storage::{Describer, Storage, StoredCodec};
 use crate::strategy::Generic;
 
@@ -145,7 +145,7 @@ impl Setup {
             storage,
             report: None,
             action: None,
-            deprecation: deprecation(&resource.kind).map(Into::into),
+            deprecation: deprecation(&resource.kind),
             conversion,
             custom: false,
         })
@@ -153,19 +153,21 @@ impl Setup {
 }
 
 /// Upstream's warning for kinds that are on their way out.
-fn deprecation(kind: &GroupVersionKind) -> Option<String> {
+fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
     let version = kind.group_version().to_string();
     let rows = include_str!("../data/deprecated.txt").lines().filter(|line| !line.starts_with('#'));
     let mut rows = rows.map(|line| line.splitn(5, ' ').collect::<Vec<_>>());
     let row = rows.find(|row| row.first() == Some(&version.as_str()) && row.get(1) == Some(&kind.kind.as_str()))?;
     let mut warning = format!("{version} {} is deprecated in v{}+", kind.kind, row.get(2)?);
-    if let Some(gone) = row.get(3).filter(|gone| **gone != "-") {
+    let removed = row.get(3).filter(|gone| **gone != "-");
+    if let Some(gone) = removed {
         warning.push_str(&format!(", unavailable in v{gone}+"));
     }
     if let Some(instead) = row.get(4) {
         warning.push_str(&format!("; use {instead}"));
     }
-    Some(warning)
+    let removed_release = removed.map_or(Str::default(), |gone| Str::from(*gone));
+    Some(Deprecation { warning: warning.into(), removed_release })
 }
 
 fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {

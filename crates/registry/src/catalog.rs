@@ -40,12 +40,20 @@ pub struct Resource {
     pub report: Option<Arc<dyn Report>>,
     /// What a POST does, where it does not store.
     pub action: Option<Arc<dyn Action>>,
-    /// A warning for whoever uses a version or kind that is on its way out.
-    pub deprecation: Option<Str>,
+    /// For a version or kind that is on its way out.
+    pub deprecation: Option<Deprecation>,
     /// How this version differs from the stored one; None if they are the same but for the name.
     pub conversion: Option<Arc<dyn Convert>>,
     /// Custom resources print sorted, keep no protobuf form and take no strategic merge patch.
     pub custom: bool,
+}
+
+/// What whoever uses something old should know.
+#[derive(Clone, Debug)]
+pub struct Deprecation {
+    pub warning: Str,
+    /// In which release it goes: `1.40`, "" if nobody knows.
+    pub removed_release: Str,
 }
 
 /// A part of a resource with a path of its own: `status`, `scale`, `log`.

@@ -18,7 +18,7 @@ mod update;
 
 pub use action::{Action, ActionCall};
 pub use builtin::{Setup, key_paths};
-pub use catalog::{Catalog, Column, Convert, Resource, Shape, Subresource};
+pub use catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
 pub use context::{Act, Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome, at_revision};
 pub use custom::Definition;

@@ -21,7 +21,7 @@ pub struct Scope {
 
 impl Scope {
     pub fn new(api: Arc<Api>, resource: Arc<Resource>, call: Call) -> Scope {
-        let warnings = resource.deprecation.iter().map(ToString::to_string).collect();
+        let warnings = resource.deprecation.iter().map(|old| old.warning.to_string()).collect();
         Scope { api, resource, call, accept: Accept::json(), warnings }
     }
 

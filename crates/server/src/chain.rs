@@ -100,10 +100,12 @@ impl Server {
         query: &[(String, String)],
         request: &Request<Incoming>,
     ) -> Option<Arc<crate::metrics::Series>> {
-        let known =
-            !info.is_resource || self.api.catalog.load().get(&info.group, &info.version, &info.resource).is_some();
-        if !known {
-            return None;
+        if info.is_resource {
+            let catalog = self.api.catalog.load();
+            let resource = catalog.get(&info.group, &info.version, &info.resource)?;
+            if let Some(old) = &resource.deprecation {
+                self.metrics.requests.deprecated(info, &old.removed_release);
+            }
         }
         if let Some(bytes) = request.body().size_hint().exact().filter(|bytes| *bytes > 0) {
             self.metrics.requests.body(info, bytes);
@@ -207,10 +209,15 @@ impl Server {
     ) -> Result<Identity, ()> {
         let header = request.headers().get(http::header::AUTHORIZATION);
         let authorization = header.and_then(|value| value.to_str().ok()).unwrap_or("");
-        let credentials = Credentials { certificates, authorization, now: self.api.clock.now().secs };
-        self.authenticator.authenticate(&credentials).await.map_err(|refused| {
+        let now = self.api.clock.now().secs;
+        let identity = self.authenticator.authenticate(&Credentials { certificates, authorization, now }).await;
+        let identity = identity.map_err(|refused| {
             tracing::warn!(%refused, "unable to authenticate the request");
-        })
+        })?;
+        if let Some(ends) = identity.certificate_ends {
+            self.metrics.certificate_seen(ends - now);
+        }
+        Ok(identity)
     }
 
     /// How long the request may take: what it asks for, if that is less than what everybody gets.

@@ -19,6 +19,7 @@ pub struct Metrics {
     pub requests: Requests,
     panics: AtomicU64,
     handshake_errors: AtomicU64,
+    certificates: Certificates,
     /// Lines others contribute: store latencies, object counts.
     extra: Mutex<Vec<Contribution>>,
 }
@@ -33,6 +34,11 @@ impl Metrics {
     /// Counts a connection that did not get through TLS.
     pub fn handshake_failed(&self) {
         self.handshake_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request whose sender's certificate is good for so many seconds.
+    pub fn certificate_seen(&self, seconds_left: i64) {
+        self.certificates.0.observe(seconds_left as f64);
     }
 
     /// Lets somebody else add lines.
@@ -66,7 +72,35 @@ impl Metrics {
             head(out, name, "counter", help)?;
             writeln!(out, "{name} {}", value.load(Ordering::Relaxed))?;
         }
+        let name = "apiserver_client_certificate_expiration_seconds";
+        head(out, name, "histogram", "How long the certificates are good for that requests come with.")?;
+        self.certificates.0.write(name, "", out)?;
         process::write(out)
+    }
+}
+
+struct Certificates(Histogram);
+
+impl Default for Certificates {
+    fn default() -> Certificates {
+        const HOUR: f64 = 3600.0;
+        const DAY: f64 = 24.0 * HOUR;
+        Certificates(Histogram::new(&[
+            0.0,
+            HOUR / 2.0,
+            HOUR,
+            2.0 * HOUR,
+            6.0 * HOUR,
+            12.0 * HOUR,
+            DAY,
+            2.0 * DAY,
+            4.0 * DAY,
+            7.0 * DAY,
+            30.0 * DAY,
+            90.0 * DAY,
+            180.0 * DAY,
+            360.0 * DAY,
+        ]))
     }
 }
 

@@ -48,7 +48,7 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         if let Some(series) = &self.series {
-            series.record(self.code, self.began.elapsed(), self.bytes);
+            series.record(self.code, self.began.elapsed(), self.bytes, self.long_running);
         }
     }
 }

@@ -19,6 +19,15 @@ impl Default for Version {
 }
 
 impl Version {
+    /// As labels of a metric.
+    pub fn labels(&self) -> String {
+        let platform = format!("{}/{}", std::env::consts::OS, go_arch());
+        format!(
+            "build_date=\"{}\",compiler=\"rustc\",git_commit=\"{}\",git_tree_state=\"clean\",git_version=\"{}\",go_version=\"\",major=\"1\",minor=\"37\",platform=\"{platform}\"",
+            self.build_date, self.git_commit, self.git_version
+        )
+    }
+
     /// Indented and in upstream's order, without a newline at the end.
     pub fn to_json(&self) -> String {
         let platform = format!("{}/{}", std::env::consts::OS, go_arch());

@@ -79,6 +79,7 @@ impl Cache {
             // Reads the bytes, which readers need not wait for.
             objects.iter().flatten().for_each(|object| _ = self.index_value(object));
         }
+        self.received.fetch_add(batch.events.len() as u64, Ordering::Relaxed);
         let mut woken = Vec::new();
         let mut state = self.state.write();
         for (change, object) in batch.events.iter().zip(objects) {

@@ -25,6 +25,10 @@ impl Histogram {
         let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+    }
+
     /// Writes the buckets, the sum and the count. `labels` is `a="b",c="d"`.
     pub fn write(&self, name: &str, labels: &str, out: &mut String) -> std::fmt::Result {
         let comma = if labels.is_empty() { "" } else { "," };

@@ -1,5 +1,6 @@
 //! Requests: how many, how long, how large, by what they asked for.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -153,23 +154,31 @@ impl Equivalent<Owned> for Labels<'_> {
 pub struct Series {
     codes: Mutex<Vec<(u16, u64)>>,
     seconds: Histogram,
+    shared: Arc<Shared>,
+}
+
+/// What is counted of dry runs and of all others together.
+struct Shared {
+    /// As seconds, of those that are not long-running and without the shortest buckets: what is promised to users.
+    promised: Histogram,
     bytes: Histogram,
     /// Long-running ones that are under way.
     open: AtomicI64,
 }
 
-impl Series {
-    fn new() -> Series {
-        Series {
-            codes: Mutex::default(),
-            seconds: Histogram::new(SECONDS),
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            promised: Histogram::new(&SECONDS[2..]),
             bytes: Histogram::new(RESPONSE_BYTES),
             open: AtomicI64::new(0),
         }
     }
+}
 
+impl Series {
     /// Counts a request that is over.
-    pub fn record(&self, code: u16, took: Duration, bytes: u64) {
+    pub fn record(&self, code: u16, took: Duration, bytes: u64, long_running: bool) {
         let mut codes = self.codes.lock();
         match codes.iter_mut().find(|(known, _)| *known == code) {
             Some((_, count)) => *count += 1,
@@ -177,15 +186,18 @@ impl Series {
         }
         drop(codes);
         self.seconds.observe(took.as_secs_f64());
-        self.bytes.observe(bytes as f64);
+        self.shared.bytes.observe(bytes as f64);
+        if !long_running {
+            self.shared.promised.observe(took.as_secs_f64());
+        }
     }
 
     pub fn opened(&self) {
-        self.open.fetch_add(1, Ordering::Relaxed);
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -193,6 +205,8 @@ impl Series {
 pub struct Requests {
     series: RwLock<HashMap<Owned, Arc<Series>>>,
     bodies: RwLock<HashMap<(String, String, &'static str), Arc<Histogram>>>,
+    /// Group, version, resource and subresource of what is on its way out and was asked for, and when it goes.
+    deprecated: RwLock<BTreeSet<[String; 5]>>,
     terminated: AtomicU64,
 }
 
@@ -201,7 +215,19 @@ impl Requests {
         if let Some(series) = self.series.read().get(labels) {
             return series.clone();
         }
-        self.series.write().entry(Owned::of(labels)).or_insert_with(|| Arc::new(Series::new())).clone()
+        let other = Labels { dry_run: if labels.dry_run.is_empty() { "All" } else { "" }, ..*labels };
+        let mut all = self.series.write();
+        let shared = all.get(&other).map(|series| series.shared.clone()).unwrap_or_default();
+        let series = || Arc::new(Series { codes: Mutex::default(), seconds: Histogram::new(SECONDS), shared });
+        all.entry(Owned::of(labels)).or_insert_with(series).clone()
+    }
+
+    /// Notes that something was asked for that is on its way out.
+    pub fn deprecated(&self, info: &RequestInfo, removed_release: &str) {
+        let key = [&info.group, &info.version, &info.resource, &info.subresource, removed_release].map(str::to_string);
+        if !self.deprecated.read().contains(&key) {
+            self.deprecated.write().insert(key);
+        }
     }
 
     /// Counts the size of a body that was read.
@@ -222,8 +248,7 @@ impl Requests {
     pub fn write(&self, out: &mut String) -> std::fmt::Result {
         let series = self.series.read();
         let mut sorted: Vec<(Labels<'_>, &Arc<Series>)> = series.iter().map(|(key, one)| (key.labels(), one)).collect();
-        sorted
-            .sort_by_key(|(labels, _)| (labels.group, labels.resource, labels.subresource, labels.verb, labels.scope));
+        sorted.sort_by_key(|(l, _)| (l.group, l.version, l.resource, l.subresource, l.verb, l.scope, l.dry_run));
         super::head(out, "apiserver_request_total", "counter", "Requests by what they asked for and how they ended.")?;
         for (labels, one) in &sorted {
             let text = labels.text(true);
@@ -236,16 +261,26 @@ impl Requests {
         for (labels, one) in &sorted {
             one.seconds.write(name, &labels.text(true), out)?;
         }
+        sorted.dedup_by(|(_, one), (_, before)| Arc::ptr_eq(&one.shared, &before.shared));
+        let name = "apiserver_request_sli_duration_seconds";
+        super::head(out, name, "histogram", "Time that requests take which are not long-running.")?;
+        for (labels, one) in sorted.iter().filter(|(_, one)| one.shared.promised.count() > 0) {
+            one.shared.promised.write(name, &labels.text(false), out)?;
+        }
         let name = "apiserver_response_sizes";
         super::head(out, name, "histogram", "Bytes of an answer's body.")?;
         for (labels, one) in &sorted {
-            one.bytes.write(name, &labels.text(false), out)?;
+            one.shared.bytes.write(name, &labels.text(false), out)?;
         }
         let name = "apiserver_longrunning_requests";
         super::head(out, name, "gauge", "Long-running requests under way.")?;
-        for (labels, one) in sorted.iter().filter(|(_, one)| one.open.load(Ordering::Relaxed) > 0) {
-            writeln!(out, "{name}{{{}}} {}", labels.text(false), one.open.load(Ordering::Relaxed))?;
+        for (labels, one) in &sorted {
+            let open = one.shared.open.load(Ordering::Relaxed);
+            if open > 0 {
+                writeln!(out, "{name}{{{}}} {open}", labels.text(false))?;
+            }
         }
+        self.write_deprecated(out)?;
         let name = "apiserver_request_body_size_bytes";
         super::head(out, name, "histogram", "Bytes of a request's body.")?;
         for ((group, resource, verb), sizes) in self.bodies.read().iter() {
@@ -254,6 +289,18 @@ impl Requests {
         let name = "apiserver_request_terminations_total";
         super::head(out, name, "counter", "Requests the server ended in self-defence.")?;
         writeln!(out, "{name}{{component=\"apiserver\"}} {}", self.terminated.load(Ordering::Relaxed))
+    }
+
+    fn write_deprecated(&self, out: &mut String) -> std::fmt::Result {
+        let name = "apiserver_requested_deprecated_apis";
+        super::head(out, name, "gauge", "What is on its way out and was asked for.")?;
+        for [group, version, resource, subresource, removed] in self.deprecated.read().iter() {
+            writeln!(
+                out,
+                "{name}{{group=\"{group}\",removed_release=\"{removed}\",resource=\"{resource}\",subresource=\"{subresource}\",version=\"{version}\"}} 1"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -267,14 +314,18 @@ mod tests {
         let record = |method: &str, path: &str, code| {
             let info = RequestInfo::parse(method, path, &[]);
             let method = http::Method::from_bytes(method.as_bytes()).unwrap();
-            let series = requests.series(&Labels::of(&info, &method, &HeaderMap::new(), false));
-            series.record(code, Duration::from_millis(3), 10);
+            let dry_run = path.ends_with("/dry");
+            let series = requests.series(&Labels::of(&info, &method, &HeaderMap::new(), dry_run));
+            series.record(code, Duration::from_millis(3), 10, info.is_long_running());
         };
         record("GET", "/api/v1/namespaces/x/pods", 200);
         record("GET", "/api/v1/namespaces/x/pods", 200);
         record("GET", "/api/v1/namespaces/x/pods/p", 404);
         record("POST", "/apis/apps/v1/namespaces/x/deployments", 201);
         record("GET", "/healthz/ping", 200);
+        record("PUT", "/api/v1/namespaces/x/pods/real", 200);
+        record("PUT", "/api/v1/namespaces/x/pods/dry", 200);
+        requests.deprecated(&RequestInfo::parse("GET", "/api/v1/namespaces/x/endpoints", &[]), "1.40");
         let mut out = String::new();
         requests.write(&mut out).unwrap();
         for want in [
@@ -284,8 +335,17 @@ mod tests {
             r#"apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1"#,
             r#"apiserver_request_duration_seconds_bucket{component="apiserver",dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1",le="0.005"} 2"#,
             r#"apiserver_response_sizes_count{component="apiserver",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"} 2"#,
+            r#"apiserver_request_duration_seconds_count{component="apiserver",dry_run="All",group="",resource="pods",scope="resource",subresource="",verb="PUT",version="v1"} 1"#,
+            r#"apiserver_response_sizes_count{component="apiserver",group="",resource="pods",scope="resource",subresource="",verb="PUT",version="v1"} 2"#,
+            r#"apiserver_request_sli_duration_seconds_bucket{component="apiserver",group="",resource="pods",scope="resource",subresource="",verb="PUT",version="v1",le="0.05"} 2"#,
+            r#"apiserver_requested_deprecated_apis{group="",removed_release="1.40",resource="endpoints",subresource="",version="v1"} 1"#,
         ] {
-            assert!(out.lines().any(|line| line == want), "{want}\n{out}");
+            assert_eq!(out.lines().filter(|line| *line == want).count(), 1, "{want}\n{out}");
         }
+        let mut series: Vec<&str> = out.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        series.sort_unstable();
+        let all = series.len();
+        series.dedup();
+        assert_eq!(series.len(), all, "a series may be there only once");
     }
 }
