@@ -119,7 +119,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let clock = Arc::new(SystemClock);
     let objects = Arc::new(StoredObjects::new(&catalog, features.clone(), clock.clone()));
     let tokens = accounts.method(objects, &features);
-    let authenticator = Arc::new(authenticator(&config, &pki, tokens, &accounts)?);
+    let authenticator = Arc::new(authenticator(&config, &features, &pki, tokens, &accounts)?);
     let (authorizer, rbac) = authorizer(&config, &catalog)?;
     let dial = Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?;
     let actions = actions::all(authorizer.clone(), rbac.clone(), authenticator.clone(), accounts.clone());
@@ -342,6 +342,7 @@ fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
 
 fn authenticator(
     config: &Config,
+    features: &Features,
     pki: &Pki,
     accounts: ServiceAccountTokens,
     own: &Accounts,
@@ -351,7 +352,9 @@ fn authenticator(
     if let Some(path) = &config.client_ca_file {
         authorities.extend(read_certificates(path)?);
     }
-    methods.push(Box::new(CertificateAuthority::new(authorities).map_err(StartError::Setting)?));
+    let reads_uid = features.enabled("AllowParsingUserUIDFromCertAuth");
+    let certificates = CertificateAuthority::new(authorities, reads_uid).map_err(StartError::Setting)?;
+    methods.push(Box::new(certificates));
     let mut tokens: Vec<Box<dyn TokenMethod>> = Vec::new();
     if let Some(path) = &config.token_auth_file {
         tokens.push(Box::new(

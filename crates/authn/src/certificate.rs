@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use request::User;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::{CertificateDer, UnixTime};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
-use crate::{Credentials, Identity, Method, Refused};
+use crate::{CREDENTIAL_ID, Credentials, Identity, Method, Refused};
 
 /// How long a good certificate is not verified again: it comes with every request of a connection.
 const GOOD_FOR_SECONDS: i64 = 10;
@@ -20,6 +21,8 @@ const KNOWN_MAX: usize = 8192;
 /// `--client-ca-file`: who may vouch for clients.
 pub struct CertificateAuthority {
     verifier: Arc<dyn ClientCertVerifier>,
+    /// Whether certificates may say their holder's uid.
+    reads_uid: bool,
     known: Mutex<HashMap<CertificateDer<'static>, Known>>,
 }
 
@@ -30,8 +33,8 @@ struct Known {
 }
 
 impl CertificateAuthority {
-    /// Trusts these certificates to have signed others.
-    pub fn new(authorities: Vec<CertificateDer<'static>>) -> Result<CertificateAuthority, String> {
+    /// Trusts these certificates to have signed others, which may say their holder's uid if `reads_uid`.
+    pub fn new(authorities: Vec<CertificateDer<'static>>, reads_uid: bool) -> Result<CertificateAuthority, String> {
         let mut roots = RootCertStore::empty();
         for authority in authorities {
             roots.add(authority).map_err(|error| format!("a client CA certificate cannot be used: {error}"))?;
@@ -40,7 +43,7 @@ impl CertificateAuthority {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .map_err(|error| format!("no usable client CA certificate: {error}"))?;
-        Ok(CertificateAuthority { verifier, known: Mutex::default() })
+        Ok(CertificateAuthority { verifier, reads_uid, known: Mutex::default() })
     }
 
     fn remembered(&self, leaf: &CertificateDer<'_>, now: i64) -> Option<Identity> {
@@ -73,20 +76,114 @@ impl Method for CertificateAuthority {
         self.verifier
             .verify_client_cert(leaf, intermediates, now)
             .map_err(|error| Refused::because(format!("verifying certificate failed: {error}")))?;
-        let identity = holder(leaf)?;
+        let Some(identity) = holder(leaf, self.reads_uid)? else { return Ok(None) };
         self.remember(leaf, &identity, credentials.now);
         Ok(Some(identity))
     }
 }
 
-fn holder(certificate: &CertificateDer<'_>) -> Result<Identity, Refused> {
+/// Where a certificate's subject says the uid.
+const UID: [u64; 8] = [1, 3, 6, 1, 4, 1, 57683, 2];
+
+/// Whom a certificate names; nobody if it has no common name.
+fn holder(certificate: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<Identity>, Refused> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| Refused::because(error.to_string()))?;
     let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
-    let name = parsed.subject().iter_common_name().next().map(text).unwrap_or_default();
+    let name = parsed.subject().iter_common_name().last().map(text).unwrap_or_default();
     if name.is_empty() {
-        return Err(Refused::because("the certificate has no common name"));
+        return Ok(None);
     }
+    let uid = if reads_uid { uid_of(parsed.subject())? } else { String::new() };
     let groups = parsed.subject().iter_organization().map(text).collect();
-    let user = User { name, groups, ..User::default() };
-    Ok(Identity { user, certificate_ends: Some(parsed.validity().not_after.timestamp()), ..Identity::default() })
+    let fingerprint = digest(&SHA256, certificate);
+    let fingerprint: String = fingerprint.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let extra = vec![(CREDENTIAL_ID.to_string(), vec![format!("X509SHA256={fingerprint}")])];
+    let user = User { name, uid, groups, extra };
+    let ends = parsed.validity().not_after.timestamp();
+    Ok(Some(Identity { user, certificate_ends: Some(ends), ..Identity::default() }))
+}
+
+fn uid_of(subject: &X509Name<'_>) -> Result<String, Refused> {
+    let attributes = subject.iter_attributes().filter(|attribute| {
+        let oid = attribute.attr_type().iter();
+        oid.is_some_and(|numbers| numbers.eq(UID))
+    });
+    let uids = attributes.map(|attribute| attribute.as_str()).collect::<Result<Vec<_>, _>>();
+    let uids = uids.map_err(|_| Refused::because("unable to parse UID into a string"))?;
+    match uids.as_slice() {
+        [] => Ok(String::new()),
+        [""] => Err(Refused::because("UID cannot be an empty string")),
+        [uid] => Ok((*uid).to_string()),
+        many => Err(Refused::because(format!("expected 1 UID, but found multiple: [{}]", many.join(" ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    struct Authority {
+        issuer: Issuer<'static, KeyPair>,
+        method: CertificateAuthority,
+    }
+
+    fn authority(reads_uid: bool) -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let method = CertificateAuthority::new(vec![certificate.der().clone()], reads_uid).unwrap();
+        Authority { issuer: Issuer::new(params, key), method }
+    }
+
+    impl Authority {
+        fn issue(&self, subject: &[(DnType, &str)]) -> CertificateDer<'static> {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            for (kind, value) in subject {
+                params.distinguished_name.push(kind.clone(), *value);
+            }
+            params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+            params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+            params.signed_by(&KeyPair::generate().unwrap(), &self.issuer).unwrap().der().clone()
+        }
+
+        async fn identify(&self, certificate: &CertificateDer<'static>, now: i64) -> Result<Option<Identity>, Refused> {
+            let certificates = std::slice::from_ref(certificate);
+            self.method.identify(&Credentials { certificates, authorization: "", now }).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subject_is_a_user() {
+        let uid = || DnType::CustomDnType(UID.to_vec());
+        let (reading, other) = (authority(true), authority(false));
+        let subject = [(DnType::CommonName, "ann"), (DnType::OrganizationName, "devs"), (uid(), "u-1")];
+        let certificate = reading.issue(&subject);
+        let identity = reading.identify(&certificate, NOW).await.unwrap().unwrap();
+        assert_eq!((identity.user.name.as_str(), identity.user.uid.as_str()), ("ann", "u-1"));
+        assert_eq!(identity.user.groups, ["devs"]);
+        let (key, values) = &identity.user.extra[0];
+        assert_eq!(key, CREDENTIAL_ID);
+        assert!(values[0].starts_with("X509SHA256=") && values[0].len() == 11 + 64, "{values:?}");
+        let ends = identity.certificate_ends.unwrap();
+        assert_eq!(ends, 1_893_456_000);
+
+        assert_eq!(other.identify(&other.issue(&subject), NOW).await.unwrap().unwrap().user.uid, "");
+        let nameless = reading.issue(&[(DnType::OrganizationName, "devs")]);
+        assert_eq!(reading.identify(&nameless, NOW).await.unwrap(), None);
+        let empty = reading.issue(&[(DnType::CommonName, "ann"), (uid(), "")]);
+        assert!(reading.identify(&empty, NOW).await.unwrap_err().to_string().contains("UID cannot be an empty string"));
+        // Somebody else's signature, and one that was good until a moment ago.
+        assert!(other.identify(&certificate, NOW).await.is_err());
+        assert!(reading.identify(&certificate, ends - 1).await.is_ok());
+        assert!(
+            reading.identify(&certificate, ends + 1).await.is_err(),
+            "what is remembered ends with the certificate"
+        );
+    }
 }

@@ -19,6 +19,9 @@ pub use self::certificate::CertificateAuthority;
 pub use self::refused::Refused;
 pub use self::tokens::{TokenFile, TokenFileError};
 
+/// Under which extra key a user's credential is named.
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
 /// What a request brings to prove who it is from.
 pub struct Credentials<'a> {
     /// The client's certificate chain, its own first; whoever holds it has proved so in the handshake.
