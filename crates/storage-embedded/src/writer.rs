@@ -19,7 +19,9 @@ use storage::{
 use crate::expiry::{Deadlines, History, lease_until, millis};
 use crate::herald::{Answers, answer};
 use crate::log::Loaded;
-use crate::options::{ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX};
+use crate::options::{
+    ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX, QUEUE_WRITES_MAX,
+};
 use crate::outage::{self, Outage};
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
@@ -84,10 +86,8 @@ impl Writer {
     /// Runs until the store is closed and the queue is empty.
     pub fn run(mut self) {
         loop {
-            // Whoever comes meanwhile is part of the next group.
-            std::thread::sleep(std::mem::take(&mut self.pause));
-            let patience = (self.last_commit / 4).min(GROUP_WAIT_MAX);
-            match self.shared.queue.take(self.next_wake(), std::mem::take(&mut self.last_group), patience) {
+            let (returning, patience) = self.patience();
+            match self.shared.queue.take(self.next_wake(), returning, patience) {
                 Taken::Jobs(jobs) => self.work(jobs),
                 Taken::TimedOut => {}
                 Taken::Closed => break,
@@ -103,6 +103,16 @@ impl Writer {
             let end = || subscribed.subscriber.end(Error::Unavailable("the store was closed".into()));
             drop(catch_unwind(AssertUnwindSafe(end)));
         }
+    }
+
+    /// How many callers are worth waiting for before the next commit, and how long.
+    fn patience(&mut self) -> (usize, Duration) {
+        let (returning, pause) = (std::mem::take(&mut self.last_group), std::mem::take(&mut self.pause));
+        if pause.is_zero() {
+            return (returning, (self.last_commit / 4).min(GROUP_WAIT_MAX));
+        }
+        // Whoever comes meanwhile is part of the next group, however many they are.
+        (QUEUE_WRITES_MAX, pause)
     }
 
     fn next_wake(&self) -> Option<Instant> {
