@@ -57,6 +57,11 @@ impl Object {
         self.entry.mod_revision
     }
 
+    /// Whether an entry of the same revision reads the same: it may have been decrypted meanwhile.
+    pub(crate) fn is_like(&self, entry: &Entry) -> bool {
+        self.entry.condition == entry.condition
+    }
+
     pub fn header(&self, describe: &dyn Describe) -> &Header {
         self.header.get_or_init(|| describe.describe(&self.entry))
     }

@@ -13,6 +13,7 @@
 mod cipher;
 mod config;
 mod envelope;
+mod feed;
 mod kms;
 mod plugin;
 mod provider;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tokio::sync::watch as signal;
 
 use super::cipher::Cipher;
 use super::config::{ConfigError, Configuration, Keys, ProviderConfig};
@@ -23,6 +24,8 @@ pub(crate) fn parse_group_resource(name: &str) -> GroupResource<'_> {
 /// The rules in force. They can be exchanged while the store is in use.
 pub struct Encryption {
     rules: ArcSwap<Rules>,
+    /// Counts the rules that have been in force.
+    generation: signal::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -37,18 +40,33 @@ pub(crate) struct Rules {
 impl Encryption {
     /// Nothing is encrypted, and encrypted values are refused.
     pub fn none() -> Self {
-        Encryption { rules: ArcSwap::from_pointee(Rules::default()) }
+        Encryption::of(Rules::default())
     }
 
     /// Makes rules of a configuration in JSON. Plugins are contacted once; those that do not answer yet are tried again
     /// in the background, as an API server and its plugin may start in any order. Must be called within a runtime.
     pub async fn from_json(json: &[u8]) -> Result<Self, ConfigError> {
         let rules = Rules::build(&Configuration::parse(json, false)?).await?;
-        Ok(Encryption { rules: ArcSwap::from_pointee(rules) })
+        Ok(Encryption::of(rules))
+    }
+
+    fn of(rules: Rules) -> Self {
+        // From one on, so that none can be told from the first.
+        Encryption { rules: ArcSwap::from_pointee(rules), generation: signal::Sender::new(1) }
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        *self.generation.borrow()
+    }
+
+    /// Tells of changes.
+    pub(crate) fn generations(&self) -> signal::Receiver<u64> {
+        self.generation.subscribe()
     }
 
     pub(crate) fn replace(&self, rules: Rules) {
         self.rules.store(Arc::new(rules));
+        self.generation.send_modify(|generation| *generation += 1);
     }
 
     pub(crate) fn chain(&self, resource: Option<GroupResource<'_>>) -> Arc<Chain> {

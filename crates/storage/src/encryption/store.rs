@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 
 use super::envelope::EncryptedObject;
+use super::feed::{Gate, Opening, end_with_keys};
 use super::plugin::Plugin;
 use super::provider::{Chain, Failure, Opened};
 use super::rules::Encryption;
@@ -27,7 +28,7 @@ pub struct EncryptedStore {
 
 impl EncryptedStore {
     pub fn new(inner: Arc<dyn Store>, encryption: Arc<Encryption>, resource_of: ResourceOf) -> Self {
-        EncryptedStore { inner, values: Values { encryption, resource_of } }
+        EncryptedStore { inner, values: Values { encryption, resource_of, sealed: Arc::default() } }
     }
 }
 
@@ -96,11 +97,16 @@ impl Store for EncryptedStore {
     }
 
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
-        if !self.inner.delivers_in_commit() {
-            return Ok(Subscription::over(self.watch(request).await?, subscriber));
-        }
-        let opening = Opening { values: self.values.clone(), subscriber, ended: AtomicBool::new(false) };
-        self.inner.subscribe(request, Arc::new(opening)).await
+        // From before anything is read with the keys of now.
+        let generations = self.values.encryption.generations();
+        let (gate, values) = (Arc::new(Gate::new(subscriber)), self.values.clone());
+        let subscription = if self.inner.delivers_in_commit() {
+            let opening = Opening { values: values.clone(), gate: gate.clone() };
+            self.inner.subscribe(request, Arc::new(opening)).await?
+        } else {
+            Subscription::over(self.watch(request).await?, gate.clone())
+        };
+        Ok(end_with_keys(subscription, gate, values, generations))
     }
 
     fn delivers_in_commit(&self) -> bool {
@@ -133,9 +139,11 @@ impl Store for EncryptedStore {
 }
 
 #[derive(Clone)]
-struct Values {
+pub(super) struct Values {
     encryption: Arc<Encryption>,
     resource_of: ResourceOf,
+    /// The last generation of keys with which something could not be decrypted.
+    sealed: Arc<AtomicU64>,
 }
 
 /// The plugin has to decrypt this object's key first.
@@ -158,6 +166,7 @@ impl Values {
 
     /// Without asking a plugin.
     fn open_now(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, NeedsKey> {
+        let generation = self.encryption.generation();
         let condition = |stale| if stale { Condition::Stale } else { Condition::Good };
         match self.chain(&entry.key).open(&entry.value, &entry.key) {
             Ok(Opened { value: None, stale: false }) => Ok(entry.clone()),
@@ -167,6 +176,7 @@ impl Values {
             // One that nobody can read is no reason to refuse all others.
             Err(Failure::Unreadable(why)) => {
                 tracing::error!(key = %entry.key, why, "a stored value cannot be decrypted");
+                self.sealed.store(generation, Ordering::Release);
                 Ok(with_value(entry, entry.value.clone(), Condition::Sealed(why.into())))
             }
         }
@@ -188,7 +198,12 @@ impl Values {
         }
     }
 
-    fn open_batch_now(&self, batch: &Batch) -> Result<Batch> {
+    /// Whether something could not be decrypted with the keys of a generation.
+    pub(super) fn sealed_in(&self, generation: u64) -> bool {
+        self.sealed.load(Ordering::Acquire) == generation
+    }
+
+    pub(super) fn open_batch_now(&self, batch: &Batch) -> Result<Batch> {
         let open = |entry: &Option<Arc<Entry>>| match entry {
             None => Ok(None),
             Some(entry) => match self.open_now(entry) {
@@ -228,30 +243,4 @@ fn with_value(entry: &Entry, value: Bytes, condition: Condition) -> Arc<Entry> {
         lease: entry.lease,
         condition,
     })
-}
-
-/// A subscriber behind decryption. It runs within the commit and cannot wait for a plugin; but what this process wrote, or
-/// has read before, needs no plugin.
-struct Opening {
-    values: Values,
-    subscriber: Arc<dyn Subscriber>,
-    ended: AtomicBool,
-}
-
-impl Subscriber for Opening {
-    fn apply(&self, batch: &Batch) {
-        if self.ended.load(Ordering::Acquire) {
-            return;
-        }
-        match self.values.open_batch_now(batch) {
-            Ok(batch) => self.subscriber.apply(&batch),
-            Err(error) => self.end(error),
-        }
-    }
-
-    fn end(&self, error: Error) {
-        if !self.ended.swap(true, Ordering::AcqRel) {
-            self.subscriber.end(error);
-        }
-    }
 }

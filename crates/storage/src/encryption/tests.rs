@@ -421,6 +421,61 @@ async fn a_subscriber_that_needs_a_key() {
     assert_eq!(*recorder.0.lock(), ["theirs again"]);
 }
 
+/// A key that was forgotten comes back: whoever follows is told to list again, and finds readable what was not.
+#[tokio::test]
+async fn what_a_new_key_opens_is_read_again() {
+    #[derive(Default)]
+    struct Ends(Mutex<Vec<String>>);
+    impl Subscriber for Ends {
+        fn apply(&self, _: &Batch) {
+            assert!(self.0.lock().is_empty(), "called after its end");
+        }
+        fn end(&self, error: Error) {
+            self.0.lock().push(error.to_string());
+        }
+    }
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (old, new) = (keys("aesgcm", &[("old", 0)]), keys("aesgcm", &[("new", 1)]));
+    let rules = |providers: &[Value]| config(json!([rule(&["secrets"], providers)]));
+    let key = "/registry/secrets/default/a";
+    put(&encrypted(&inner, &rules(std::slice::from_ref(&old))).await, key, "plain").await;
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("encryption.json");
+    std::fs::write(&path, rules(std::slice::from_ref(&new))).unwrap();
+    let to_json: ToJson = Arc::new(|content: &[u8]| Ok(content.to_vec()));
+    let file = ConfigFile::load(&path, to_json).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(EncryptedStore::new(inner.clone(), file.encryption().clone(), resource_of()));
+    let range = KeyRange::prefix("/registry/secrets/");
+    let follow = async || {
+        let page = store.range(RangeQuery::new(range.clone())).await.unwrap();
+        let ends = Arc::new(Ends::default());
+        let subscription = store.subscribe(WatchRequest::after(range.clone(), page.revision), ends.clone()).await;
+        (page.entries[0].sealed().is_some(), ends, subscription.unwrap())
+    };
+    let (sealed, ends, _subscription) = follow().await;
+    assert!(sealed);
+    std::fs::write(&path, rules(&[new.clone(), old])).unwrap();
+    assert!(file.reload().await.unwrap());
+    crate::suite::soon("the end", async {
+        while ends.0.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    put(&store, key, "again").await;
+    assert_eq!(*ends.0.lock(), ["storage is unavailable: other keys are in force"]);
+
+    // Where everything can be read, other keys are no reason to read it again.
+    let (sealed, ends, _subscription) = follow().await;
+    assert!(!sealed);
+    std::fs::write(&path, rules(&[new])).unwrap();
+    assert!(file.reload().await.unwrap());
+    tokio::task::yield_now().await;
+    put(&store, key, "and again").await;
+    assert!(ends.0.lock().is_empty());
+}
+
 #[tokio::test]
 async fn a_changed_file_comes_into_force() {
     let directory = tempfile::tempdir().unwrap();
