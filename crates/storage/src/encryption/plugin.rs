@@ -25,6 +25,8 @@ const STATUS_INTERVAL_FAILED: Duration = Duration::from_secs(10);
 /// A health check answers with the last status if it is not older than this.
 const HEALTH_TTL: Duration = Duration::from_secs(20);
 const HEALTH_TTL_FAILED: Duration = Duration::from_secs(3);
+/// A key that could not be decrypted is not asked for again for so long.
+const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// Writes go on for so long without word from the plugin.
 const SEED_TTL: Duration = Duration::from_secs(3 * 60);
 /// Decrypted keys and seeds that are remembered. There is about one for each restart of a server and key of the plugin.
@@ -37,6 +39,8 @@ pub(crate) struct Plugin {
     client: Client,
     seed: ArcSwapOption<Seed>,
     keys: Mutex<HashMap<[u8; 32], Arc<Cipher>>>,
+    /// Keys that could not be decrypted just now, and why.
+    failed: Mutex<HashMap<[u8; 32], (Instant, String)>>,
     checked: tokio::sync::Mutex<Option<Checked>>,
 }
 
@@ -63,6 +67,7 @@ impl Plugin {
             client,
             seed: ArcSwapOption::empty(),
             keys: Mutex::default(),
+            failed: Mutex::default(),
             checked: tokio::sync::Mutex::default(),
         });
         if let Err(error) = plugin.check().await {
@@ -102,8 +107,26 @@ impl Plugin {
         Ok(Opened { value: Some(value), stale: !is_current })
     }
 
-    /// Has the plugin decrypt the object's key, and remembers it.
+    /// Has the plugin decrypt the object's key, and remembers it, or for a moment that it cannot: many values have the
+    /// same key.
     pub async fn learn(&self, object: &EncryptedObject) -> Result<(), String> {
+        let digest = object.source_digest();
+        if let Some((at, why)) = self.failed.lock().get(&digest)
+            && at.elapsed() < FAILURE_TTL
+        {
+            return Err(why.clone());
+        }
+        let outcome = self.ask_for_key(object).await;
+        let mut failed = self.failed.lock();
+        failed.retain(|_, (at, _)| at.elapsed() < FAILURE_TTL);
+        if let Err(why) = &outcome {
+            failed.insert(digest, (Instant::now(), why.clone()));
+        }
+        outcome
+    }
+
+    /// Like `learn`, whatever was answered just now.
+    pub async fn ask_for_key(&self, object: &EncryptedObject) -> Result<(), String> {
         let request = DecryptRequest {
             ciphertext: object.encrypted_source.clone(),
             uid: uid()?,
@@ -117,6 +140,8 @@ impl Plugin {
             _ => Cipher::seeded(&plaintext)?,
         };
         self.remember(object, Arc::new(cipher));
+        // It answers again, so perhaps for the other keys, too.
+        self.failed.lock().clear();
         Ok(())
     }
 

@@ -66,6 +66,11 @@ impl Encryption {
 
     pub(crate) fn replace(&self, rules: Rules) {
         self.rules.store(Arc::new(rules));
+        self.renew();
+    }
+
+    /// What could not be read before may be readable now.
+    pub(crate) fn renew(&self) {
         self.generation.send_modify(|generation| *generation += 1);
     }
 

@@ -1,12 +1,15 @@
 //! A store whose values are encrypted on their way in and decrypted on their way out.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use parking_lot::Mutex;
 
 use super::envelope::EncryptedObject;
 use super::feed::{Gate, Opening, end_with_keys};
@@ -28,7 +31,10 @@ pub struct EncryptedStore {
 
 impl EncryptedStore {
     pub fn new(inner: Arc<dyn Store>, encryption: Arc<Encryption>, resource_of: ResourceOf) -> Self {
-        EncryptedStore { inner, values: Values { encryption, resource_of, sealed: Arc::default() } }
+        EncryptedStore {
+            inner,
+            values: Values { encryption, resource_of, sealed: Arc::default(), trying: Arc::default() },
+        }
     }
 }
 
@@ -37,7 +43,7 @@ impl Store for EncryptedStore {
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
         let found = self.inner.get(key, at).await?;
         let entry = match found.entry {
-            Some(entry) => Some(self.values.open(entry).await?),
+            Some(entry) => Some(self.values.open(entry).await),
             None => None,
         };
         Ok(Found { entry, ..found })
@@ -48,7 +54,7 @@ impl Store for EncryptedStore {
         let mut page = self.inner.range(query).await?;
         if !keys_only {
             for entry in &mut page.entries {
-                *entry = self.values.open(entry.clone()).await?;
+                *entry = self.values.open(entry.clone()).await;
             }
         }
         Ok(page)
@@ -70,13 +76,13 @@ impl Store for EncryptedStore {
                 }),
                 // It is gone already, readable or not.
                 previous: match written.previous {
-                    Some(entry) => self.values.open(entry).await.ok().filter(|entry| entry.sealed().is_none()),
+                    Some(entry) => Some(self.values.open(entry).await).filter(|entry| entry.sealed().is_none()),
                     None => None,
                 },
                 ..written
             }),
-            Err(Error::KeyExists(entry)) => Err(Error::KeyExists(self.values.open(entry).await?)),
-            Err(Error::Conflict(entry)) => Err(Error::Conflict(self.values.open(entry).await?)),
+            Err(Error::KeyExists(entry)) => Err(Error::KeyExists(self.values.open(entry).await)),
+            Err(Error::Conflict(entry)) => Err(Error::Conflict(self.values.open(entry).await)),
             Err(other) => Err(other),
         }
     }
@@ -87,7 +93,7 @@ impl Store for EncryptedStore {
         Ok(Box::pin(futures::stream::unfold(state, |state| async {
             let (mut inner, values) = state?;
             let opened = match inner.next().await? {
-                Ok(batch) => values.open_batch(batch).await,
+                Ok(batch) => Ok(values.open_batch(batch).await),
                 Err(error) => Err(error),
             };
             // Nothing comes after an error.
@@ -144,7 +150,15 @@ pub(super) struct Values {
     resource_of: ResourceOf,
     /// The last generation of keys with which something could not be decrypted.
     sealed: Arc<AtomicU64>,
+    /// The keys that somebody is waiting for a plugin to decrypt.
+    trying: Arc<Mutex<HashSet<[u8; 32]>>>,
 }
+
+/// How often a plugin that has failed is asked again.
+const RETRY_MIN: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// For how many keys at once.
+const RETRY_KEYS_MAX: usize = 64;
 
 /// The plugin has to decrypt this object's key first.
 struct NeedsKey(Arc<Plugin>, Box<EncryptedObject>);
@@ -155,11 +169,17 @@ impl Values {
         self.encryption.chain(resource.as_ref().map(|(group, resource)| (&**group, &**resource)))
     }
 
-    async fn open(&self, entry: Arc<Entry>) -> Result<Arc<Entry>> {
+    async fn open(&self, entry: Arc<Entry>) -> Arc<Entry> {
         loop {
+            let generation = self.encryption.generation();
             match self.open_now(&entry) {
-                Ok(opened) => return Ok(opened),
-                Err(NeedsKey(plugin, object)) => plugin.learn(&object).await.map_err(Error::Unavailable)?,
+                Ok(opened) => return opened,
+                Err(NeedsKey(plugin, object)) => {
+                    if let Err(why) = plugin.learn(&object).await {
+                        self.try_again(plugin, object);
+                        return self.seal(&entry, generation, why);
+                    }
+                }
             }
         }
     }
@@ -173,28 +193,54 @@ impl Values {
             Ok(Opened { value: None, stale }) => Ok(with_value(entry, entry.value.clone(), condition(stale))),
             Ok(Opened { value: Some(value), stale }) => Ok(with_value(entry, value.into(), condition(stale))),
             Err(Failure::NeedsKey(plugin, object)) => Err(NeedsKey(plugin, object)),
-            // One that nobody can read is no reason to refuse all others.
-            Err(Failure::Unreadable(why)) => {
-                tracing::error!(key = %entry.key, why, "a stored value cannot be decrypted");
-                self.sealed.store(generation, Ordering::Release);
-                Ok(with_value(entry, entry.value.clone(), Condition::Sealed(why.into())))
+            Err(Failure::Unreadable(why)) => Ok(self.seal(entry, generation, why)),
+        }
+    }
+
+    /// One that cannot be read is no reason to refuse all others.
+    fn seal(&self, entry: &Arc<Entry>, generation: u64, why: String) -> Arc<Entry> {
+        tracing::error!(key = %entry.key, why, "a stored value cannot be decrypted");
+        self.sealed.store(generation, Ordering::Release);
+        with_value(entry, entry.value.clone(), Condition::Sealed(why.into()))
+    }
+
+    /// Asks a plugin that has failed until it answers, and then has everybody read again.
+    fn try_again(&self, plugin: Arc<Plugin>, object: Box<EncryptedObject>) {
+        let digest = object.source_digest();
+        {
+            let mut trying = self.trying.lock();
+            if trying.len() >= RETRY_KEYS_MAX || !trying.insert(digest) {
+                return;
             }
         }
+        let (encryption, trying) = (Arc::downgrade(&self.encryption), self.trying.clone());
+        tokio::spawn(async move {
+            let mut pause = RETRY_MIN;
+            loop {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_MAX);
+                let Some(encryption) = encryption.upgrade() else { return };
+                if plugin.ask_for_key(&object).await.is_ok() {
+                    trying.lock().remove(&digest);
+                    return encryption.renew();
+                }
+            }
+        });
     }
 
-    async fn open_batch(&self, mut batch: Batch) -> Result<Batch> {
+    async fn open_batch(&self, mut batch: Batch) -> Batch {
         for event in &mut batch.events {
-            let entry = self.open_maybe(&event.entry).await?;
-            let previous = self.open_maybe(&event.previous).await?;
+            let entry = self.open_maybe(&event.entry).await;
+            let previous = self.open_maybe(&event.previous).await;
             replace(event, entry, previous);
         }
-        Ok(batch)
+        batch
     }
 
-    async fn open_maybe(&self, entry: &Option<Arc<Entry>>) -> Result<Option<Arc<Entry>>> {
+    async fn open_maybe(&self, entry: &Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         match entry {
-            Some(entry) => Ok(Some(self.open(entry.clone()).await?)),
-            None => Ok(None),
+            Some(entry) => Some(self.open(entry.clone()).await),
+            None => None,
         }
     }
 

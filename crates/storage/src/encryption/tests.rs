@@ -334,13 +334,46 @@ async fn a_plugin_keeps_the_keys() {
     assert_eq!(get(&store, "/registry/secrets/default/1").await.value, "plain");
     put(&store, "/registry/secrets/default/2", "plain").await;
     let other = encrypted(&inner, &rules).await;
-    let unread = other.get(b"/registry/secrets/default/0", None).await;
-    assert!(
-        matches!(&unread, Err(Error::Unavailable(reason)) if reason.contains("the plugin is broken")),
-        "{unread:?}"
-    );
     let unwritten = other.create("/registry/secrets/default/new".into(), Bytes::from("x"), None).await;
     assert!(matches!(unwritten, Err(Error::Unavailable(_))), "{unwritten:?}");
+    let range = KeyRange::prefix("/registry/secrets/");
+    let page = other.range(RangeQuery::new(range.clone())).await.unwrap();
+    let broken = |entry: &Arc<Entry>| entry.sealed().is_some_and(|why| why.contains("the plugin is broken"));
+    assert!(page.count == 5 && page.entries.iter().all(broken), "{page:?}");
+
+    // When it is well again, whoever follows is told to read again.
+    let ends = Arc::new(Ends::default());
+    let subscription = other.subscribe(WatchRequest::after(range.clone(), page.revision), ends.clone()).await;
+    let _subscription = subscription.unwrap();
+    plugin.state.lock().broken = false;
+    ends.wait().await;
+    let page = other.range(RangeQuery::new(range)).await.unwrap();
+    assert!(page.entries.iter().all(|entry| entry.value == "plain"), "{page:?}");
+}
+
+/// A subscriber who waits for its end.
+#[derive(Default)]
+struct Ends(Mutex<Vec<String>>);
+
+impl Subscriber for Ends {
+    fn apply(&self, _: &Batch) {
+        assert!(self.0.lock().is_empty(), "called after its end");
+    }
+
+    fn end(&self, error: Error) {
+        self.0.lock().push(error.to_string());
+    }
+}
+
+impl Ends {
+    async fn wait(&self) {
+        crate::suite::soon("the end", async {
+            while self.0.lock().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -424,16 +457,6 @@ async fn a_subscriber_that_needs_a_key() {
 /// A key that was forgotten comes back: whoever follows is told to list again, and finds readable what was not.
 #[tokio::test]
 async fn what_a_new_key_opens_is_read_again() {
-    #[derive(Default)]
-    struct Ends(Mutex<Vec<String>>);
-    impl Subscriber for Ends {
-        fn apply(&self, _: &Batch) {
-            assert!(self.0.lock().is_empty(), "called after its end");
-        }
-        fn end(&self, error: Error) {
-            self.0.lock().push(error.to_string());
-        }
-    }
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (old, new) = (keys("aesgcm", &[("old", 0)]), keys("aesgcm", &[("new", 1)]));
     let rules = |providers: &[Value]| config(json!([rule(&["secrets"], providers)]));
@@ -457,12 +480,7 @@ async fn what_a_new_key_opens_is_read_again() {
     assert!(sealed);
     std::fs::write(&path, rules(&[new.clone(), old])).unwrap();
     assert!(file.reload().await.unwrap());
-    crate::suite::soon("the end", async {
-        while ends.0.lock().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    ends.wait().await;
     put(&store, key, "again").await;
     assert_eq!(*ends.0.lock(), ["storage is unavailable: other keys are in force"]);
 
