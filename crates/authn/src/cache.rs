@@ -10,7 +10,7 @@ use aws_lc_rs::hmac;
 
 use crate::{Identity, Token};
 
-/// How long a good token is not looked at again.
+/// How long a good credential is not looked at again.
 const GOOD_FOR_SECONDS: i64 = 10;
 /// Twice as many tokens as the largest clusters use at once.
 const STRIPES: usize = 32;
@@ -20,7 +20,13 @@ type Hash = [u8; 32];
 
 pub struct TokenCache {
     key: hmac::Key,
-    stripes: Vec<Mutex<HashMap<Hash, Entry>>>,
+    stripes: Vec<Mutex<Good<Hash>>>,
+}
+
+/// Whose credentials were good a moment ago. It forgets what is too old when it is full, and everything if that is not enough.
+pub(crate) struct Good<K> {
+    entries: HashMap<K, Entry>,
+    entries_max: usize,
 }
 
 struct Entry {
@@ -28,12 +34,34 @@ struct Entry {
     identity: Identity,
 }
 
+impl<K: Eq + std::hash::Hash> Good<K> {
+    pub fn new(entries_max: usize) -> Self {
+        Good { entries: HashMap::new(), entries_max }
+    }
+
+    pub fn get(&self, key: &K, now: i64) -> Option<Identity> {
+        self.entries.get(key).filter(|entry| now < entry.until).map(|entry| entry.identity.clone())
+    }
+
+    /// Remembers somebody for as long as nobody looks again, or until the credential ends.
+    pub fn put(&mut self, key: K, identity: &Identity, now: i64) {
+        if self.entries.len() >= self.entries_max {
+            self.entries.retain(|_, entry| now < entry.until);
+        }
+        if self.entries.len() >= self.entries_max {
+            self.entries.clear();
+        }
+        let until = (now + GOOD_FOR_SECONDS).min(identity.certificate_ends.unwrap_or(i64::MAX));
+        self.entries.insert(key, Entry { until, identity: identity.clone() });
+    }
+}
+
 impl Default for TokenCache {
     fn default() -> TokenCache {
         let secret: [u8; 32] = rand::random();
         TokenCache {
             key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
-            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            stripes: (0..STRIPES).map(|_| Mutex::new(Good::new(STRIPE_ENTRIES))).collect(),
         }
     }
 }
@@ -42,19 +70,13 @@ impl TokenCache {
     pub fn get(&self, token: &Token<'_>) -> Option<Identity> {
         let hash = self.hash(token);
         let stripe = self.stripe(&hash).lock().unwrap_or_else(PoisonError::into_inner);
-        stripe.get(&hash).filter(|entry| token.now < entry.until).map(|entry| entry.identity.clone())
+        stripe.get(&hash, token.now)
     }
 
     pub fn put(&self, token: &Token<'_>, identity: &Identity) {
         let hash = self.hash(token);
         let mut stripe = self.stripe(&hash).lock().unwrap_or_else(PoisonError::into_inner);
-        if stripe.len() >= STRIPE_ENTRIES {
-            stripe.retain(|_, entry| token.now < entry.until);
-        }
-        if stripe.len() >= STRIPE_ENTRIES {
-            stripe.clear();
-        }
-        stripe.insert(hash, Entry { until: token.now + GOOD_FOR_SECONDS, identity: identity.clone() });
+        stripe.put(hash, identity, token.now);
     }
 
     fn hash(&self, token: &Token<'_>) -> Hash {
@@ -69,7 +91,7 @@ impl TokenCache {
         hash
     }
 
-    fn stripe(&self, hash: &Hash) -> &Mutex<HashMap<Hash, Entry>> {
+    fn stripe(&self, hash: &Hash) -> &Mutex<Good<Hash>> {
         &self.stripes[usize::from(hash[0]) % STRIPES]
     }
 }

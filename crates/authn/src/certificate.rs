@@ -1,6 +1,5 @@
 //! Client certificates: the common name is the user, the organizations are the groups.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -11,10 +10,9 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
+use crate::cache::Good;
 use crate::{CREDENTIAL_ID, Credentials, Identity, Method, Refused};
 
-/// How long a good certificate is not verified again: it comes with every request of a connection.
-const GOOD_FOR_SECONDS: i64 = 10;
 /// More than the nodes and components of the largest clusters.
 const KNOWN_MAX: usize = 8192;
 
@@ -23,13 +21,8 @@ pub struct CertificateAuthority {
     verifier: Arc<dyn ClientCertVerifier>,
     /// Whether certificates may say their holder's uid.
     reads_uid: bool,
-    known: Mutex<HashMap<CertificateDer<'static>, Known>>,
-}
-
-/// A certificate that was good a moment ago.
-struct Known {
-    identity: Identity,
-    until: i64,
+    /// A certificate comes with every request of a connection, and is not verified every time.
+    known: Mutex<Good<CertificateDer<'static>>>,
 }
 
 impl CertificateAuthority {
@@ -43,24 +36,7 @@ impl CertificateAuthority {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .map_err(|error| format!("no usable client CA certificate: {error}"))?;
-        Ok(CertificateAuthority { verifier, reads_uid, known: Mutex::default() })
-    }
-
-    fn remembered(&self, leaf: &CertificateDer<'_>, now: i64) -> Option<Identity> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(leaf).filter(|known| now < known.until).map(|known| known.identity.clone())
-    }
-
-    fn remember(&self, leaf: &CertificateDer<'_>, identity: &Identity, now: i64) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN_MAX {
-            known.retain(|_, known| now < known.until);
-        }
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        let until = (now + GOOD_FOR_SECONDS).min(identity.certificate_ends.unwrap_or(i64::MAX));
-        known.insert(leaf.clone().into_owned(), Known { identity: identity.clone(), until });
+        Ok(CertificateAuthority { verifier, reads_uid, known: Mutex::new(Good::new(KNOWN_MAX)) })
     }
 }
 
@@ -68,7 +44,8 @@ impl CertificateAuthority {
 impl Method for CertificateAuthority {
     async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Refused> {
         let Some((leaf, intermediates)) = credentials.certificates.split_first() else { return Ok(None) };
-        if let Some(identity) = self.remembered(leaf, credentials.now) {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(identity) = known().get(leaf, credentials.now) {
             return Ok(Some(identity));
         }
         let seconds = u64::try_from(credentials.now).unwrap_or(0);
@@ -77,7 +54,7 @@ impl Method for CertificateAuthority {
             .verify_client_cert(leaf, intermediates, now)
             .map_err(|error| Refused::because(format!("verifying certificate failed: {error}")))?;
         let Some(identity) = holder(leaf, self.reads_uid)? else { return Ok(None) };
-        self.remember(leaf, &identity, credentials.now);
+        known().put(leaf.clone(), &identity, credentials.now);
         Ok(Some(identity))
     }
 }

@@ -57,9 +57,9 @@ impl Object {
         self.entry.mod_revision
     }
 
-    /// Whether an entry of the same revision reads the same: it may have been decrypted meanwhile.
-    pub(crate) fn is_like(&self, entry: &Entry) -> bool {
-        self.entry.condition == entry.condition
+    /// Whether this is the object of an entry: of the same revision, and not decrypted only meanwhile.
+    pub(crate) fn is_of(&self, entry: &Entry) -> bool {
+        self.entry.mod_revision == entry.mod_revision && self.entry.condition == entry.condition
     }
 
     pub fn header(&self, describe: &dyn Describe) -> &Header {

@@ -316,7 +316,7 @@ impl Cache {
     /// An entry that was read from the store, as the object it is here if that is the same state.
     pub fn wrap(&self, entry: &Arc<Entry>) -> Arc<Object> {
         match self.get(&entry.key) {
-            Some(object) if object.revision() == entry.mod_revision => object,
+            Some(object) if object.is_of(entry) => object,
             _ => self.object(entry.clone()),
         }
     }

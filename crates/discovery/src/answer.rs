@@ -8,11 +8,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Value};
 use registry::Catalog;
+use rest::accept::{self, Chosen, Convert};
 use rest::{Accept, Api, Call, Media, Reply, ReplyBody};
 
 use crate::openapi::Documents;
 use crate::{aggregated, conditional, groups, plain};
-use rest::accept::{self, Chosen, Convert};
 
 mod openapi;
 
@@ -191,7 +191,7 @@ impl Shared {
         let offered = self.offered();
         let Some(chosen) = accept::choose(&call.headers, &call.query, &offered, |convert| convert.is_none()) else {
             let message = format!("only the following media types are accepted: {}", list(&offered));
-            return raw(&Status::not_acceptable(message));
+            return rest::failure(&Status::not_acceptable(message), &Accept::indented());
         };
         let kind = GroupVersionKind::new("", "v1", document.str_at(&["kind"]));
         Reply::value(StatusCode::OK, &writing(chosen), &kind, document)
@@ -199,13 +199,12 @@ impl Shared {
 
     /// A failure, as the client wants to read it.
     fn refuse(&self, call: &Call, status: &Status) -> Reply {
-        let chosen = accept::choose(&call.headers, &call.query, &self.offered(), |convert| convert.is_none());
-        rest::failure(status, &chosen.map_or_else(Accept::indented, writing))
+        rest::failure(status, &Accept::of_status_in(&call.headers, &call.query, &self.offered()))
     }
 }
 
 fn writing(chosen: Chosen<'_>) -> Accept {
-    Accept::from(chosen.media, chosen.pretty)
+    Accept::plain(chosen.media, chosen.pretty)
 }
 
 fn list(offered: &[Media]) -> String {
@@ -214,15 +213,6 @@ fn list(offered: &[Media]) -> String {
 
 fn not_found() -> Status {
     Status::generic(404, "", &GroupResource::default(), "", "")
-}
-
-/// A Status for a client that did not say anything we can write: indented JSON.
-fn raw(status: &Status) -> Reply {
-    let mut bytes = Vec::new();
-    let schema = schema::builtin().schema(&GroupVersionKind::new("", "v1", "Status"));
-    codec::json::encode_pretty(&status.to_value(), schema, &mut bytes);
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Reply::new(code, Media::Json.content_type(), ReplyBody::Ready(bytes.into()))
 }
 
 /// What the end of the chain says where no server of the chain knows the group.

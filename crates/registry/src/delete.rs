@@ -6,6 +6,7 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Status, Value};
 use storage::Entry;
 
+use crate::storage::storage_error;
 use crate::strategy::{Deletion, GarbageCollection};
 use crate::{Admit, Context, Storage};
 
@@ -48,17 +49,15 @@ impl Storage {
         }
     }
 
-    /// Deletes what stands under an object's key though nobody can read it. Nobody is asked and
-    /// nothing is settled, so whatever can be read stays.
+    /// Deletes what stands under an object's key though nobody can read it. Nobody is asked and nothing is settled, so
+    /// whatever can be read stays.
     pub async fn delete_unreadable(&self, cx: &Context<'_>, name: &str) -> Result<(), Status> {
         let key = self.key(cx.namespace, name);
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
         let Some(entry) = found.entry else { return Err(Status::not_found(&self.resource, name)) };
         if self.read(&entry).is_ok() {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
-                String::from_utf8_lossy(&entry.key)
-            );
+            let why = "unsafe deletion is not allowed because the object is decodable from storage";
+            let why = storage_error("invalid object, Code: 4", &entry.key.to_string(), why);
             return Err(Status::conflict(&self.resource, name, why));
         }
         if cx.dry_run {

@@ -48,7 +48,7 @@ impl std::fmt::Display for Unreadable {
 impl Unreadable {
     /// As upstream's storage layer says it of a key.
     pub fn at(&self, key: &str) -> String {
-        format!("StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {self}")
+        storage_error("corrupt object, Code: 7", key, self)
     }
 
     /// What somebody hears who wanted to change it.
@@ -58,6 +58,11 @@ impl Unreadable {
             Unreadable::Undecodable(why) => Status::unknown(500, why),
         }
     }
+}
+
+/// What upstream's storage layer says of a key.
+pub(crate) fn storage_error(what: &str, key: &str, why: impl std::fmt::Display) -> String {
+    format!("StorageError: {what}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 }
 
 /// Turns objects of the storage version into stored bytes and back.
@@ -120,8 +125,13 @@ impl Storage {
         self.read(entry).map_err(|unreadable| {
             let key = entry.key.to_string();
             tracing::error!(key, %unreadable, "a stored object cannot be read");
-            Status::internal(unreadable.at(key.get(self.root..).unwrap_or(&key)))
+            Status::internal(unreadable.at(self.below_root(&key)))
         })
+    }
+
+    /// A key as those know it who do not know where the store keeps everything.
+    pub(crate) fn below_root<'k>(&self, key: &'k str) -> &'k str {
+        key.get(self.root..).unwrap_or(key)
     }
 
     /// What was just encoded, as it will be read.

@@ -7,7 +7,7 @@ use object::{Cursor, Errors, GroupKind, Meta, Path, Status, Value};
 use storage::Entry;
 
 use crate::create::at_revision;
-use crate::storage::{MODIFIED, Unreadable};
+use crate::storage::{MODIFIED, Unreadable, storage_error};
 use crate::{Admit, Context, Outcome, Storage, metadata};
 
 /// What turns the stored object into the wanted one. It is asked again whenever the stored object turns out to be newer.
@@ -196,10 +196,8 @@ impl Storage {
     fn precondition_conflict(&self, cx: &Context<'_>, name: &str, why: &str) -> Status {
         let key = self.key(cx.namespace, name).to_string();
         // Upstream's dry run has a store of its own, which does not know where the real one keeps things.
-        let key = if cx.dry_run { key.strip_prefix("/registry").unwrap_or(&key) } else { &key };
-        let why =
-            format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}");
-        Status::conflict(&self.resource, name, why)
+        let key = if cx.dry_run { self.below_root(&key) } else { &key };
+        Status::conflict(&self.resource, name, storage_error("invalid object, Code: 4", key, why))
     }
 
     /// A resourceVersion in the request must be the current one; none at all means "whatever is there", where allowed.

@@ -213,6 +213,8 @@ mod tests {
             ("application/*", false),
             ("APPLICATION/JSON", false),
             ("garbage", false),
+            ("text/html, application/json;q=0.9", true),
+            ("application/jwk-set+json", false),
         ] {
             assert_eq!(passes_router(accept, &offered), want, "{accept}");
         }

@@ -13,7 +13,7 @@ use crate::create::{Admission, ensure_namespace, wipe_system_fields};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::{Accept, Transform, managed, table};
+use crate::{Transform, managed, table};
 
 /// Carries out a resource that is an action, or a subresource of one that is stored.
 pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
@@ -79,7 +79,7 @@ pub async fn act(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
             Err(table::not_a_list(&type_name))
         }
         _ => {
-            let accept = Accept::from(scope.accept.media, scope.accept.pretty);
+            let accept = scope.accept.as_is();
             Ok(Reply::value(StatusCode::CREATED, &accept, &kind, &result))
         }
     }

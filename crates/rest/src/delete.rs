@@ -106,7 +106,7 @@ pub async fn delete_collection(
 async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> Result<list::Page, Status> {
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     let page = list::page(scope, list_options).await?;
-    list::read(scope, &page.objects)?;
+    list::check_readable(scope, &page.objects)?;
     let storage = scope.storage()?.clone();
     for object in &page.objects {
         let describe = storage.cache.describe();
@@ -184,7 +184,7 @@ fn status_kind() -> GroupVersionKind {
 
 /// A Status is never shown as a table.
 fn plain(scope: &Scope) -> crate::Accept {
-    crate::Accept::from(scope.accept.media, scope.accept.pretty)
+    scope.accept.as_is()
 }
 
 /// What clients learn about an object that is gone.

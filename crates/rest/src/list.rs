@@ -276,26 +276,24 @@ fn list_kind(scope: &Scope) -> GroupVersionKind {
 /// How many unreadable objects one answer names.
 const UNREADABLE_MAX: usize = 100;
 
-/// All objects in the storage version. If one cannot be read there is no list: without it, it would look as if it was gone.
-pub fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+/// All objects in the storage version.
+fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     let storage = scope.storage()?;
-    let mut causes = Vec::new();
-    let mut values = Vec::with_capacity(objects.len());
-    for object in objects {
-        match storage.read(object.entry()) {
-            Ok(value) => values.push(value),
-            Err(unreadable) => {
-                let field = object.key().to_string();
-                let message = unreadable.at(&field);
-                causes.push(Cause { reason: "UnexpectedServerResponse".into(), message, field });
-            }
-        }
-        if causes.len() == UNREADABLE_MAX {
-            break;
-        }
-    }
+    let values = objects.iter().map(|object| storage.decode_entry(object.entry()));
+    values.collect::<Result<_, _>>().map_err(|status| failed(scope, objects, status))
+}
+
+/// If one object cannot be read there is no list: without it, it would look as if it was gone. The error names all of them.
+pub fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Status> {
+    let storage = scope.storage()?;
+    let unreadable = objects.iter().filter_map(|object| {
+        let unreadable = storage.read(object.entry()).err()?;
+        let field = object.key().to_string();
+        Some(Cause { reason: "UnexpectedServerResponse".into(), message: unreadable.at(&field), field })
+    });
+    let causes: Vec<Cause> = unreadable.take(UNREADABLE_MAX).collect();
     if causes.is_empty() {
-        return Ok(values);
+        return Ok(());
     }
     let mut status = Status::store_read_error(&storage.resource, causes);
     tracing::error!("{}", status.message);
@@ -308,10 +306,9 @@ pub fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status
     Err(status)
 }
 
-/// Why a list cannot be sent, with everything that is in its way.
-fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Reply {
-    let status = read(scope, objects).err().unwrap_or(status);
-    crate::failure(&status, &scope.accept)
+/// Why a list cannot be sent: everything that is in its way, if it is not something else.
+fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
+    check_readable(scope, objects).err().unwrap_or(status)
 }
 
 /// The list as one value, for forms that cannot be joined from parts.
@@ -319,7 +316,7 @@ fn whole(scope: &Scope, page: &Page) -> Result<Value, Status> {
     let mut items = Vec::with_capacity(page.objects.len());
     for object in &page.objects {
         let item = render::value(&scope.resource, object, object.revision());
-        let mut item = item.map_err(|status| read(scope, &page.objects).err().unwrap_or(status))?;
+        let mut item = item.map_err(|status| failed(scope, &page.objects, status))?;
         if !scope.resource.custom
             && let Some(map) = item.as_map_mut()
         {
@@ -361,7 +358,9 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
             };
             // What goes wrong here can still be said.
             let first = match writer.next_chunk() {
-                Some(Err(status)) => return failed(scope, &writer.objects, status),
+                Some(Err(status)) => {
+                    return crate::failure(&failed(scope, &writer.objects, status), &scope.accept);
+                }
                 Some(Ok(chunk)) => Some(chunk),
                 None => None,
             };
@@ -422,7 +421,7 @@ fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
     let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
     let bodies = match bodies {
         Ok(bodies) => bodies,
-        Err(status) => return failed(scope, &page.objects, status),
+        Err(status) => return crate::failure(&failed(scope, &page.objects, status), &scope.accept),
     };
     let kind = list_kind(scope);
     let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();

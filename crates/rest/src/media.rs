@@ -111,12 +111,12 @@ impl Offer {
 impl Accept {
     /// JSON without any transformation: the form of last resort.
     pub fn json() -> Accept {
-        Accept::from(Media::Json, false)
+        Accept::plain(Media::Json, false)
     }
 
     /// Indented JSON: what whoever asks for nothing that we can write gets to read.
     pub fn indented() -> Accept {
-        Accept::from(Media::Json, true)
+        Accept::plain(Media::Json, true)
     }
 
     /// For a resource: the first clause of the Accept header, by weight, that can be honoured.
@@ -130,7 +130,7 @@ impl Accept {
         let allows = |convert| offer.transform(convert).is_some();
         let chosen = accept::choose(&call.headers, &call.query, &offered, allows).and_then(|chosen| {
             let transform = offer.transform(chosen.convert)?;
-            let written = Accept::from(chosen.media, chosen.pretty);
+            let written = Accept::plain(chosen.media, chosen.pretty);
             if transform == Transform::None {
                 return Some(written);
             }
@@ -148,19 +148,25 @@ impl Accept {
         Accept::of_status_in(headers, query, &[Media::Json, Media::Yaml, Media::Proto])
     }
 
-    fn of_status_in(headers: &HeaderMap, query: &[(String, String)], offered: &[Media]) -> Accept {
+    /// Where these can be written.
+    pub fn of_status_in(headers: &HeaderMap, query: &[(String, String)], offered: &[Media]) -> Accept {
         let chosen = accept::choose(headers, query, offered, |convert| convert.is_none());
-        chosen.map_or_else(Accept::indented, |chosen| Accept::from(chosen.media, chosen.pretty))
+        chosen.map_or_else(Accept::indented, |chosen| Accept::plain(chosen.media, chosen.pretty))
     }
 
     /// Objects as they are.
-    pub fn from(media: Media, pretty: bool) -> Accept {
+    pub fn plain(media: Media, pretty: bool) -> Accept {
         Accept { media, transform: Transform::None, pretty, refusal: (media, pretty) }
+    }
+
+    /// The same for something that is not transformed.
+    pub fn as_is(&self) -> Accept {
+        Accept::plain(self.media, self.pretty)
     }
 
     /// How a Status is written that is the answer instead of objects.
     pub fn refusal(&self) -> Accept {
-        Accept::from(self.refusal.0, self.refusal.1)
+        Accept::plain(self.refusal.0, self.refusal.1)
     }
 }
 

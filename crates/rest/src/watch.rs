@@ -374,7 +374,7 @@ fn error_event(media: Media, status: &Status) -> Bytes {
 
 /// An object without its trailing newline.
 fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
-    let accept = crate::Accept::from(if media == Media::Yaml { Media::Json } else { media }, false);
+    let accept = crate::Accept::plain(if media == Media::Yaml { Media::Json } else { media }, false);
     let bytes = crate::encode_value(&accept, kind, value);
     match bytes.last() {
         Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),

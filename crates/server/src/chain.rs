@@ -100,18 +100,20 @@ impl Server {
         query: &[(String, String)],
         request: &Request<Incoming>,
     ) -> Option<Arc<crate::metrics::Series>> {
-        if info.is_resource {
-            let catalog = self.api.catalog.load();
-            let resource = catalog.get(&info.group, &info.version, &info.resource)?;
-            if let Some(old) = &resource.deprecation {
-                self.metrics.requests.deprecated(info, &old.removed_release);
-            }
-        }
+        let catalog = self.api.catalog.load();
+        let resource = match info.is_resource {
+            true => Some(catalog.get(&info.group, &info.version, &info.resource)?),
+            false => None,
+        };
         if let Some(bytes) = request.body().size_hint().exact().filter(|bytes| *bytes > 0) {
             self.metrics.requests.body(info, bytes);
         }
         let dry_run = query.iter().any(|(key, value)| key == "dryRun" && value == "All");
-        Some(self.metrics.requests.series(&Labels::of(info, request.method(), request.headers(), dry_run)))
+        let series = self.metrics.requests.series(&Labels::of(info, request.method(), request.headers(), dry_run));
+        if let Some(old) = resource.and_then(|resource| resource.deprecation.as_ref()) {
+            series.deprecated(&old.removed_release);
+        }
+        Some(series)
     }
 
     /// Answers that need nothing of the request but that it came.

@@ -21,7 +21,7 @@ impl Default for Version {
 impl Version {
     /// As labels of a metric.
     pub fn labels(&self) -> String {
-        let platform = format!("{}/{}", std::env::consts::OS, go_arch());
+        let platform = platform();
         format!(
             "build_date=\"{}\",compiler=\"rustc\",git_commit=\"{}\",git_tree_state=\"clean\",git_version=\"{}\",go_version=\"\",major=\"1\",minor=\"37\",platform=\"{platform}\"",
             self.build_date, self.git_commit, self.git_version
@@ -30,7 +30,7 @@ impl Version {
 
     /// Indented and in upstream's order, without a newline at the end.
     pub fn to_json(&self) -> String {
-        let platform = format!("{}/{}", std::env::consts::OS, go_arch());
+        let platform = platform();
         let fields = [
             ("major", "1"),
             ("minor", "37"),
@@ -52,10 +52,12 @@ impl Version {
     }
 }
 
-fn go_arch() -> &'static str {
-    match std::env::consts::ARCH {
+/// As Go names it.
+fn platform() -> String {
+    let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
-    }
+    };
+    format!("{}/{arch}", std::env::consts::OS)
 }

@@ -58,7 +58,7 @@ impl Cache {
         for entry in entries {
             // An object that has not changed keeps its header and renditions.
             let object = match old.get(&entry.key) {
-                Some(object) if object.revision() == entry.mod_revision && object.is_like(&entry) => object.clone(),
+                Some(object) if object.is_of(&entry) => object.clone(),
                 _ => self.object(entry),
             };
             self.put(&mut state, object);

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hashbrown::{Equivalent, HashMap};
@@ -155,6 +155,8 @@ pub struct Series {
     codes: Mutex<Vec<(u16, u64)>>,
     seconds: Histogram,
     shared: Arc<Shared>,
+    /// In which release it goes, if it is on its way out.
+    removed_release: OnceLock<String>,
 }
 
 /// What is counted of dry runs and of all others together.
@@ -192,6 +194,11 @@ impl Series {
         }
     }
 
+    /// Notes that this is on its way out.
+    pub fn deprecated(&self, removed_release: &str) {
+        self.removed_release.get_or_init(|| removed_release.to_string());
+    }
+
     pub fn opened(&self) {
         self.shared.open.fetch_add(1, Ordering::Relaxed);
     }
@@ -205,8 +212,6 @@ impl Series {
 pub struct Requests {
     series: RwLock<HashMap<Owned, Arc<Series>>>,
     bodies: RwLock<HashMap<(String, String, &'static str), Arc<Histogram>>>,
-    /// Group, version, resource and subresource of what is on its way out and was asked for, and when it goes.
-    deprecated: RwLock<BTreeSet<[String; 5]>>,
     terminated: AtomicU64,
 }
 
@@ -218,16 +223,9 @@ impl Requests {
         let other = Labels { dry_run: if labels.dry_run.is_empty() { "All" } else { "" }, ..*labels };
         let mut all = self.series.write();
         let shared = all.get(&other).map(|series| series.shared.clone()).unwrap_or_default();
-        let series = || Arc::new(Series { codes: Mutex::default(), seconds: Histogram::new(SECONDS), shared });
+        let (codes, seconds, removed_release) = (Mutex::default(), Histogram::new(SECONDS), OnceLock::new());
+        let series = || Arc::new(Series { codes, seconds, shared, removed_release });
         all.entry(Owned::of(labels)).or_insert_with(series).clone()
-    }
-
-    /// Notes that something was asked for that is on its way out.
-    pub fn deprecated(&self, info: &RequestInfo, removed_release: &str) {
-        let key = [&info.group, &info.version, &info.resource, &info.subresource, removed_release].map(str::to_string);
-        if !self.deprecated.read().contains(&key) {
-            self.deprecated.write().insert(key);
-        }
     }
 
     /// Counts the size of a body that was read.
@@ -280,7 +278,7 @@ impl Requests {
                 writeln!(out, "{name}{{{}}} {open}", labels.text(false))?;
             }
         }
-        self.write_deprecated(out)?;
+        write_deprecated(&sorted, out)?;
         let name = "apiserver_request_body_size_bytes";
         super::head(out, name, "histogram", "Bytes of a request's body.")?;
         for ((group, resource, verb), sizes) in self.bodies.read().iter() {
@@ -290,18 +288,21 @@ impl Requests {
         super::head(out, name, "counter", "Requests the server ended in self-defence.")?;
         writeln!(out, "{name}{{component=\"apiserver\"}} {}", self.terminated.load(Ordering::Relaxed))
     }
+}
 
-    fn write_deprecated(&self, out: &mut String) -> std::fmt::Result {
-        let name = "apiserver_requested_deprecated_apis";
-        super::head(out, name, "gauge", "What is on its way out and was asked for.")?;
-        for [group, version, resource, subresource, removed] in self.deprecated.read().iter() {
-            writeln!(
-                out,
-                "{name}{{group=\"{group}\",removed_release=\"{removed}\",resource=\"{resource}\",subresource=\"{subresource}\",version=\"{version}\"}} 1"
-            )?;
-        }
-        Ok(())
-    }
+fn write_deprecated(series: &[(Labels<'_>, &Arc<Series>)], out: &mut String) -> std::fmt::Result {
+    let name = "apiserver_requested_deprecated_apis";
+    super::head(out, name, "gauge", "What is on its way out and was asked for.")?;
+    let asked = series.iter().filter_map(|(labels, one)| Some((labels, one.removed_release.get()?)));
+    let lines: BTreeSet<String> = asked
+        .map(|(l, removed)| {
+            format!(
+                "{name}{{group=\"{}\",removed_release=\"{removed}\",resource=\"{}\",subresource=\"{}\",version=\"{}\"}} 1",
+                l.group, l.resource, l.subresource, l.version
+            )
+        })
+        .collect();
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 #[cfg(test)]
@@ -325,7 +326,11 @@ mod tests {
         record("GET", "/healthz/ping", 200);
         record("PUT", "/api/v1/namespaces/x/pods/real", 200);
         record("PUT", "/api/v1/namespaces/x/pods/dry", 200);
-        requests.deprecated(&RequestInfo::parse("GET", "/api/v1/namespaces/x/endpoints", &[]), "1.40");
+        for path in ["/api/v1/namespaces/x/endpoints", "/api/v1/namespaces/x/endpoints/e"] {
+            record("GET", path, 200);
+            let info = RequestInfo::parse("GET", path, &[]);
+            requests.series(&Labels::of(&info, &http::Method::GET, &HeaderMap::new(), false)).deprecated("1.40");
+        }
         let mut out = String::new();
         requests.write(&mut out).unwrap();
         for want in [

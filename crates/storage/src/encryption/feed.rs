@@ -72,15 +72,14 @@ pub(super) fn end_with_keys(
     mut generations: signal::Receiver<u64>,
 ) -> Subscription {
     let progress = subscription.progress().clone();
+    // Not in the task: it may begin when other keys are in force already.
+    let mut before = *generations.borrow_and_update();
     let task = tokio::spawn(async move {
-        loop {
-            let before = *generations.borrow_and_update();
-            if generations.changed().await.is_err() {
-                return;
-            }
+        while generations.changed().await.is_ok() {
             if values.sealed_in(before) {
                 return gate.end(Error::Unavailable("other keys are in force".into()));
             }
+            before = *generations.borrow_and_update();
         }
     });
     Subscription::new(progress, (subscription, AbortOnDrop(task.abort_handle())))

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest;
-use tokio::task::AbortHandle;
 
 use super::config::{ConfigError, Configuration};
 use super::rules::{Encryption, Rules};
+use crate::watch::AbortOnDrop;
 
 /// Turns the file's content, YAML or JSON, into JSON.
 pub type ToJson = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -72,17 +72,13 @@ impl ConfigFile {
                 }
             }
         });
-        Following(task.abort_handle())
+        Following { _task: AbortOnDrop(task.abort_handle()) }
     }
 }
 
 #[must_use = "dropping it ends the following"]
-pub struct Following(AbortHandle);
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+pub struct Following {
+    _task: AbortOnDrop,
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
