@@ -19,12 +19,13 @@ pub mod tls;
 mod track;
 mod version;
 
+pub use self::metrics::Metrics;
+pub use ::metrics::{Histogram, head as metric_head};
 pub use chain::Server;
 pub use cors::Cors;
 pub use health::{Always, Check, Endpoint, Health, Hook};
 pub use inflight::InFlight;
 pub use lifecycle::{Farewell, Lifecycle, Phase, ShutdownCheck};
 pub use listen::{ConnectionOptions, Listener};
-pub use metrics::{Histogram, Metrics, head as metric_head};
 pub use paths::Paths;
 pub use version::Version;

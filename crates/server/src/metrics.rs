@@ -1,6 +1,5 @@
 //! `/metrics`: what is counted, under upstream's names, in the Prometheus text format.
 
-mod histogram;
 mod process;
 mod requests;
 
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-pub use histogram::{Histogram, number};
+use metrics::{Histogram, head};
 pub use requests::{Labels, Requests, Series};
 
 /// Everything that is counted.
@@ -102,10 +101,4 @@ impl Default for Certificates {
             360.0 * DAY,
         ]))
     }
-}
-
-/// The lines that introduce a metric.
-pub fn head(out: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
-    writeln!(out, "# HELP {name} {help}")?;
-    writeln!(out, "# TYPE {name} {kind}")
 }

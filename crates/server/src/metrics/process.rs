@@ -13,7 +13,7 @@ pub fn write(out: &mut String) -> std::fmt::Result {
         None => Ok(()),
         Some(value) => {
             super::head(out, name, kind, help)?;
-            writeln!(out, "{name} {}", super::number(value))
+            writeln!(out, "{name} {}", metrics::number(value))
         }
     };
     let stat = stat();

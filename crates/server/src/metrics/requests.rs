@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use hashbrown::{Equivalent, HashMap};
 use http::HeaderMap;
+use metrics::Histogram;
 use parking_lot::{Mutex, RwLock};
 use request::{RequestInfo, Verb};
-
-use super::histogram::Histogram;
 
 /// Upstream's buckets.
 const SECONDS: &[f64] = &[
