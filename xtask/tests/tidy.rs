@@ -12,7 +12,7 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["metrics", "object", "storage"],
     &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
-    &["codec", "cache"],
+    &["codec", "cache", "cel"],
     &["patch"],
     &["registry"],
     &["kinds", "admission", "authn", "authz"],

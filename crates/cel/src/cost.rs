@@ -1,0 +1,71 @@
+//! What evaluations cost, and what they will cost at most.
+
+use crate::types::Type;
+
+/// At least and at most so many items, entries, code points or bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub min: u64,
+    pub max: u64,
+}
+
+/// What a call will cost, and how large its result will be where that can be told.
+#[derive(Clone, Copy, Debug)]
+pub struct CallEstimate {
+    pub cost: Range,
+    pub result_size: Option<Range>,
+}
+
+/// An argument of a call whose cost is estimated.
+#[derive(Debug)]
+pub struct CallNode<'e> {
+    pub ty: &'e Type,
+    /// The size, where the expression itself or the schema tells it.
+    pub size: Option<Range>,
+    /// The value of an integer literal.
+    pub literal: Option<i64>,
+    /// The size of the items of a list, where the schema tells it.
+    pub item_size: Option<Range>,
+}
+
+impl Range {
+    pub const UNKNOWN: Range = Range { min: 0, max: u64::MAX };
+
+    pub const fn fixed(n: u64) -> Range {
+        Range { min: n, max: n }
+    }
+
+    pub const fn new(min: u64, max: u64) -> Range {
+        Range { min, max }
+    }
+
+    /// The sum, which stops at the largest number.
+    pub fn plus(self, other: Range) -> Range {
+        Range { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    pub fn times(self, other: Range) -> Range {
+        Range { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    /// Multiplies by a factor and rounds up.
+    pub fn scaled(self, factor: f64) -> Range {
+        Range { min: scale(self.min, factor), max: scale(self.max, factor) }
+    }
+
+    /// The least range that has both.
+    pub fn union(self, other: Range) -> Range {
+        Range { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}
+
+fn scale(n: u64, factor: f64) -> u64 {
+    // A conversion from floating point stops at the largest integer.
+    (n as f64 * factor).ceil() as u64
+}
+
+impl CallNode<'_> {
+    pub fn size_or_unknown(&self) -> Range {
+        self.size.unwrap_or(Range::UNKNOWN)
+    }
+}

@@ -1,0 +1,135 @@
+//! [`Type`]: what the checker knows about an expression.
+//!
+//! Types of library functions are constants; types from schemas are shared. Both are cheap to copy.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::decl::Decl;
+
+/// The type of an expression.
+#[derive(Clone, Debug)]
+pub enum Type {
+    /// Not known before evaluation; every operation is allowed.
+    Dyn,
+    /// The result of an expression that has an error.
+    Error,
+    Null,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    String,
+    Bytes,
+    Duration,
+    Timestamp,
+    /// `google.protobuf.Any`.
+    Any,
+    /// A value of the scalar type, or null: `google.protobuf.Int64Value` and the like.
+    Wrapper(&'static Type),
+    List(Link),
+    Map(Link, Link),
+    Optional(Link),
+    /// The type of a type, `type(int)`; without a parameter, of types in general.
+    Type(Option<Link>),
+    /// A type with a name and no fields that expressions can see: `net.IP`.
+    Opaque(&'static str),
+    /// A message type without fields that expressions can see: `kubernetes.Quantity`. It differs from an opaque type in
+    /// what it can be compared with and in its estimated cost.
+    Abstract(&'static str),
+    /// A type with fields.
+    Object(Arc<Decl>),
+    /// A type parameter of a declaration: `T` in `list(T)`.
+    Param(&'static str),
+    /// A type parameter of one use of a declaration.
+    Fresh(u32),
+}
+
+/// A type inside of another: a constant, or shared.
+#[derive(Clone, Debug)]
+pub enum Link {
+    Static(&'static Type),
+    Shared(Arc<Type>),
+}
+
+impl Deref for Link {
+    type Target = Type;
+
+    fn deref(&self) -> &Type {
+        match self {
+            Link::Static(inner) => inner,
+            Link::Shared(inner) => inner,
+        }
+    }
+}
+
+impl From<Type> for Link {
+    fn from(inner: Type) -> Link {
+        Link::Shared(Arc::new(inner))
+    }
+}
+
+impl Type {
+    /// `list(inner)` as a constant.
+    pub const fn list_of(inner: &'static Type) -> Type {
+        Type::List(Link::Static(inner))
+    }
+
+    /// `map(key, value)` as a constant.
+    pub const fn map_of(key: &'static Type, value: &'static Type) -> Type {
+        Type::Map(Link::Static(key), Link::Static(value))
+    }
+
+    /// `optional_type(inner)` as a constant.
+    pub const fn optional_of(inner: &'static Type) -> Type {
+        Type::Optional(Link::Static(inner))
+    }
+
+    /// `type(inner)` as a constant.
+    pub const fn type_of(inner: &'static Type) -> Type {
+        Type::Type(Some(Link::Static(inner)))
+    }
+
+    pub fn list(inner: Type) -> Type {
+        Type::List(inner.into())
+    }
+
+    pub fn map(key: Type, value: Type) -> Type {
+        Type::Map(key.into(), value.into())
+    }
+
+    pub fn optional(inner: Type) -> Type {
+        Type::Optional(inner.into())
+    }
+}
+
+/// As checker errors and recorded facts write types: `list(string)`, `map(string, dyn)`, `google.protobuf.Duration` is
+/// `duration`.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Dyn => f.write_str("dyn"),
+            Type::Error => f.write_str("!error!"),
+            Type::Null => f.write_str("null"),
+            Type::Bool => f.write_str("bool"),
+            Type::Int => f.write_str("int"),
+            Type::Uint => f.write_str("uint"),
+            Type::Double => f.write_str("double"),
+            Type::String => f.write_str("string"),
+            Type::Bytes => f.write_str("bytes"),
+            Type::Duration => f.write_str("duration"),
+            Type::Timestamp => f.write_str("timestamp"),
+            Type::Any => f.write_str("any"),
+            Type::Wrapper(inner) => write!(f, "wrapper({inner})"),
+            Type::List(inner) => write!(f, "list({})", **inner),
+            Type::Map(key, value) => write!(f, "map({}, {})", **key, **value),
+            Type::Optional(inner) => write!(f, "optional_type({})", **inner),
+            Type::Type(None) => f.write_str("type"),
+            Type::Type(Some(inner)) => write!(f, "type({})", **inner),
+            Type::Opaque(name) | Type::Abstract(name) | Type::Param(name) => f.write_str(name),
+            Type::Object(decl) => f.write_str(&decl.name),
+            Type::Fresh(number) => write!(f, "_var{number}"),
+        }
+    }
+}
