@@ -92,7 +92,7 @@ impl Running {
 
 /// Starts a server and returns as soon as it is ready.
 pub async fn start(config: Config) -> Result<Running, StartError> {
-    std::fs::create_dir_all(&config.data_dir)
+    files::create_directory(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
     let pki = open_pki(&config)?;
     let opened = store::open(&config.store, &config.data_dir).await?;

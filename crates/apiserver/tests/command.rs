@@ -70,6 +70,8 @@ fn a_second_start_reuses_everything() {
     let authority = std::fs::read(data.join("pki/ca.crt")).unwrap();
     let key_mode = std::fs::metadata(data.join("pki/ca.key")).unwrap().permissions().mode();
     assert_eq!(key_mode & 0o077, 0, "keys are for their owner only");
+    let data_mode = std::fs::metadata(&data).unwrap().permissions().mode();
+    assert_eq!(data_mode & 0o777, 0o700, "the data directory is for its owner only");
 
     // The same server under the name it stands in for.
     let link = folder.path().join("kube-apiserver");

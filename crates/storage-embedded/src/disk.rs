@@ -185,7 +185,10 @@ impl Disk {
             tracing::info!(file = %path.display(), progress = session.progress(), "checking a file that was not closed");
         });
         let opened = match &self.backend {
-            None => catching(|| builder.create(&self.path)),
+            None => {
+                let file = files::open(&self.path).map_err(|error| OpenError::io(&self.path, error))?;
+                catching(|| builder.create_file(file))
+            }
             Some(factory) => {
                 let backend = factory(&self.path).map_err(|error| OpenError::io(&self.path, error))?;
                 catching(|| builder.create_with_backend(AnyBackend(backend)))
@@ -306,8 +309,7 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
 
 /// A new name is durable only when its directory is.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), OpenError> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent).and_then(|directory| directory.sync_all()).map_err(|error| OpenError::io(parent, error))
+    files::sync_directory(path).map_err(|error| OpenError::io(path, error))
 }
 
 /// redb panics on some damage. For us that is an error like any other.

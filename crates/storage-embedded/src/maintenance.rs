@@ -106,9 +106,10 @@ fn copy_into(reader: &LogReader, path: &Path, skip_revisions: Revision) -> Resul
     if path.exists() {
         std::fs::remove_file(path).map_err(|error| OpenError::io(path, error))?;
     }
+    let file = files::open(path).map_err(|error| OpenError::io(path, error))?;
     let database = Database::builder()
         .set_cache_size(COPY_CACHE_BYTES)
-        .create(path)
+        .create_file(file)
         .map_err(|error| OpenError::of_database(path, error))?;
     let source = |error: Error| OpenError::corrupt(path, format!("cannot read the source: {error}"));
     copy_tables(reader, &database).map_err(source)?;

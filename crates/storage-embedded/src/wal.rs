@@ -206,8 +206,7 @@ impl Segment {
             Some(factory) => factory(path).map_err(failed)?,
             None => {
                 let is_new = !path.exists();
-                let mut open = std::fs::OpenOptions::new();
-                let file = open.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+                let file = files::open(path).map_err(failed)?;
                 if is_new {
                     sync_directory(path)?;
                 }

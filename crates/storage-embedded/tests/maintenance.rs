@@ -397,3 +397,22 @@ async fn looks_like_the_fixture(path: &Path, format: i64) {
     assert!(events[1].is_delete() && events[1].previous.as_ref().unwrap().value == "soon gone");
     assert!(put(&store, "/registry/item/0", "new").await > 41);
 }
+
+/// The store, its write-ahead log and backups hold every secret of the cluster.
+#[tokio::test]
+async fn only_the_owner_can_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let (directory, path) = file();
+    let backup = directory.path().join("backup");
+    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    put(&store, "/a", "1").await;
+    store.backup(&backup).await.unwrap();
+    drop(store);
+    let files = || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let modes = || files().map(|file| std::fs::metadata(file).unwrap().permissions().mode() & 0o777);
+    assert_eq!(modes().collect::<Vec<_>>(), [0o600; 4], "{:?}", files().collect::<Vec<_>>());
+    files().for_each(|file| std::fs::set_permissions(file, PermissionsExt::from_mode(0o644)).unwrap());
+    std::fs::remove_file(&backup).unwrap();
+    drop(EmbeddedStore::open(Options::at(&path)).unwrap());
+    assert_eq!(modes().collect::<Vec<_>>(), [0o600; 3], "corrected at the next start");
+}

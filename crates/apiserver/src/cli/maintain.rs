@@ -49,7 +49,7 @@ pub fn backup(matches: &ArgMatches) -> Result<(), String> {
 pub fn restore(matches: &ArgMatches) -> Result<(), String> {
     let source = file_of(matches)?;
     let data_dir = data_dir_of(matches);
-    std::fs::create_dir_all(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
+    files::create_directory(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     let target = crate::store_path(&data_dir);
     if target.exists() {
         if !matches.get_flag("force") {

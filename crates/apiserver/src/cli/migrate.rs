@@ -81,7 +81,7 @@ async fn migrate(matches: &ArgMatches) -> Result<(), String> {
 }
 
 fn open_embedded(data_dir: &Path) -> Result<Arc<dyn Store>, String> {
-    std::fs::create_dir_all(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
+    files::create_directory(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     let store = EmbeddedStore::open(storage_embedded::Options::at(store_path(data_dir)));
     Ok(Arc::new(store.map_err(|error| error.to_string())?))
 }
