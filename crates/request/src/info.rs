@@ -16,11 +16,18 @@ pub struct RequestInfo {
     pub group: String,
     pub version: String,
     pub namespace: String,
+    /// Whether the path is `/namespaces/<namespace>/<resource>…`. A namespace itself is not in a namespace.
+    pub in_namespace: bool,
     pub resource: String,
     pub subresource: String,
+    /// From the path, or from a field selector on metadata.name where the path has none.
     pub name: String,
-    /// Path segments after the resource: `[name, subresource, …]`.
+    /// Path segments from the resource on: `[resource, name, subresource, …]`.
     pub parts: Vec<String>,
+    /// Whether the path has the deprecated prefix `/watch`.
+    pub is_watch_path: bool,
+    /// How many path segments come before the resource.
+    lead: usize,
     /// As sent, for authorization by selector.
     pub field_selector: String,
     pub label_selector: String,
@@ -118,6 +125,7 @@ impl RequestInfo {
         // The deprecated forms /api/v1/watch/... and /api/v1/proxy/...
         if rest.len() > 1 && rest[0] == "watch" {
             self.verb = Verb::Watch;
+            self.is_watch_path = true;
             rest = &rest[1..];
         } else if rest.len() > 1 && rest[0] == "proxy" {
             self.verb = Verb::Proxy;
@@ -127,9 +135,11 @@ impl RequestInfo {
         if rest[0] == "namespaces" && rest.len() > 1 {
             self.namespace = rest[1].clone();
             if rest.len() > 2 && !matches!(rest[2].as_str(), "status" | "finalize") {
+                self.in_namespace = true;
                 rest = &rest[2..];
             }
         }
+        self.lead = segments.len() - rest.len();
         self.parts = rest.to_vec();
         self.resource = rest[0].clone();
         self.name = rest.get(1).cloned().unwrap_or_default();
@@ -164,6 +174,23 @@ impl RequestInfo {
 
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group.as_str(), self.resource.as_str())
+    }
+
+    /// The path as it was sent, from the slash after the subresource on; "" if it ends there.
+    pub fn path_below_subresource(&self) -> &str {
+        let mut left = self.lead + 3;
+        let mut in_segment = false;
+        for (at, byte) in self.path.bytes().enumerate() {
+            if byte != b'/' {
+                in_segment = true;
+            } else if std::mem::take(&mut in_segment) {
+                left -= 1;
+                if left == 0 {
+                    return &self.path[at..];
+                }
+            }
+        }
+        ""
     }
 
     /// Requests that may run for as long as the client likes.
@@ -261,6 +288,25 @@ mod tests {
             ("GET", "/api/v1/nodes/a%2Fb", "true get g= v=v1 ns= r=nodes sub= n=a/b"),
         ] {
             check(method, url, want);
+        }
+    }
+
+    #[test]
+    fn scopes_and_remainders_are_those_of_the_path() {
+        for (path, in_namespace, below) in [
+            ("/api/v1/namespaces/a", false, ""),
+            ("/api/v1/namespaces/a/status", false, ""),
+            ("/api/v1/namespaces/a/namespaces", true, ""),
+            ("/api/v1/namespaces/a/namespaces/a", true, ""),
+            ("/api/v1/watch/namespaces/a/pods/b", true, ""),
+            ("/api/v1/namespaces/a/pods/proxy-x:80/proxy", true, ""),
+            ("/api/v1/namespaces/a/pods/proxy-x:80/proxy/", true, "/"),
+            ("/api/v1//namespaces/a/pods/proxy/proxy//b%2Fc/", true, "//b%2Fc/"),
+            ("/api/v1/nodes/n/proxy/metrics", false, "/metrics"),
+            ("/apis/apps/v1/deployments", false, ""),
+        ] {
+            let info = RequestInfo::parse("GET", path, &[]);
+            assert_eq!((info.in_namespace, info.path_below_subresource()), (in_namespace, below), "{path}");
         }
     }
 }

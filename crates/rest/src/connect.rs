@@ -210,8 +210,7 @@ fn address(scope: &Scope, scheme: &str, host: String, port: &str) -> Result<Targ
 
 /// What comes after `/proxy` in the path, with the query.
 fn proxied_path(scope: &Scope) -> String {
-    let path = &scope.call.info.path;
-    let rest = path.split_once("/proxy").map_or("", |(_, rest)| rest);
+    let rest = scope.call.info.path_below_subresource();
     with_query(scope, if rest.is_empty() { "/".to_string() } else { rest.to_string() })
 }
 

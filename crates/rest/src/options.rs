@@ -40,7 +40,22 @@ impl ListOptions {
         options.default();
         options.validate()?;
         options.filter.fields = crate::fields::check(resource, &options.filter.fields)?;
+        options.select_named(call)?;
         Ok(options)
+    }
+
+    /// The deprecated `/watch/…/<name>` paths are authorized for one object, so they must not show others.
+    fn select_named(&mut self, call: &Call) -> Result<(), Status> {
+        let name = match call.info.parts.as_slice() {
+            [_, name, ..] => name.as_str(),
+            _ => return Ok(()),
+        };
+        if self.filter.fields.is_empty() {
+            self.filter.fields = fields::Selector::equals("metadata.name", name);
+        } else if self.filter.fields.requires_exact_match("metadata.name") != Some(name) {
+            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+        Ok(())
     }
 
     /// A watch that begins at "" or "0" begins with the current objects.

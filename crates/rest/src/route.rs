@@ -29,21 +29,23 @@ pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
     dispatch(scope, permit).await
 }
 
-/// A namespaced resource is written below a namespace, and a cluster-scoped one never is.
+/// Whether the resource exists where the path looks for it: namespaced resources below a namespace, others never.
 fn scope_fits(resource: &Resource, call: &Call) -> bool {
     let info = &call.info;
-    let below_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
-    match (resource.namespaced, below_namespace) {
+    // Only a proxy has a path below its subresource.
+    if info.parts.len() > 3 && info.subresource != "proxy" {
+        return false;
+    }
+    match (resource.namespaced, info.in_namespace) {
         (true, true) | (false, false) => true,
         (false, true) => false,
-        // All namespaces at once can be read, and reviews and the like have no place.
-        (true, false) => info.name.is_empty() || info.parts.len() < 2,
+        // The collection across all namespaces can be listed and watched.
+        (true, false) => info.parts.len() == 1 && resource.serves("list"),
     }
 }
 
 async fn dispatch(scope: Scope, permit: Permit) -> Reply {
     let info = &scope.call.info;
-    let legacy_watch = info.verb == Verb::Watch && is_legacy_watch(&scope.call);
     let method = scope.call.method.clone();
     let subresource = info.subresource.clone();
     // What can be listed answers for itself that it cannot be watched.
@@ -60,7 +62,7 @@ async fn dispatch(scope: Scope, permit: Permit) -> Reply {
             finish(scope, result)
         }
         (Verb::List, "") => shared(scope, async |scope| list::list(scope, permit).await).await,
-        (Verb::Watch, _) => shared(scope, async |scope| watch::watch(scope, permit, legacy_watch).await).await,
+        (Verb::Watch, _) => shared(scope, async |scope| watch::watch(scope, permit).await).await,
         (Verb::DeleteCollection, "") => {
             let mut scope = scope;
             match delete::read_collection_options(&mut scope).await {
@@ -108,6 +110,12 @@ async fn reported(scope: &Scope, permit: Permit) -> Result<Reply, Status> {
 fn check_served(scope: &Scope, method: &Method, subresource: &str) -> Result<(), Status> {
     let info = &scope.call.info;
     let resource = &scope.resource;
+    if info.verb == Verb::Proxy {
+        return Err(no_such_resource());
+    }
+    if info.is_watch_path && (method != Method::GET || !subresource.is_empty()) {
+        return Err(no_such_resource());
+    }
     if connect::handles(subresource) && resource.subresource(subresource).is_some() {
         return Ok(());
     }
@@ -138,11 +146,6 @@ fn check_served(scope: &Scope, method: &Method, subresource: &str) -> Result<(),
         },
     };
     if served { Ok(()) } else { Err(method_not_allowed()) }
-}
-
-fn is_legacy_watch(call: &Call) -> bool {
-    call.info.path.split('/').filter(|part| !part.is_empty()).any(|part| part == "watch")
-        && !call.query.iter().any(|(key, _)| key == "watch")
 }
 
 async fn shared(scope: Scope, work: impl AsyncFnOnce(&Arc<Scope>) -> Result<Reply, Status>) -> Reply {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use admission::{Attributes, Operation};
+use authz::Decision;
 use object::{GroupResource, Meta, Status, Value};
 use registry::{Context, Resource, Storage, Strategy};
 
@@ -56,6 +57,16 @@ impl Scope {
         let info = &self.call.info;
         let cx = self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run);
         Context { group: &info.group, verb: info.verb.as_str(), ..cx }
+    }
+
+    /// Refuses the request unless its user may also do `verb` to what it is about.
+    pub async fn authorize_also(&self, verb: &str) -> Result<(), Status> {
+        let mut question = authz::Attributes::of(&self.call.info, &self.call.user);
+        question.verb = verb.into();
+        match self.api.authorizer.decide(&question).await {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(&question, &reason)),
+        }
     }
 
     pub fn admission<'a>(

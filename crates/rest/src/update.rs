@@ -6,6 +6,7 @@ use authz::Permit;
 use http::StatusCode;
 use object::{Meta, Status, Value};
 use registry::{Admit, Change, UpdateOptions, UpdateScope};
+use tokio::sync::OnceCell;
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, dedup_owners, ensure_namespace};
@@ -79,6 +80,7 @@ pub async fn write(
         let updating = shared.admission(Operation::Update, &name, cx, &options.object);
         let creating = shared.admission(Operation::Create, &name, cx, &options.object);
         let admit = EitherAdmission {
+            may_create: OnceCell::new(),
             creating: Admission { scope: shared, attributes: &creating },
             updating: Admission { scope: shared, attributes: &updating },
         };
@@ -98,6 +100,8 @@ pub async fn write(
 
 /// Admission as a creation or as an update, whichever it turns out to be.
 struct EitherAdmission<'a> {
+    /// Whether the user may create, asked at most once: what is authorized so far is an update or a patch.
+    may_create: OnceCell<Result<(), Status>>,
     creating: Admission<'a>,
     updating: Admission<'a>,
 }
@@ -105,8 +109,12 @@ struct EitherAdmission<'a> {
 #[async_trait]
 impl Admit for EitherAdmission<'_> {
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
-        let admission = if old.is_some() { &self.updating } else { &self.creating };
-        admission.validate(new, old).await
+        if old.is_some() {
+            return self.updating.validate(new, old).await;
+        }
+        let scope = self.creating.scope;
+        self.may_create.get_or_init(|| scope.authorize_also("create")).await.clone()?;
+        self.creating.validate(new, old).await
     }
 
     fn warn(&self, warning: String) {

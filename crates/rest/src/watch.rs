@@ -25,14 +25,12 @@ use crate::{WatchMeter, render, table, wire};
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The last bookmark comes this long before the end of a watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// How long a watch lasts that asked for more than the clock can count.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<Reply, Status> {
-    let mut options = ListOptions::parse(&scope.call, &scope.resource, true)?;
-    if forced && !scope.call.info.name.is_empty() {
-        // The deprecated /watch/ paths name an object where others select it.
-        options.filter.fields = object::fields::Selector::equals("metadata.name", scope.call.info.name.as_str());
-    }
+pub async fn watch(scope: &Arc<Scope>, _permit: Permit) -> Result<Reply, Status> {
+    let options = ListOptions::parse(&scope.call, &scope.resource, true)?;
     let storage = scope.storage()?;
     let asked = options.revision().map_err(not_a_revision)?;
     let initial = options.send_initial_events == Some(true);
@@ -60,7 +58,8 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit, forced: bool) -> Result<
             return Ok(reply(scope, futures::stream::once(async move { frame })));
         }
     };
-    let deadline = Instant::now() + duration(scope, &options);
+    let now = Instant::now();
+    let deadline = now.checked_add(duration(scope, &options)).unwrap_or(now + LONGEST);
     let mut feed = Feed {
         scope: scope.clone(),
         filter: options.filter,
