@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["files", "metrics", "object", "storage"],
     &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
     &["codec", "cache", "cel"],
-    &["patch"],
+    &["patch", "outbound"],
     &["registry"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],

@@ -36,7 +36,7 @@ pub struct Cause {
 }
 
 /// The machine-readable reason; printed as its own name, `Unknown` as "".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     Unknown,
     Unauthorized,
@@ -58,6 +58,8 @@ pub enum Reason {
     InternalError,
     Expired,
     ServiceUnavailable,
+    /// One that a webhook made up.
+    Other(Str),
 }
 
 impl Status {
@@ -220,6 +222,17 @@ impl Status {
         Status::new(code, reason, message).about(resource, name)
     }
 
+    /// A Status object that another server sent. A code that HTTP does not have is 500.
+    pub fn from_value(value: &Value) -> Status {
+        let code = value.at(&["code"]).as_int().and_then(|code| u16::try_from(code).ok());
+        Status {
+            code: code.filter(|code| (100..1000).contains(code)).unwrap_or(500),
+            reason: Reason::named(value.str_at(&["reason"])),
+            message: value.str_at(&["message"]).to_string(),
+            details: value.at(&["details"]).as_map().map(|_| Details::from_value(value.at(&["details"]))),
+        }
+    }
+
     /// The Status object that clients receive.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
@@ -275,6 +288,18 @@ fn generic_wording(code: u16, verb: &str, server_message: &str) -> (Reason, Stri
 }
 
 impl Details {
+    fn from_value(value: &Value) -> Details {
+        let seconds = value.at(&["retryAfterSeconds"]).as_int().and_then(|seconds| u32::try_from(seconds).ok());
+        Details {
+            name: value.str_at(&["name"]).to_string(),
+            group: value.str_at(&["group"]).into(),
+            kind: value.str_at(&["kind"]).into(),
+            uid: value.str_at(&["uid"]).to_string(),
+            causes: value.list_at(&["causes"]).iter().map(Cause::from_value).collect(),
+            retry_after_seconds: seconds.unwrap_or(0),
+        }
+    }
+
     fn to_value(&self) -> Value {
         let mut map = Map::new();
         put(&mut map, "name", &self.name);
@@ -292,6 +317,11 @@ impl Details {
 }
 
 impl Cause {
+    fn from_value(value: &Value) -> Cause {
+        let text = |field: &str| value.str_at(&[field]).to_string();
+        Cause { reason: text("reason"), message: text("message"), field: text("field") }
+    }
+
     fn to_value(&self) -> Value {
         let mut map = Map::new();
         put(&mut map, "reason", &self.reason);
@@ -308,7 +338,39 @@ fn put(map: &mut Map, key: &'static str, text: &str) {
 }
 
 impl Reason {
-    pub fn as_str(self) -> &'static str {
+    /// The reason with this name.
+    pub fn named(name: &str) -> Reason {
+        Reason::KNOWN
+            .iter()
+            .find(|reason| reason.as_str() == name)
+            .cloned()
+            .unwrap_or_else(|| Reason::Other(name.into()))
+    }
+
+    const KNOWN: [Reason; 20] = [
+        Reason::Unknown,
+        Reason::Unauthorized,
+        Reason::Forbidden,
+        Reason::NotFound,
+        Reason::AlreadyExists,
+        Reason::Conflict,
+        Reason::Gone,
+        Reason::Invalid,
+        Reason::ServerTimeout,
+        Reason::StoreReadError,
+        Reason::Timeout,
+        Reason::TooManyRequests,
+        Reason::BadRequest,
+        Reason::MethodNotAllowed,
+        Reason::NotAcceptable,
+        Reason::RequestEntityTooLarge,
+        Reason::UnsupportedMediaType,
+        Reason::InternalError,
+        Reason::Expired,
+        Reason::ServiceUnavailable,
+    ];
+
+    pub fn as_str(&self) -> &str {
         match self {
             Reason::Unknown => "",
             Reason::Unauthorized => "Unauthorized",
@@ -330,6 +392,7 @@ impl Reason {
             Reason::InternalError => "InternalError",
             Reason::Expired => "Expired",
             Reason::ServiceUnavailable => "ServiceUnavailable",
+            Reason::Other(name) => name,
         }
     }
 }

@@ -216,7 +216,7 @@ fn is_too_large(stored: &Result<Value, Status>) -> bool {
 }
 
 fn as_generated(status: Status, storage: &Storage) -> Status {
-    match (status.reason, &status.details) {
+    match (&status.reason, &status.details) {
         (object::Reason::AlreadyExists, Some(details)) => {
             Status::generate_name_conflict(&storage.resource, &details.name)
         }

@@ -1,0 +1,25 @@
+//! The HTTPS client with which the server calls webhooks, token issuers and other API servers.
+//!
+//! A [`Client`] stands for one identity and one set of trusted certificates, and pools connections per address.
+//! [`Client::send`] passes any request on and answers with a streamed body, or an upgraded connection; [`Client::post`] makes
+//! a JSON call as client-go's REST client does. Error texts are those of Go's `net/http`, `crypto/tls` and `crypto/x509`,
+//! because clients of the API see them.
+
+mod call;
+mod client;
+mod connect;
+mod credentials;
+mod error;
+mod kubeconfig;
+mod roots;
+mod services;
+mod verify;
+
+pub use call::{CallError, Request};
+pub use client::{Body, Client, Options, Protocols, body};
+pub use connect::{Dial, Direct, Stream, in_gos_words};
+pub use credentials::{Certificate, Credentials, Token};
+pub use error::Error;
+pub use kubeconfig::Kubeconfig;
+pub use roots::Roots;
+pub use services::{Address, Resolve};
