@@ -13,6 +13,8 @@ pub(crate) struct Fields<'s> {
     of: &'s Struct,
     entries: Vec<(u16, Value)>,
     seen: FieldSet,
+    /// Entries of map fields in the order they came, by field. They are sorted into their map once, at the end.
+    map_entries: Vec<(u16, Vec<(Str, Option<Value>)>)>,
     /// Behind the field that was found last, in print order.
     hint: usize,
 }
@@ -23,7 +25,8 @@ const NEAR: usize = 8;
 impl<'s> Fields<'s> {
     /// Starts from what an earlier occurrence of the same struct left behind, if there was one: Go decodes over it.
     pub fn new(of: &'s Struct, earlier: Value) -> Fields<'s> {
-        let mut fields = Fields { of, entries: Vec::new(), seen: FieldSet::default(), hint: 0 };
+        let mut fields =
+            Fields { of, entries: Vec::new(), seen: FieldSet::default(), map_entries: Vec::new(), hint: 0 };
         if let Value::Map(map) = earlier {
             for (key, value) in map {
                 if let Some((index, _)) = fields.find(&key) {
@@ -67,10 +70,23 @@ impl<'s> Fields<'s> {
         &mut self.entries[at].1
     }
 
+    /// Adds an entry to the map that a field holds.
+    pub fn add_entry(&mut self, index: u16, key: Str, value: Value) {
+        // A struct has few maps, and their entries mostly come together.
+        let at = self.map_entries.iter().rposition(|(field, _)| *field == index).unwrap_or_else(|| {
+            self.map_entries.push((index, Vec::new()));
+            self.map_entries.len() - 1
+        });
+        self.map_entries[at].1.push((key, Some(value)));
+    }
+
     /// The struct as a map. What Go cannot tell from unset is left out, so that an object is the same value whichever
     /// format it came in: zeros held by value, and nulls.
     pub fn finish(mut self) -> Map {
         let of = self.of;
+        for (index, entries) in std::mem::take(&mut self.map_entries) {
+            self.slot(index).make_map().update(entries);
+        }
         self.entries.retain(|(index, value)| !is_unset(&of.fields[*index as usize], value));
         self.entries.sort_unstable_by_key(|entry| entry.0);
         let named = |(index, value): (u16, Value)| (of.fields[index as usize].name.clone(), value);

@@ -129,7 +129,9 @@ impl<'a> Cursor<'a> {
 
     /// `Invalid value: <this value>: detail`.
     pub fn invalid(&self, errors: &mut Errors, detail: impl Into<String>) {
-        errors.invalid(&self.path, self.value.clone(), detail);
+        if !errors.is_full() {
+            errors.invalid(&self.path, self.value.clone(), detail);
+        }
     }
 
     /// `Invalid value` showing something other than this value.
@@ -153,11 +155,15 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn duplicate(&self, errors: &mut Errors) {
-        errors.duplicate(&self.path, self.value.clone());
+        if !errors.is_full() {
+            errors.duplicate(&self.path, self.value.clone());
+        }
     }
 
     pub fn not_found(&self, errors: &mut Errors) {
-        errors.not_found(&self.path, self.value.clone());
+        if !errors.is_full() {
+            errors.not_found(&self.path, self.value.clone());
+        }
     }
 
     pub fn not_supported(&self, errors: &mut Errors, supported: &[&str]) {

@@ -1,12 +1,20 @@
 //! Field errors: what a rule found wrong, where, in upstream's words.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::{Path, Value, quote};
 
+/// Bytes of text that the errors of one object may have together. Later errors are dropped: some rules show a whole list
+/// in the error about each of its items, which would grow with the square of the list.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
 /// Every error found so far. Rules only add to it; nothing stops at the first.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Errors(Vec<FieldError>);
+pub struct Errors {
+    list: Vec<FieldError>,
+    text_bytes: usize,
+}
 
 /// One thing wrong with one field.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,6 +107,16 @@ impl FieldError {
         FieldError { kind, field: path.to_string(), bad_value: bad_value.into(), detail: detail.into() }
     }
 
+    /// About how many bytes the message has.
+    fn text_bytes(&self) -> usize {
+        let shown = match &self.bad_value {
+            BadValue::Omitted => 0,
+            BadValue::Value(value) => weight(value),
+            BadValue::Raw(text) => text.len(),
+        };
+        self.field.len() + shown + self.detail.len() + self.kind.title().len()
+    }
+
     /// The message without the field name, as a Status cause carries it.
     pub fn body(&self) -> String {
         let mut body = self.kind.title().to_string();
@@ -143,42 +161,55 @@ fn render(value: &Value) -> String {
     }
 }
 
+/// About how many bytes a value has as JSON.
+fn weight(value: &Value) -> usize {
+    const EACH: usize = 4;
+    match value {
+        Value::String(text) => text.len() + EACH,
+        Value::List(items) => items.iter().map(weight).sum::<usize>() + EACH,
+        Value::Map(map) => map.iter().map(|(key, value)| key.len() + EACH + weight(value)).sum::<usize>() + EACH,
+        Value::Raw(raw) => raw.text().len(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => EACH,
+    }
+}
+
 impl Errors {
     pub fn new() -> Errors {
         Errors::default()
     }
 
     pub fn push(&mut self, error: FieldError) {
-        self.0.push(error);
+        if !self.is_full() {
+            self.text_bytes += error.text_bytes();
+            self.list.push(error);
+        }
     }
 
     pub fn extend(&mut self, other: Errors) {
-        self.0.extend(other.0);
+        other.list.into_iter().for_each(|error| self.push(error));
+    }
+
+    /// Whether further errors are dropped, so that making them can be saved.
+    pub fn is_full(&self) -> bool {
+        self.text_bytes >= TEXT_BYTES_MAX
     }
 
     /// Each error once, the first time it occurs, as upstream's declarative validation leaves them behind.
     pub fn dedup(&mut self) {
-        let mut seen: Vec<String> = Vec::with_capacity(self.0.len());
-        self.0.retain(|error| {
-            let message = error.to_string();
-            let new = !seen.contains(&message);
-            if new {
-                seen.push(message);
-            }
-            new
-        });
+        let mut seen: HashSet<String> = HashSet::with_capacity(self.list.len());
+        self.list.retain(|error| seen.insert(error.to_string()));
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
-        self.0.iter()
+        self.list.iter()
     }
 
     pub fn invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: impl Into<String>) {
@@ -248,17 +279,17 @@ impl Errors {
 
     /// All messages as upstream's `ToAggregate` joins them: repeated ones once, a single one bare, several in brackets.
     pub fn aggregate(&self) -> String {
-        let mut messages: Vec<String> = Vec::with_capacity(self.0.len());
-        for error in &self.0 {
-            let message = error.to_string();
-            if !messages.contains(&message) {
-                messages.push(message);
-            }
-        }
-        match messages.as_slice() {
-            [only] => only.clone(),
-            several => format!("[{}]", several.join(", ")),
-        }
+        aggregate(self.list.iter().map(ToString::to_string))
+    }
+}
+
+/// Messages as upstream joins several errors: repeated ones once, a single one bare, several in brackets.
+pub(crate) fn aggregate(messages: impl Iterator<Item = String>) -> String {
+    let mut seen = HashSet::new();
+    let distinct: Vec<String> = messages.filter(|message| seen.insert(message.clone())).collect();
+    match distinct.as_slice() {
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 
@@ -267,7 +298,7 @@ impl IntoIterator for Errors {
     type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.list.into_iter()
     }
 }
 
@@ -303,6 +334,19 @@ mod tests {
                 "spec.x: Forbidden: may not change",
             ]
         );
+    }
+
+    /// Rules that show the whole list for every item make no more text than an object of ordinary size could.
+    #[test]
+    fn text_is_bounded() {
+        let list = Value::List((0..10_000).map(|i| Value::from(format!("item-{i}"))).collect());
+        let path = Path::of("spec.list");
+        let list = crate::Cursor::new(&list, path);
+        let mut errors = Errors::new();
+        for _ in 0..10_000 {
+            list.invalid(&mut errors, "no");
+        }
+        assert!(errors.is_full() && errors.len() < 20, "{}", errors.len());
     }
 
     #[test]

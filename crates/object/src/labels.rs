@@ -6,6 +6,7 @@ mod parse;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::errors::aggregate;
 use crate::{names, quote};
 
 /// What the labels of an object must be; all of it must hold.
@@ -182,7 +183,7 @@ impl Requirement {
         if errors.is_empty() {
             Ok(Requirement { key: key.to_string(), operator, values })
         } else {
-            Err(SelectorError(aggregate(errors)))
+            Err(SelectorError(aggregate(errors.into_iter())))
         }
     }
 
@@ -293,17 +294,6 @@ pub fn format_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -
 fn invalid_key(key: &str, field: &str) -> Option<String> {
     let messages = names::label_key(key);
     (!messages.is_empty()).then(|| format!("{field}: Invalid value: {}: {}", quote(key), messages.join("; ")))
-}
-
-/// Several messages as upstream joins them: repeated ones once, a single one bare.
-fn aggregate(errors: Vec<String>) -> String {
-    let mut distinct: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        if !distinct.contains(&error) {
-            distinct.push(error);
-        }
-    }
-    if distinct.len() == 1 { distinct.remove(0) } else { format!("[{}]", distinct.join(", ")) }
 }
 
 /// A list of strings as Go's JSON prints it; no values at all are a nil slice.

@@ -15,6 +15,7 @@ mod meta;
 mod numbers;
 mod path;
 mod raw;
+mod seen;
 mod status;
 
 pub mod duration;
@@ -34,6 +35,7 @@ pub use meta::Meta;
 pub use numbers::parse_uint;
 pub use path::Path;
 pub use raw::Raw;
+pub use seen::Seen;
 pub use status::{Cause, Details, Reason, Status};
 pub use timestamp::{Clock, ManualClock, SystemClock, Timestamp};
 pub use value::{Str, Value};

@@ -5,6 +5,9 @@
 
 use crate::{Str, Value};
 
+/// Up to so many changes are made one by one.
+const FEW_CHANGES: usize = 8;
+
 /// A map from field name to value, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
@@ -92,6 +95,47 @@ impl Map {
         self.find(key).ok().map(|i| self.entries.remove(i).1)
     }
 
+    /// Sets (`Some`) and removes (`None`) many keys in one pass over the map, which inserting them one by one is not:
+    /// each of those moves all entries behind its place. Where a key repeats the last change counts.
+    pub fn update(&mut self, changes: Vec<(Str, Option<Value>)>) {
+        if changes.len() <= FEW_CHANGES {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(self.insert(key, value)),
+                    None => drop(self.remove(&key)),
+                }
+            }
+            return;
+        }
+        if self.entries.is_empty() {
+            let entries = changes.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+            *self = Map::from_entries(entries, |_| ());
+            return;
+        }
+        let mut changes = changes;
+        changes.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut kept = Vec::with_capacity(self.entries.len() + changes.len());
+        let mut old = std::mem::take(&mut self.entries).into_iter().peekable();
+        let mut changes = changes.into_iter().peekable();
+        while let Some((key, value)) = changes.next() {
+            if changes.peek().is_some_and(|(next, _)| *next == key) {
+                continue;
+            }
+            while let Some(entry) = old.next_if(|(known, _)| *known < key) {
+                kept.push(entry);
+            }
+            old.next_if(|(known, _)| *known == key);
+            kept.extend(value.map(|value| (key, value)));
+        }
+        kept.extend(old);
+        self.entries = kept;
+    }
+
+    /// Takes out the entries whose key fits, in order.
+    pub fn extract(&mut self, mut fits: impl FnMut(&str) -> bool) -> Vec<(Str, Value)> {
+        self.entries.extract_if(.., |(key, _)| fits(key)).collect()
+    }
+
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));
     }
@@ -145,6 +189,27 @@ mod tests {
         let map = Map::from_entries(entries, |key| seen.push(key.to_string()));
         assert_eq!(map.iter().collect::<Vec<_>>(), [("a", &Value::Int(2)), ("b", &Value::Int(4))]);
         assert_eq!(seen, ["b", "b"]);
+    }
+
+    #[test]
+    fn many_changes_are_those_changes_one_by_one() {
+        let mut changes: Vec<(Str, Option<Value>)> = Vec::new();
+        for i in 0..40 {
+            changes.push((Str::from(format!("k{}", i * 7 % 20)), (i % 3 != 0).then_some(Value::from(i))));
+        }
+        let start: Map = (0..15).map(|i| (format!("k{}", i * 2), -i)).collect();
+        let mut one_by_one = start.clone();
+        for (key, value) in changes.clone() {
+            match value {
+                Some(value) => drop(one_by_one.insert(key, value)),
+                None => drop(one_by_one.remove(&key)),
+            }
+        }
+        let mut at_once = start.clone();
+        at_once.update(changes);
+        assert_eq!(at_once, one_by_one);
+        let taken = at_once.extract(|key| key.ends_with('1'));
+        assert!(taken.iter().all(|(key, _)| key.ends_with('1') && !at_once.contains_key(key)));
     }
 
     #[test]

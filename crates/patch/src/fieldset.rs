@@ -35,8 +35,19 @@ impl FieldSet {
         set
     }
 
+    /// The set of these members and subtrees, in any order. Of an element that repeats the last subtree counts.
+    pub(crate) fn from_parts(mut members: Vec<PathElement>, mut children: Vec<(PathElement, FieldSet)>) -> FieldSet {
+        members.sort();
+        members.dedup();
+        children.retain(|(_, set)| !set.is_empty());
+        children.sort_by(|a, b| b.0.cmp(&a.0));
+        children.reverse();
+        children.dedup_by(|later, earlier| later.0 == earlier.0);
+        FieldSet { members, children }
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.children.iter().all(|(_, set)| set.is_empty())
+        self.members.is_empty() && self.children.is_empty()
     }
 
     /// How many paths there are.
@@ -97,6 +108,9 @@ impl FieldSet {
         if set.is_empty() {
             return;
         }
+        if self.children.last().is_none_or(|(last, _)| *last < element) {
+            return self.children.push((element, set));
+        }
         match self.children.binary_search_by(|(e, _)| e.cmp(&element)) {
             Ok(at) => self.children[at].1 = set,
             Err(at) => self.children.insert(at, (element, set)),
@@ -137,23 +151,18 @@ impl FieldSet {
     }
 
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
+        // Whoever has less is walked, the other is searched.
+        if self.children.len() + self.members.len() > other.children.len() + other.members.len() {
+            return other.intersection(self);
+        }
         let mut out = FieldSet::new();
-        merge(
-            &self.members,
-            &other.members,
-            |e| e,
-            |left, right| {
-                if let (Some(element), Some(_)) = (left, right) {
-                    out.members.push(element.clone());
-                }
-            },
-        );
-        merge(
+        each_with(&self.members, &other.members, |e| e, |left, right| out.members.extend(right.map(|_| left.clone())));
+        each_with(
             &self.children,
             &other.children,
             |(e, _)| e,
-            |left, right| {
-                if let (Some((element, left)), Some((_, right))) = (left, right) {
+            |(element, left), right| {
+                if let Some((_, right)) = right {
                     out.push_child(element, left.intersection(right));
                 }
             },
@@ -164,13 +173,13 @@ impl FieldSet {
     /// The paths that are not in `other`; what lies below a path of `other` stays.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         let mut out = FieldSet { members: self.members_without(other), children: Vec::new() };
-        merge(
+        each_with(
             &self.children,
             &other.children,
             |(e, _)| e,
-            |left, right| match (left, right) {
-                (Some((element, left)), Some((_, right))) => out.push_child(element, left.difference(right)),
-                (left, _) => out.children.extend(left.cloned()),
+            |(element, left), right| match right {
+                Some((_, right)) => out.push_child(element, left.difference(right)),
+                None => out.children.push((element.clone(), left.clone())),
             },
         );
         out
@@ -179,17 +188,26 @@ impl FieldSet {
     /// The paths that are neither in `other` nor below one of its paths.
     pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {
         let mut out = FieldSet { members: self.members_without(other), children: Vec::new() };
-        merge(
+        each_with(
             &self.children,
             &other.children,
             |(e, _)| e,
-            |left, right| match (left, right) {
-                (Some((element, _)), _) if other.has_member(element) => {}
-                (Some((element, left)), Some((_, right))) => out.push_child(element, left.recursive_difference(right)),
-                (left, _) => out.children.extend(left.cloned()),
+            |(element, left), right| match right {
+                _ if other.has_member(element) => {}
+                Some((_, right)) => out.push_child(element, left.recursive_difference(right)),
+                None => out.children.push((element.clone(), left.clone())),
             },
         );
         out
+    }
+
+    /// The union of many sets. Joining them in pairs takes a logarithm of their number longer than their size, where adding
+    /// one after the other would copy the whole for each.
+    pub(crate) fn union_all(mut sets: Vec<FieldSet>) -> FieldSet {
+        while sets.len() > 1 {
+            sets = sets.chunks(2).map(|pair| pair.iter().skip(1).fold(pair[0].clone(), |a, b| a.union(b))).collect();
+        }
+        sets.pop().unwrap_or_default()
     }
 
     /// The members that have nothing below them.
@@ -204,13 +222,13 @@ impl FieldSet {
 
     fn members_without(&self, other: &FieldSet) -> Vec<PathElement> {
         let mut out = Vec::new();
-        merge(
+        each_with(
             &self.members,
             &other.members,
             |e| e,
             |left, right| {
                 if right.is_none() {
-                    out.extend(left.cloned());
+                    out.push(left.clone());
                 }
             },
         );
@@ -250,6 +268,28 @@ pub fn path_text(path: &[PathElement]) -> String {
         write!(out, "{element}").expect("writing to a string cannot fail");
     }
     out
+}
+
+/// Walks a sorted list and finds for each item the one of another sorted list that has the same element. It takes about as
+/// long as the first list is long: there can be many owners of a little in an object where much has changed.
+fn each_with<'a, T>(
+    left: &'a [T],
+    right: &'a [T],
+    element: impl Fn(&T) -> &PathElement,
+    mut visit: impl FnMut(&'a T, Option<&'a T>),
+) {
+    let mut rest = right;
+    for item in left {
+        let wanted = element(item);
+        // Doubling steps find the part of the list to search: one step where the lists are alike.
+        let mut reach = 1;
+        while reach < rest.len() && element(&rest[reach - 1]) < wanted {
+            reach *= 2;
+        }
+        let near = &rest[..reach.min(rest.len())];
+        rest = &rest[near.partition_point(|other| element(other) < wanted)..];
+        visit(item, rest.first().filter(|other| element(other) == wanted));
+    }
 }
 
 /// Walks two sorted lists side by side; `visit` gets what both have under the same element.

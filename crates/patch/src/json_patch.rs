@@ -18,8 +18,9 @@ pub const MAX_OPERATIONS: usize = 10_000;
 /// How many bytes of JSON the `copy` operations of one patch may add, so that copies of copies cannot explode.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// How many list items the operations of one patch may shift by inserting and removing before them.
-const MAX_SHIFTED_ITEMS: usize = 100_000_000;
+/// How many items of lists and entries of maps the operations of one patch may shift by inserting and removing before
+/// them: the work of a fifth of a second.
+const MAX_SHIFTED_ITEMS: usize = 50_000_000;
 
 /// More unknown members than these are not noted.
 const MAX_NOTES: usize = 100;
@@ -263,10 +264,10 @@ impl Work<'_> {
             return Err(DoesNotApply);
         }
         let shifted = match container {
-            Value::Map(map) => {
-                map.insert(key, value);
-                0
-            }
+            Value::Map(map) => match map.insert(key, value) {
+                Some(_) => 0,
+                None => map.len(),
+            },
             Value::List(list) if key == "-" => {
                 list.push(value);
                 0
@@ -288,7 +289,7 @@ impl Work<'_> {
     fn remove(&mut self, path: &str) -> Applied<Value> {
         let (container, key, _) = self.container(path)?;
         let (removed, shifted) = match container {
-            Value::Map(map) => (map.remove(&key).ok_or(DoesNotApply)?, 0),
+            Value::Map(map) => (map.remove(&key).ok_or(DoesNotApply)?, map.len()),
             Value::List(list) => {
                 let index = index(&key, list.len())?;
                 if index >= list.len() {
@@ -317,17 +318,19 @@ impl Work<'_> {
         if depth + 1 + depth_of(&value) > MAX_DEPTH {
             return Err(DoesNotApply);
         }
-        match container {
-            Value::Map(map) => {
-                map.insert(key, value);
-            }
+        let shifted = match container {
+            Value::Map(map) => match map.insert(key, value) {
+                Some(_) => 0,
+                None => map.len(),
+            },
             Value::List(list) => {
                 let index = index(&key, list.len())?;
                 *list.get_mut(index).ok_or(DoesNotApply)? = value;
+                0
             }
             _ => return Err(DoesNotApply),
-        }
-        Ok(())
+        };
+        self.count_shifted(shifted)
     }
 
     fn test(&mut self, operation: &Operation) -> Applied {

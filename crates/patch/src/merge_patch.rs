@@ -30,27 +30,29 @@ pub fn merge_patch(document: Value, patch: Value, reading: Reading) -> Result<Va
 }
 
 fn merge_maps(document: &mut Map, patch: Map) {
+    let mut changes = Vec::new();
     for (key, mut value) in patch {
         if value.is_null() {
-            document.remove(&key);
+            changes.push((key, None));
             continue;
         }
-        let current = document.entry(&key);
+        let Some(current) = document.get_mut(&key) else {
+            prune_nulls(&mut value);
+            changes.push((key, Some(value)));
+            continue;
+        };
         open(current);
-        match current {
-            Value::Map(current) => match value {
-                Value::Map(patch) => merge_maps(current, patch),
-                // Whatever takes a map's place is taken as it is.
-                other => {
-                    document.insert(key, other);
-                }
-            },
-            slot => {
+        match (current, value) {
+            (Value::Map(current), Value::Map(patch)) => merge_maps(current, patch),
+            // A value that takes a map's place is taken as it is.
+            (current @ Value::Map(_), other) => *current = other,
+            (slot, mut value) => {
                 prune_nulls(&mut value);
                 *slot = value;
             }
         }
     }
+    document.update(changes);
 }
 
 /// Drops null members of maps at every depth; null items of lists stay.

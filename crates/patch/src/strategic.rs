@@ -10,7 +10,9 @@ mod lists;
 mod lookup;
 mod order;
 
-use object::{Map, Status, Value};
+use std::collections::BTreeSet;
+
+use object::{Map, Status, Str, Value};
 use schema::Schema;
 
 use crate::go;
@@ -60,8 +62,13 @@ fn merge_map(mut original: Map, patch: &mut Map, place: Place<'_>) -> Result<Map
     }
     retain_keys(&mut original, patch)?;
     lists::merge_ordered(&mut original, patch, place)?;
-    for (name, value) in patch.iter_mut() {
-        merge_field(&mut original, name, value, place)?;
+    // Directives about a list come before what the patch says about the list itself.
+    for directives in [true, false] {
+        let mut changes = Vec::new();
+        for (name, value) in patch.iter_mut().filter(|(name, _)| name.starts_with(DELETE_FROM_LIST) == directives) {
+            changes.extend(merge_field(&mut original, name, value, place)?);
+        }
+        original.update(changes);
     }
     Ok(original)
 }
@@ -70,7 +77,8 @@ fn merge_map(mut original: Map, patch: &mut Map, place: Place<'_>) -> Result<Map
 fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<()> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_list().ok_or(Refusal::BAD_RETAIN_KEYS)?;
-    let retained = |key: &str| keys.iter().any(|retained| retained.as_str() == Some(key));
+    let keys: BTreeSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let retained = |key: &str| keys.contains(key);
     let is_list_directive = |key: &str| key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER);
     if patch.iter().any(|(key, value)| !value.is_null() && !is_list_directive(key) && !retained(key)) {
         return Err(Refusal::BAD_RETAIN_KEYS);
@@ -79,13 +87,17 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<()> {
     Ok(())
 }
 
-fn merge_field(original: &mut Map, name: &str, patch: &mut Value, place: Place<'_>) -> Result<()> {
+/// A key that is set or, with None, removed.
+type Change = (Str, Option<Value>);
+
+/// Merges what the patch says about one key. A key that comes or goes is returned, because adding and removing many keys is
+/// quicker done at once.
+fn merge_field(original: &mut Map, name: &str, patch: &mut Value, place: Place<'_>) -> Result<Option<Change>> {
     let deletes_from_list = name.starts_with(DELETE_FROM_LIST);
     let name =
         if deletes_from_list { target(name, DELETE_FROM_LIST).ok_or(Refusal::BAD_PRIMITIVE_LIST)? } else { name };
     if patch.is_null() {
-        original.remove(name);
-        return Ok(());
+        return Ok(Some((name.into(), None)));
     }
     match (original.get_mut(name), patch) {
         (Some(Value::Map(current)), Value::Map(patch)) => {
@@ -104,25 +116,19 @@ fn merge_field(original: &mut Map, name: &str, patch: &mut Value, place: Place<'
         }
         // There is no such list to delete from.
         _ if deletes_from_list => {}
-        (_, patch) => take_over(original, name, patch),
+        (_, patch) => return Ok(Some((name.into(), taken_over(patch)))),
     }
-    Ok(())
+    Ok(None)
 }
 
-/// Takes a value that nothing in the original can be merged with: without nulls and without directives.
-fn take_over(original: &mut Map, name: &str, patch: &mut Value) {
+/// A value that nothing in the original can be merged with: without nulls and without directives. None if it is one.
+fn taken_over(patch: &mut Value) -> Option<Value> {
     discard_nulls(patch);
-    match without_directives(patch.clone()) {
-        Some(value) => {
-            if matches!(value, Value::Map(_)) {
-                *patch = value.clone();
-            }
-            original.insert(name, value);
-        }
-        None => {
-            original.remove(name);
-        }
+    let value = without_directives(patch.clone())?;
+    if matches!(value, Value::Map(_)) {
+        *patch = value.clone();
     }
+    Some(value)
 }
 
 /// The name after a directive's slash.

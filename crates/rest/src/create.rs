@@ -4,7 +4,7 @@ use admission::Operation;
 use async_trait::async_trait;
 use authz::Permit;
 use http::StatusCode;
-use object::{Meta, Status, Value};
+use object::{Meta, Seen, Status, Value};
 use registry::Admit;
 
 use crate::body::{self, Expected};
@@ -72,22 +72,16 @@ pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status>
     Ok(())
 }
 
-/// Owner references that say the same thing twice are kept once, with a warning.
+/// Removes owner references that repeat, with a warning.
 pub fn dedup_owners(scope: &mut Scope, object: &mut Value) {
-    let owners = object.owner_references();
-    let mut seen: Vec<&Value> = Vec::new();
-    let mut repeated: Vec<String> = Vec::new();
-    for owner in owners {
-        if seen.contains(&owner) {
-            repeated.push(owner.str_at(&["uid"]).to_string());
-        } else {
-            seen.push(owner);
-        }
-    }
+    let mut seen = Seen::new();
+    let (kept, repeated): (Vec<&Value>, Vec<&Value>) =
+        object.owner_references().iter().partition(|owner| seen.insert(owner));
     if repeated.is_empty() {
         return;
     }
-    let kept: Vec<Value> = seen.into_iter().cloned().collect();
+    let repeated: Vec<String> = repeated.iter().map(|owner| owner.str_at(&["uid"]).to_string()).collect();
+    let kept: Vec<Value> = kept.into_iter().cloned().collect();
     object.metadata_mut().insert("ownerReferences", kept);
     scope.warnings.push(format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",

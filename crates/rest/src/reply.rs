@@ -1,5 +1,6 @@
 //! What goes back: a status code, headers, and a body that is ready or streams.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -164,12 +165,9 @@ const WARNING_MAX: usize = 256;
 
 /// Each text once. Where all of them are too long together, each is cut, and what follows the limit is left out.
 fn fitting(warnings: &[String]) -> Vec<String> {
-    let mut texts: Vec<&str> = Vec::new();
-    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
-        if !texts.contains(&warning.as_str()) {
-            texts.push(warning);
-        }
-    }
+    let mut seen = HashSet::new();
+    let texts = warnings.iter().map(String::as_str).filter(|text| !text.is_empty());
+    let texts: Vec<&str> = texts.filter(|text| seen.insert(*text)).collect();
     let length = |text: &str| text.chars().count();
     let Some(first_over) = texts
         .iter()

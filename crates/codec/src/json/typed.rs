@@ -15,18 +15,24 @@ use crate::fields::{FieldSet, Fields};
 use crate::path::Place;
 use crate::{MAX_DEPTH, Notes, base64, scalar};
 
+/// How many entries of maps one document may have decoded again and again: a map that comes twice is merged with what the
+/// first one left, which takes as long as the first one is large.
+const MERGED_ENTRIES_MAX: usize = 2_000_000;
+
 pub(super) struct Typed<'r, 'a, 's> {
     reader: &'r mut Reader<'a>,
     root: Schema<'s>,
     notes: &'r mut Notes,
     /// The first value that did not fit.
     saved: Option<String>,
+    /// Counts to [`MERGED_ENTRIES_MAX`].
+    merged_entries: usize,
 }
 
 impl<'s> Typed<'_, '_, 's> {
     /// A whole document.
     pub fn decode(reader: &mut Reader<'_>, schema: Schema<'s>, notes: &mut Notes) -> Result<Value, Stop> {
-        let mut decoder = Typed { reader, root: schema, notes, saved: None };
+        let mut decoder = Typed { reader, root: schema, notes, saved: None, merged_entries: 0 };
         let mut value = scalar::zero(schema);
         decoder.value(schema, Held::ByValue, &mut value, &Place::root(), 0)?;
         decoder.reader.end()?;
@@ -99,9 +105,7 @@ impl<'s> Typed<'_, '_, 's> {
             self.value(schema, held, fields.slot(index), &place.field(of, &field.name), depth)?;
         }
         let mut map = fields.finish();
-        for (key, value) in extra {
-            map.insert(key, value);
-        }
+        map.update(extra);
         *slot = Value::Map(map);
         Ok(())
     }
@@ -111,13 +115,13 @@ impl<'s> Typed<'_, '_, 's> {
         &mut self,
         of: &Struct,
         key: &str,
-        extra: &mut Vec<(Str, Value)>,
+        extra: &mut Vec<(Str, Option<Value>)>,
         place: &Place<'_>,
         depth: usize,
     ) -> Result<(), Stop> {
         if of.preserve_unknown {
             let value = untyped::value(self.reader, &mut self.saved, depth)?;
-            extra.push((Str::from(key), value));
+            extra.push((Str::from(key), Some(value)));
             return Ok(());
         }
         self.notes.unknown(place.then(key));
@@ -162,6 +166,10 @@ impl<'s> Typed<'_, '_, 's> {
             _ => Vec::new(),
         };
         let earlier = entries.len();
+        self.merged_entries += earlier;
+        if self.merged_entries > MERGED_ENTRIES_MAX {
+            return Err(Stop::Type("too many duplicate fields".into()));
+        }
         let mut seen = Seen::default();
         let mut first = true;
         while self.reader.next_key(&mut first)? {
@@ -189,7 +197,9 @@ impl<'s> Typed<'_, '_, 's> {
         };
         match value {
             Some(value) => *slot = value,
-            None => self.save(place.type_error(Some(schema.types), &format!("number {text}"), &schema.go_type())),
+            None => {
+                self.save(|| place.type_error(Some(schema.types), &format!("number {text}"), &schema.go_type()));
+            }
         }
         Ok(())
     }
@@ -199,7 +209,7 @@ impl<'s> Typed<'_, '_, 's> {
         match base64::normalise(&text) {
             Ok(None) => *slot = Value::String(str_of(text)),
             Ok(Some(canonical)) => *slot = Value::from(canonical),
-            Err(corrupt) => self.save(corrupt.to_string()),
+            Err(corrupt) => self.save(|| corrupt.to_string()),
         }
         Ok(())
     }
@@ -232,7 +242,8 @@ impl<'s> Typed<'_, '_, 's> {
                 }
             };
             bytes.push(0);
-            self.save(place.type_error(Some(self.root.types), &found, "uint8"));
+            let types = self.root.types;
+            self.save(|| place.type_error(Some(types), &found, "uint8"));
         }
         *slot = Value::from(base64::encode(&bytes));
         Ok(())
@@ -306,7 +317,9 @@ impl<'s> Typed<'_, '_, 's> {
     ) -> Result<(), Stop> {
         let place = place.fresh();
         let mut ignored = Notes::ignore();
-        let mut inner = Typed { reader: &mut *self.reader, root: self.root, notes: &mut ignored, saved: None };
+        let merged_entries = self.merged_entries;
+        let mut inner =
+            Typed { reader: &mut *self.reader, root: self.root, notes: &mut ignored, saved: None, merged_entries };
         *slot = scalar::zero(schema);
         match (&schema.shape, inner.reader.peek()) {
             (_, b'{') => inner.structure(id, slot, &place, depth + 1)?,
@@ -320,7 +333,9 @@ impl<'s> Typed<'_, '_, 's> {
             // Anything else is passed over, as if nothing had been there.
             _ => inner.reader.skip(0)?,
         }
-        match inner.saved {
+        let Typed { saved, merged_entries, .. } = inner;
+        self.merged_entries = merged_entries;
+        match saved {
             Some(message) => Err(Stop::Type(message)),
             None => Ok(()),
         }
@@ -342,8 +357,9 @@ impl<'s> Typed<'_, '_, 's> {
                 (Some(id), b'{') => self.structure(id, &mut item, &here, depth + 1)?,
                 (None, b'"') => item = Value::String(str_of(self.reader.string()?)),
                 (id, byte) => {
-                    let wanted = id.map_or("string", |id| self.root.types.get(id).go_name.as_str());
-                    self.save(here.type_error(Some(self.root.types), found(byte), wanted));
+                    let types = self.root.types;
+                    let wanted = id.map_or("string", |id| types.get(id).go_name.as_str());
+                    self.save(|| here.type_error(Some(types), found(byte), wanted));
                     self.reader.skip(0)?;
                 }
             }
@@ -358,12 +374,13 @@ impl<'s> Typed<'_, '_, 's> {
     fn mismatch(&mut self, schema: Schema<'s>, place: &Place<'_>) -> Result<(), Stop> {
         let byte = self.reader.peek();
         self.reader.skip(0)?;
-        self.save(place.type_error(Some(schema.types), found(byte), &schema.go_type()));
+        self.save(|| place.type_error(Some(schema.types), found(byte), &schema.go_type()));
         Ok(())
     }
 
-    fn save(&mut self, message: String) {
-        self.saved.get_or_insert(message);
+    /// Only the first message is made: one takes as long as its place is deep.
+    fn save(&mut self, message: impl FnOnce() -> String) {
+        self.saved.get_or_insert_with(message);
     }
 }
 

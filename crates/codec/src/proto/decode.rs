@@ -82,19 +82,58 @@ fn structure(
     if depth > MAX_DEPTH {
         return Err(DecodeError::TooDeep("proto: exceeded max depth".into()));
     }
+    structure_in_parts(&[bytes], schema, id, slot, wanted, depth)
+}
+
+/// As [`structure`], for a message that came in several parts: decoding them one after the other is decoding them joined.
+fn structure_in_parts(
+    parts: &[&[u8]],
+    schema: Schema<'_>,
+    id: StructId,
+    slot: &mut Value,
+    wanted: &Wanted<'_>,
+    depth: usize,
+) -> Decoded {
     let of = schema.types.get(id);
     let mut fields = Fields::new(of, slot.take());
-    message(bytes, schema, of, &mut fields, wanted, depth)?;
+    let mut again = Again::default();
+    for part in parts {
+        message(part, schema, of, &mut fields, &mut again, wanted, depth)?;
+    }
+    for (index, parts) in again.parts {
+        let node = &of.fields[index as usize].node;
+        let (Shape::Struct(id), Some(below)) = (&node.shape, wanted.below(&of.fields[index as usize].name)) else {
+            continue;
+        };
+        structure_in_parts(&parts, schema.with(node), *id, fields.slot(index), &below, depth + 1)?;
+    }
     *slot = Value::Map(fields.finish());
     Ok(())
 }
 
+/// Messages of fields that were met before, by field. They are merged with the first one all at once, because merging
+/// takes as long as what is there already is large.
+#[derive(Default)]
+struct Again<'a> {
+    parts: Vec<(u16, Vec<&'a [u8]>)>,
+}
+
+impl<'a> Again<'a> {
+    fn add(&mut self, index: u16, part: &'a [u8]) {
+        match self.parts.iter_mut().find(|(field, _)| *field == index) {
+            Some((_, parts)) => parts.push(part),
+            None => self.parts.push((index, vec![part])),
+        }
+    }
+}
+
 /// Reads the message `of` into `fields`, which belong to the same struct or to the one that embeds it.
-fn message(
-    bytes: &[u8],
+fn message<'a>(
+    bytes: &'a [u8],
     schema: Schema<'_>,
     of: &Struct,
     fields: &mut Fields<'_>,
+    again: &mut Again<'a>,
     wanted: &Wanted<'_>,
     depth: usize,
 ) -> Decoded {
@@ -103,7 +142,7 @@ fn message(
     let mut hint = 0;
     while let Some((tag, kind)) = wire.field(&of.go_name)? {
         let Some(at) = find(of, tag, hint) else {
-            embedded(&mut wire, tag, kind, schema, of, fields, wanted, depth)?;
+            embedded(&mut wire, tag, kind, schema, of, fields, again, wanted, depth)?;
             continue;
         };
         hint = at;
@@ -114,9 +153,21 @@ fn message(
             wire.skip(kind)?;
             continue;
         };
-        if let (Wanted::Paths(_), Shape::Struct(id), BYTES) = (&below, &field.node.shape, kind) {
-            structure(wire.bytes()?, schema.with(&field.node), *id, fields.slot(index), &below, depth + 1)?;
-            continue;
+        match (&field.node.shape, kind) {
+            (Shape::Struct(_), BYTES) if fields.has(index) => {
+                again.add(index, wire.bytes()?);
+                continue;
+            }
+            (Shape::Struct(id), BYTES) => {
+                structure(wire.bytes()?, schema.with(&field.node), *id, fields.slot(index), &below, depth + 1)?;
+                continue;
+            }
+            (Shape::Map(values), BYTES) => {
+                let (key, value) = entry(wire.bytes()?, schema.with(values), &field.name, depth)?;
+                fields.add_entry(index, key, value);
+                continue;
+            }
+            _ => {}
         }
         // Zeros are on the wire for everything held by value, and mean no more than nothing.
         let plain = matches!(field.node.shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::String);
@@ -143,13 +194,14 @@ fn find(of: &Struct, tag: u32, hint: usize) -> Option<usize> {
 
 /// A tag that is no field: an embedded struct, or something from the future.
 #[allow(clippy::too_many_arguments)]
-fn embedded(
-    wire: &mut Wire<'_>,
+fn embedded<'a>(
+    wire: &mut Wire<'a>,
     tag: u32,
     kind: u8,
     schema: Schema<'_>,
     of: &Struct,
     fields: &mut Fields<'_>,
+    again: &mut Again<'a>,
     wanted: &Wanted<'_>,
     depth: usize,
 ) -> Decoded {
@@ -162,7 +214,7 @@ fn embedded(
     if depth >= MAX_DEPTH {
         return Err(DecodeError::TooDeep("proto: exceeded max depth".into()));
     }
-    message(wire.bytes()?, schema, target, fields, wanted, depth + 1)
+    message(wire.bytes()?, schema, target, fields, again, wanted, depth + 1)
 }
 
 /// One occurrence of a field.
@@ -214,7 +266,10 @@ fn from_bytes(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, de
         Shape::String => *slot = Value::String(Str::from(lossy(bytes))),
         Shape::Bytes => *slot = Value::from(base64::encode(bytes)),
         Shape::Struct(id) => structure(bytes, schema, *id, slot, &Wanted::All, depth + 1)?,
-        Shape::Map(values) => entry(bytes, schema.with(values), name, slot, depth)?,
+        Shape::Map(values) => {
+            let (key, value) = entry(bytes, schema.with(values), name, depth)?;
+            slot.make_map().insert(key, value);
+        }
         Shape::List(items) => {
             *slot = Value::List(Vec::new());
             let items = schema.with(items);
@@ -245,7 +300,7 @@ fn each<'a>(bytes: &'a [u8], message: &str, mut field: impl FnMut(&mut Wire<'a>,
 }
 
 /// One entry of a map. A value left out is Go's zero.
-fn entry(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, depth: usize) -> Decoded {
+fn entry(bytes: &[u8], schema: Schema<'_>, name: &str, depth: usize) -> Result<(Str, Value), DecodeError> {
     let mut key = Str::default();
     let mut content = Value::Null;
     each(bytes, name, |wire, tag, kind| {
@@ -259,8 +314,7 @@ fn entry(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, depth: 
     if content.is_null() {
         content = scalar::zero(schema);
     }
-    slot.make_map().insert(key, content);
-    Ok(())
+    Ok((key, content))
 }
 
 /// A message whose only field is JSON text. Where that is kept as it came, it is read only to know that it can be.

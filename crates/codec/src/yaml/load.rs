@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use object::quote;
 
 use super::format::go_float;
@@ -68,7 +68,7 @@ impl Mapping {
 
 /// Reads the document's nodes into a value. With `strict`, keys that are set twice are complained about at the end.
 pub(super) fn load(document: &Document, root: NodeId, strict: bool) -> Result<Datum, LoadError> {
-    let mut loader = Loader { document, strict, complaints: Vec::new(), open: Vec::new(), nodes: 0, aliased: 0 };
+    let mut loader = Loader { document, strict, complaints: Vec::new(), open: HashSet::new(), nodes: 0, aliased: 0 };
     let value = loader.node(root, 0)?;
     if loader.complaints.is_empty() { Ok(value) } else { Err(LoadError::Repeated(loader.complaints)) }
 }
@@ -78,7 +78,7 @@ struct Loader<'a> {
     strict: bool,
     complaints: Vec<String>,
     /// Aliases that are being followed.
-    open: Vec<NodeId>,
+    open: HashSet<NodeId>,
     nodes: usize,
     aliased: usize,
 }
@@ -104,7 +104,7 @@ impl Loader<'_> {
             Content::Alias { name, target } => {
                 self.enter(id, name)?;
                 let value = self.node(*target, depth)?;
-                self.open.pop();
+                self.open.remove(&id);
                 Ok(value)
             }
         }
@@ -127,10 +127,9 @@ impl Loader<'_> {
     }
 
     fn enter(&mut self, alias: NodeId, name: &str) -> Result<(), Problem> {
-        if self.open.contains(&alias) {
+        if !self.open.insert(alias) {
             return Err(Problem::plain(format!("anchor '{name}' value contains itself")));
         }
-        self.open.push(alias);
         Ok(())
     }
 
@@ -189,7 +188,7 @@ impl Loader<'_> {
         }
         self.mapping(pairs, into, depth + 1)?;
         if alias.is_some() {
-            self.open.pop();
+            self.open.remove(&id);
         }
         Ok(())
     }

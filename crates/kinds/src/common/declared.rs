@@ -3,14 +3,14 @@
 //! What an update does not change is not looked at again, so that objects which were stored under other rules can still be
 //! updated. Items of a list are the same when they have the same name, or whatever else they are told apart by.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use object::{Cursor, Errors, Value, names};
+use object::{Cursor, Errors, Seen, Value, names};
 use registry::Context;
 
 use super::checks::{Checks, IMMUTABLE, same};
-use super::{problems, versioned};
+use super::{named, problems, versioned};
 
 /// Templates contain templates; deeper than this nothing is allowed anyway.
 const MAX_DEPTH: usize = 32;
@@ -119,8 +119,13 @@ impl Check<'_, '_> {
         if let Some(keys) = keys {
             self.unique(of, keys, new);
         }
+        let before: HashMap<Vec<&str>, &Value> = match (keys, old) {
+            // The first of items with the same key counts.
+            (Some(keys), Some(Value::List(old))) => old.iter().rev().map(|item| (key_of(item, keys), item)).collect(),
+            _ => HashMap::new(),
+        };
         for item in new.each() {
-            let before = keys.and_then(|keys| old.and_then(|old| find(old, keys, item.value())));
+            let before = keys.and_then(|keys| before.get(&key_of(item.value(), keys)).copied());
             if !(self.update && before.is_some_and(|before| unchanged(item.value(), before))) {
                 self.of_type(of, &item, before, depth + 1);
             }
@@ -128,10 +133,9 @@ impl Check<'_, '_> {
     }
 
     fn unique(&mut self, of: &str, keys: &str, list: &Cursor) {
-        let items: Vec<Vec<&str>> = list.each().map(|item| key_of(item.value(), keys)).collect();
-        for (i, item) in list.each().enumerate() {
-            let key = key_of(item.value(), keys);
-            if items.iter().take(i).any(|other| *other == key) {
+        let mut seen = HashSet::new();
+        for item in list.each() {
+            if !seen.insert(key_of(item.value(), keys)) && !self.errors.is_full() {
                 // The types are the same in every version.
                 let definition = match of {
                     "Condition" => "io.k8s.apimachinery.pkg.apis.meta.v1.Condition".to_string(),
@@ -191,10 +195,12 @@ impl Check<'_, '_> {
 
     fn items_stay(&mut self, new: &Cursor, old: &Value) -> bool {
         let before = self.errors.len();
-        for item in new.each().filter(|item| find(old, "", item.value()).is_none()) {
+        let old_items = old.as_list().unwrap_or(&[]);
+        let (old_names, new_names) = (named::names(old_items), named::names(new.value().as_list().unwrap_or(&[])));
+        for item in new.each().filter(|item| !old_names.contains(item.field("name").str())) {
             item.forbidden(self.errors, "item may not be added");
         }
-        for _ in old.as_list().unwrap_or(&[]).iter().filter(|item| find(new.value(), "", item).is_none()) {
+        for _ in old_items.iter().filter(|item| !new_names.contains(item.str_at(&["name"]))) {
             new.forbidden(self.errors, "item may not be removed");
         }
         self.errors.len() > before
@@ -230,11 +236,9 @@ impl Check<'_, '_> {
                 }
             }
             "unique-values" => {
-                let items: Vec<Cursor> = field.each().collect();
-                for (i, item) in items.iter().enumerate() {
-                    if items.iter().take(i).any(|other| other.value() == item.value()) {
-                        item.duplicate(self.errors);
-                    }
+                let mut seen = Seen::new();
+                for item in field.each().filter(|item| !seen.insert(item.value())) {
+                    item.duplicate(self.errors);
                 }
             }
             "enum" => {
@@ -285,11 +289,6 @@ fn is_set(value: &Value) -> bool {
 fn key_of<'a>(item: &'a Value, keys: &str) -> Vec<&'a str> {
     let keys = if keys.is_empty() { "name" } else { keys };
     keys.split(',').map(|key| item.str_at(&[key])).collect()
-}
-
-fn find<'a>(list: &'a Value, keys: &str, item: &Value) -> Option<&'a Value> {
-    let key = key_of(item, keys);
-    list.as_list()?.iter().find(|other| key_of(other, keys) == key)
 }
 
 fn parse(text: &'static str, package: &'static str) -> Rules {

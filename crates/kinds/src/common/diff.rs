@@ -11,11 +11,15 @@ const CONTEXT: usize = 3;
 /// From this length on, lines that make up more than a hundredth of the new text are too popular to start a match.
 const POPULAR_FROM: usize = 200;
 
+/// Texts with more lines are compared from both ends only: the algorithm takes time with the square of the lines or worse.
+const LINES_MAX: usize = 2_000;
+
 /// The unified diff from `old` to `new`, "" if they are equal.
 pub fn unified(old: &str, new: &str) -> String {
     let (old, new) = (lines(old), lines(new));
     let mut out = String::new();
-    for group in groups(&operations(&old, &new)) {
+    let operations = if old.len().max(new.len()) > LINES_MAX { one_change(&old, &new) } else { operations(&old, &new) };
+    for group in groups(&operations) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let (from, to) = (range(first.old.0, last.old.1), range(first.new.0, last.new.1));
         writeln!(out, "@@ -{from} +{to} @@").expect("writing to a string cannot fail");
@@ -24,6 +28,20 @@ pub fn unified(old: &str, new: &str) -> String {
         }
     }
     out
+}
+
+/// Everything between the lines that both texts begin with and those that both end with, as one change.
+fn one_change(old: &[&str], new: &[&str]) -> Vec<Operation> {
+    let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let (old_rest, new_rest) = (&old[start..], &new[start..]);
+    let end = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (old_end, new_end) = (old.len() - end, new.len() - end);
+    let stretches = [
+        Operation { equal: true, old: (0, start), new: (0, start) },
+        Operation { equal: false, old: (start, old_end), new: (start, new_end) },
+        Operation { equal: true, old: (old_end, old.len()), new: (new_end, new.len()) },
+    ];
+    stretches.into_iter().filter(|stretch| stretch.old.0 < stretch.old.1 || stretch.new.0 < stretch.new.1).collect()
 }
 
 /// Every line with its line feed; the text before the first line feed that is missing gets one.

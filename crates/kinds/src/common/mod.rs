@@ -11,6 +11,7 @@ pub mod diff;
 pub mod image;
 pub mod internal;
 pub mod metadata;
+pub mod named;
 pub mod paths;
 pub mod pem;
 pub mod percent;

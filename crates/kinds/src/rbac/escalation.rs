@@ -1,14 +1,13 @@
-//! Whether somebody grants more than they have: rules against rules, without any knowledge of where they come from.
+//! Whether a user grants more than they have: rules against rules, without any knowledge of where they come from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use object::{Value, quote};
 
 /// Why creating or changing a role with `rules` would be an escalation for a user who has `held`; None if it is not.
 pub fn refusal(user: &str, groups: &[String], held: &[Value], rules: &[Value]) -> Option<String> {
-    let held: Vec<Rule> = held.iter().map(Rule::of).collect();
-    let parts = rules.iter().map(Rule::of).flat_map(|rule| rule.parts());
-    let missing: Vec<Rule> = parts.filter(|part| !held.iter().any(|rule| rule.covers(part))).collect();
+    let held: Vec<Held> = held.iter().map(|rule| Held::of(Rule::of(rule))).collect();
+    let missing = missing(&held, rules.iter().map(Rule::of));
     if missing.is_empty() {
         return None;
     }
@@ -17,6 +16,29 @@ pub fn refusal(user: &str, groups: &[String], held: &[Value], rules: &[Value]) -
     let user = quote(user);
     let groups = quoted(groups);
     Some(format!("user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{shown}"))
+}
+
+/// How many parts the rules of one role are taken apart into. A rule has as many parts as the product of its lists, so a few
+/// kilobytes can say billions.
+const PARTS_MAX: usize = 50_000;
+
+/// What is not held. A rule that cannot be taken apart any more counts as not held as a whole.
+fn missing(held: &[Held], rules: impl Iterator<Item = Rule>) -> Vec<Rule> {
+    let mut missing = Vec::new();
+    let mut parts_left = PARTS_MAX;
+    for rule in rules.map(Rule::without_repeats) {
+        if held.iter().any(|held| held.covers(&rule)) {
+            continue;
+        }
+        match parts_left.checked_sub(rule.part_count()) {
+            Some(left) => {
+                parts_left = left;
+                missing.extend(rule.parts().into_iter().filter(|part| !held.iter().any(|held| held.covers(part))));
+            }
+            None => missing.push(rule),
+        }
+    }
+    missing
 }
 
 /// The rules that somebody must hold to write an aggregation rule, which may gather anything.
@@ -53,6 +75,20 @@ impl Rule {
         }
     }
 
+    fn without_repeats(mut self) -> Rule {
+        for list in [&mut self.verbs, &mut self.groups, &mut self.resources, &mut self.names, &mut self.urls] {
+            let mut seen = HashSet::new();
+            list.retain(|item| seen.insert(item.clone()));
+        }
+        self
+    }
+
+    fn part_count(&self) -> usize {
+        let lists = [&self.groups, &self.resources, &self.verbs].map(Vec::len);
+        let product = lists.iter().fold(self.names.len().max(1), |product, len| product.saturating_mul(*len));
+        product.saturating_add(self.urls.len().saturating_mul(self.verbs.len()))
+    }
+
     /// The rule as rules with one verb, one resource and so on each.
     fn parts(self) -> Vec<Rule> {
         let mut parts = Vec::new();
@@ -77,21 +113,6 @@ impl Rule {
         parts
     }
 
-    fn covers(&self, part: &Rule) -> bool {
-        let all = |set: &[String], of: &[String]| has(set, "*") || of.iter().all(|item| has(set, item));
-        let names = self.names.is_empty() || (!part.names.is_empty() && part.names.iter().all(|n| has(&self.names, n)));
-        all(&self.verbs, &part.verbs)
-            && all(&self.groups, &part.groups)
-            && (has(&self.resources, "*") || part.resources.iter().all(|resource| self.covers_resource(resource)))
-            && names
-            && part.urls.iter().all(|url| self.urls.iter().any(|owned| covers_url(owned, url)))
-    }
-
-    fn covers_resource(&self, resource: &str) -> bool {
-        let any_of = |sub: &str| has(&self.resources, &format!("*/{sub}"));
-        has(&self.resources, resource) || resource.split_once('/').is_some_and(|(_, sub)| any_of(sub))
-    }
-
     fn shown(&self) -> String {
         let fields = [
             ("APIGroups", &self.groups),
@@ -103,6 +124,40 @@ impl Rule {
         let shown = fields.iter().filter(|(_, items)| !items.is_empty());
         let shown: Vec<String> = shown.map(|(name, items)| format!("{name}:{}", quoted(items))).collect();
         format!("{{{}}}", shown.join(", "))
+    }
+}
+
+/// A rule that the user has, with its lists as sets.
+struct Held {
+    verbs: HashSet<String>,
+    groups: HashSet<String>,
+    resources: HashSet<String>,
+    names: HashSet<String>,
+    urls: Vec<String>,
+}
+
+impl Held {
+    fn of(rule: Rule) -> Held {
+        let Rule { verbs, groups, resources, names, urls } = rule;
+        let set = |list: Vec<String>| list.into_iter().collect();
+        Held { verbs: set(verbs), groups: set(groups), resources: set(resources), names: set(names), urls }
+    }
+
+    /// Whether everything that `rule` allows is allowed by this rule alone.
+    fn covers(&self, rule: &Rule) -> bool {
+        let all = |set: &HashSet<String>, of: &[String]| set.contains("*") || of.iter().all(|item| set.contains(item));
+        let names =
+            self.names.is_empty() || (!rule.names.is_empty() && rule.names.iter().all(|n| self.names.contains(n)));
+        all(&self.verbs, &rule.verbs)
+            && all(&self.groups, &rule.groups)
+            && (self.resources.contains("*") || rule.resources.iter().all(|resource| self.covers_resource(resource)))
+            && names
+            && rule.urls.iter().all(|url| self.urls.iter().any(|owned| covers_url(owned, url)))
+    }
+
+    fn covers_resource(&self, resource: &str) -> bool {
+        let any_of = |sub: &str| self.resources.contains(&format!("*/{sub}"));
+        self.resources.contains(resource) || resource.split_once('/').is_some_and(|(_, sub)| any_of(sub))
     }
 }
 
@@ -124,10 +179,6 @@ fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     }
     others.extend(by_resource.into_values());
     others
-}
-
-fn has(set: &[String], item: &str) -> bool {
-    set.iter().any(|other| other == item)
 }
 
 fn covers_url(owned: &str, url: &str) -> bool {
@@ -155,6 +206,16 @@ mod tests {
             "",
         );
         assert_eq!(got, want);
+    }
+
+    /// Rules with more parts than can be compared are refused, unless one rule covers them.
+    #[test]
+    fn rules_that_say_billions_are_not_taken_apart() {
+        let many = (0..2000).map(|i| format!("x{i}")).collect::<Vec<_>>().join(", ");
+        let rule = format!("[{{apiGroups: [{many}], resources: [{many}], verbs: [{many}]}}]");
+        check("[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]", &rule, "");
+        let list = |text: &str| yaml(&format!("rules: {text}")).list_at(&["rules"]).to_vec();
+        assert!(refusal("alice", &[], &[], &list(&rule)).is_some_and(|message| message.contains("\"x1999\"")));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Pieces that claims, classes, slices and taint rules share.
 
+use std::collections::BTreeSet;
+
 use object::timestamp::{Clock, SystemClock, Time};
 use object::{Cursor, Errors, Value, names};
 
@@ -101,17 +103,15 @@ pub fn binding_conditions(of: &Cursor, errors: &mut Errors) {
     for condition in up_to(&conditions, BINDING_MAX).chain(up_to(&failures, BINDING_MAX)) {
         condition.check(errors, names::label_key);
     }
-    let repeats = |list: &Cursor, item: &Cursor, i: usize| list.strs().take(i).any(|other| other == item.str());
-    for (i, condition) in conditions.each().enumerate() {
-        if repeats(&conditions, &condition, i) {
-            condition.duplicate(errors);
-        }
+    let (mut seen, mut seen_failures) = (BTreeSet::new(), BTreeSet::new());
+    for condition in conditions.each().filter(|condition| !seen.insert(condition.str())) {
+        condition.duplicate(errors);
     }
-    for (i, condition) in failures.each().enumerate() {
-        if repeats(&failures, &condition, i) {
+    for condition in failures.each() {
+        if !seen_failures.insert(condition.str()) {
             condition.duplicate(errors);
         }
-        if conditions.strs().any(|other| other == condition.str()) {
+        if seen.contains(condition.str()) {
             condition.bad(errors, "bindingFailureConditions must not overlap with bindingConditions");
         }
     }

@@ -9,8 +9,8 @@ use super::claim::up_to;
 use super::{device, devices};
 use crate::common::checks::{Checks, immutable, immutable_text};
 use crate::common::declared::RESOURCE;
-use crate::common::internal;
 use crate::common::pod_spec::affinity;
+use crate::common::{internal, named};
 
 const DEVICES_MAX: usize = 128;
 /// Where devices have taints or share counters, each of them costs more.
@@ -249,10 +249,9 @@ fn validate_devices(spec: &Cursor, list: &Cursor, old: Option<&Cursor>, errors: 
         return errors.too_many(list.path(), list.len(), max);
     }
     let placed = spec.field("perDeviceNodeSelection").bool();
+    let before = named::first_by_name(old.map_or(&[], |old| old.value().list_at(&["devices"])));
     for device in list.each() {
-        let name = device.field("name").str();
-        let before = old.and_then(|old| old.field("devices").each().find(|old| old.field("name").str() == name));
-        device::validate(&device, before.as_ref().map(Cursor::value), placed, errors);
+        device::validate(&device, before.get(device.field("name").str()).copied(), placed, errors);
     }
     let mut seen = BTreeSet::new();
     for device in list.each().filter(|device| !seen.insert(device.field("name").str())) {

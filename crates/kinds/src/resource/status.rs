@@ -7,7 +7,7 @@ use registry::Context;
 
 use super::claim::{Names, require_admin_namespace, up_to};
 use super::devices;
-use crate::common::checks::{Checks, same};
+use crate::common::checks::Checks;
 use crate::common::conditions;
 use crate::common::declared::RESOURCE;
 use crate::common::pod_spec::affinity;
@@ -67,8 +67,11 @@ pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
     if !reserved.is_empty() && !allocation.is_set() {
         reserved.forbidden(errors, "may not be specified when `allocated` is not set");
     } else if new.value().is_deleting() {
-        let known = before.field("reservedFor");
-        if reserved.each().any(|item| !known.each().any(|other| same(item.value(), other.value()))) {
+        fn fields(consumer: &Value) -> [&str; 4] {
+            ["apiGroup", "resource", "name", "uid"].map(|field| consumer.str_at(&[field]))
+        }
+        let known: BTreeSet<[&str; 4]> = before.value().list_at(&["reservedFor"]).iter().map(fields).collect();
+        if reserved.each().any(|item| !known.contains(&fields(item.value()))) {
             reserved.forbidden(
                 errors,
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",

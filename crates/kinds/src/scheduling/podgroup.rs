@@ -5,7 +5,7 @@ use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::declared::SCHEDULING;
-use crate::common::{conditions, metadata};
+use crate::common::{conditions, metadata, named};
 
 pub struct PodGroup;
 pub struct CompositePodGroup;
@@ -54,10 +54,10 @@ impl Strategy for PodGroup {
     fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let status = new.field("status");
         conditions::validate(&status.field("conditions"), errors);
-        let claims = new.value().list_at(&["spec", "resourceClaims"]);
+        let claims = named::names(new.value().list_at(&["spec", "resourceClaims"]));
         for claim in status.field("resourceClaimStatuses").each() {
             let name = claim.field("name");
-            if !claims.iter().any(|claim| claim.str_at(&["name"]) == name.str()) {
+            if !claims.contains(name.str()) {
                 name.bad(errors, "must match the name of an entry in `spec.resourceClaims`");
             }
         }

@@ -7,7 +7,7 @@ use registry::{Context, Strategy};
 
 use super::podgroup::{GATED, drop_disabled};
 use crate::common::declared::SCHEDULING;
-use crate::common::internal;
+use crate::common::{internal, named};
 
 const MAX_DEPTH: usize = 4;
 const COMPOSITE: &str = "compositePodGroupTemplates";
@@ -61,10 +61,9 @@ fn drop_fields(cx: &Context, new: &mut Value, old: &Value, depth: usize) {
         }
     }
     if let Some(groups) = new.get_mut(COMPOSITE).and_then(Value::as_list_mut) {
+        let old = named::first_by_name(old.list_at(&[COMPOSITE]));
         for group in groups {
-            let name = group.str_at(&["name"]).to_string();
-            let before = old.list_at(&[COMPOSITE]).iter().find(|old| old.str_at(&["name"]) == name);
-            let before = before.unwrap_or(&Value::Null);
+            let before = old.get(group.str_at(&["name"])).copied().unwrap_or(&Value::Null);
             drop_disabled(cx, group, before, &GATED[2..3]);
             drop_fields(cx, group, before, depth + 1);
         }

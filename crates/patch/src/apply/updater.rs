@@ -1,7 +1,7 @@
 //! The rules of ownership: what a change takes from whom, and what an apply leaves of an object.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Meta, Status, Str, Value};
 use schema::Schema;
@@ -129,7 +129,7 @@ impl<'a> Updater<'a> {
         let mut by_version: BTreeMap<Str, Option<(FieldSet, FieldSet)>> = BTreeMap::new();
         let split = |changes: &Comparison| (changes.modified.union(&changes.added), changes.removed.clone());
         by_version.insert(new.version.clone(), Some(split(&changes)));
-        let mut lost: Vec<(Id, FieldSet)> = Vec::new();
+        let mut lost: Vec<(Id, FieldSet)> = Vec::new(); // What changed of what others own.
         let mut conflicts = Vec::new();
         let mut obsolete = Vec::new();
         for (id, owned) in owners.iter().filter(|(id, _)| *id != manager) {
@@ -143,7 +143,7 @@ impl<'a> Updater<'a> {
             };
             let contested = owned.set.intersection(changed);
             contested.each(&mut |path| conflicts.push(Conflict { owner: id.clone(), path: path.to_vec() }));
-            lost.push((id.clone(), contested.union(removed)));
+            lost.push((id.clone(), contested.union(&owned.set.intersection(removed))));
         }
         if !force && !conflicts.is_empty() {
             return Err(Refusal::Conflicts(conflicts));
@@ -213,13 +213,13 @@ impl<'a> Updater<'a> {
         mut pruned: Typed<'a>,
         owners: &Owners,
     ) -> Result<Typed<'a>, String> {
-        let mut by_version: BTreeMap<Str, FieldSet> = BTreeMap::new();
+        let mut by_version: BTreeMap<Str, Vec<FieldSet>> = BTreeMap::new();
         for owned in owners.values() {
-            let set = by_version.entry(owned.version.clone()).or_default();
-            *set = set.union(&owned.set);
+            by_version.entry(owned.version.clone()).or_default().push(owned.set.clone());
         }
         let first = by_version.remove_entry(&merged.version);
         for (version, owned) in first.into_iter().chain(by_version) {
+            let owned = FieldSet::union_all(owned);
             if let Some(merged_there) = self.convert(&merged, &version)? {
                 merged = merged_there.into_owned();
             } else {
@@ -249,9 +249,10 @@ impl<'a> Updater<'a> {
     /// Ownership as today's types have it; managers of versions that are gone are forgotten.
     fn reconcile(&self, live: &Typed<'a>, owners: Owners) -> Result<Owners, String> {
         let mut out = Owners::new();
+        let mut converted = BTreeSet::from([live.version.clone()]);
         for (id, owned) in owners {
             let Some(schema) = self.kind.schema(&owned.version) else { continue };
-            if owned.version != live.version {
+            if converted.insert(owned.version.clone()) {
                 // A live object that cannot be shown in the version is an error, as it is when a change is compared.
                 self.convert(live, &owned.version)?;
             }

@@ -61,7 +61,7 @@ impl FieldSet {
 
 /// A level of the tree, and whether the element above it is a member: it is if `.` says so or nothing lies below.
 fn read(map: &Map) -> Result<(FieldSet, bool), String> {
-    let mut set = FieldSet::new();
+    let (mut members, mut children) = (Vec::new(), Vec::new());
     let mut is_member = false;
     let mut has_children = false;
     for (key, value) in map.iter() {
@@ -77,10 +77,11 @@ fn read(map: &Map) -> Result<(FieldSet, bool), String> {
         };
         has_children = true;
         if child_is_member {
-            set.insert_member(element.clone());
+            members.push(element.clone());
         }
-        set.insert_child(element, child);
+        children.push((element, child));
     }
+    let set = FieldSet::from_parts(members, children);
     Ok((set, is_member || !has_children))
 }
 

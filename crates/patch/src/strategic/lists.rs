@@ -1,6 +1,8 @@
 //! Merging lists.
 
-use object::{Map, Value};
+use std::collections::BTreeSet;
+
+use object::{Map, Str, Value};
 
 use super::error::Refusal;
 use super::lookup::{ListPlace, Place};
@@ -9,10 +11,9 @@ use super::{DIRECTIVE, ELEMENT_ORDER, Result, go, merge_map, target, without_dir
 
 /// Deals with every `$setElementOrder/list` of a patch and the lists they order, and takes both out of the patch.
 pub(super) fn merge_ordered(original: &mut Map, patch: &mut Map, place: Place<'_>) -> Result<()> {
-    let directives: Vec<String> =
-        patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).map(ToString::to_string).collect();
-    for directive in directives {
-        let order = patch.remove(&directive).unwrap_or_default();
+    let mut ordered = BTreeSet::new();
+    let mut arranged_lists = Vec::new();
+    for (directive, order) in patch.extract(|key| key.starts_with(ELEMENT_ORDER)) {
         let order = order.as_list().ok_or_else(|| Refusal::not_a_list(&order))?;
         let name = target(&directive, ELEMENT_ORDER).ok_or(Refusal::BAD_ELEMENT_ORDER)?;
         let live = list_at(original, name)?;
@@ -33,8 +34,12 @@ pub(super) fn merge_ordered(original: &mut Map, patch: &mut Map, place: Place<'_
         }
         kind_of?;
         let arranged = identity.arrange(merged, order, live.as_deref().unwrap_or_default())?;
-        original.insert(name, arranged);
-        patch.remove(name);
+        arranged_lists.push((name.into(), Some(Value::List(arranged))));
+        ordered.insert(Str::from(name));
+    }
+    original.update(arranged_lists);
+    if !ordered.is_empty() {
+        patch.retain(|key, _| !ordered.contains(key));
     }
     Ok(())
 }

@@ -20,13 +20,34 @@ pub(crate) struct Comparison {
 
 /// Compares an object before and after.
 pub(crate) fn compare(before: &Value, after: &Value, of: Type<'_>) -> Result<Comparison, Problems> {
-    let mut walker = Walker { path: Vec::new(), found: Comparison::default() };
+    let mut walker = Walker::default();
     walker.walk(Some(before), Some(after), of).into_result(walker.found)
 }
 
+/// The sets are built from the leaves up, so that a leaf costs the same however deep it is.
+#[derive(Default)]
 struct Walker {
-    path: Vec<PathElement>,
+    /// The fields below the value that is walked.
     found: Comparison,
+    /// What became of the value itself.
+    own: Option<Fate>,
+}
+
+#[derive(Clone, Copy)]
+enum Fate {
+    Removed,
+    Modified,
+    Added,
+}
+
+impl Comparison {
+    fn of(&mut self, fate: Fate) -> &mut FieldSet {
+        match fate {
+            Fate::Removed => &mut self.removed,
+            Fate::Modified => &mut self.modified,
+            Fate::Added => &mut self.added,
+        }
+    }
 }
 
 /// Whether a walk ended in a leaf, which has been recorded already.
@@ -44,8 +65,8 @@ impl Walker {
         problems.add(found);
         if !is_leaf {
             match (left, right) {
-                (None, _) => self.found.added.insert(&self.path),
-                (_, None) => self.found.removed.insert(&self.path),
+                (None, _) => self.own = Some(Fate::Added),
+                (_, None) => self.own = Some(Fate::Removed),
                 _ => {}
             }
         }
@@ -89,22 +110,30 @@ impl Walker {
 
     fn leaf(&mut self, left: Option<&Value>, right: Option<&Value>) -> (Problems, IsLeaf) {
         match (left, right) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(left), Some(right)) if !same(left, right) => self.found.modified.insert(&self.path),
+            (None, _) => self.own = Some(Fate::Added),
+            (_, None) => self.own = Some(Fate::Removed),
+            (Some(left), Some(right)) if !same(left, right) => self.own = Some(Fate::Modified),
             _ => {}
         }
         (Problems::none(), true)
     }
 
     fn below(&mut self, element: PathElement, left: Option<&Value>, right: Option<&Value>, of: Type<'_>) -> Problems {
-        self.path.push(element);
-        let problems = self.walk(left, right, of);
-        let element = self.path.pop();
-        match element {
-            Some(element) if !problems.is_empty() => problems.below(element),
-            _ => problems,
+        let mut below = Walker::default();
+        let mut problems = below.walk(left, right, of);
+        if !problems.is_empty() {
+            problems = problems.below(&element);
         }
+        if let Some(fate) = below.own {
+            self.found.of(fate).insert_member(element.clone());
+        }
+        let Comparison { removed, modified, added } = below.found;
+        for (fate, set) in [(Fate::Removed, removed), (Fate::Modified, modified), (Fate::Added, added)] {
+            if !set.is_empty() {
+                self.found.of(fate).insert_child(element.clone(), set);
+            }
+        }
+        problems
     }
 
     fn walk_items(&mut self, left: &[Value], right: &[Value], list: List<'_>) -> Problems {
@@ -128,13 +157,13 @@ impl Walker {
         problems
     }
 
-    /// Compares what stands under one element. Items that repeat are one leaf: nobody can tell them apart.
+    /// Compares what stands under one element. Items that repeat are one leaf: nothing tells one from the other.
     fn walk_item(&mut self, element: PathElement, left: &[&Value], right: &[&Value], of: Type<'_>) -> Problems {
         match (left, right) {
             ([] | [_], [] | [_]) => self.below(element, left.first().copied(), right.first().copied(), of),
             ([_, _, ..], [_, _, ..]) => {
                 if left.len() != right.len() || !left.iter().zip(right).all(|(l, r)| same(l, r)) {
-                    self.here(element, |found| &mut found.modified);
+                    self.found.modified.insert_member(element);
                 }
                 Problems::none()
             }
@@ -143,7 +172,7 @@ impl Walker {
                     Some(only) => self.below(element.clone(), None, Some(only), of),
                     None => Problems::none(),
                 };
-                self.here(element, |found| &mut found.removed);
+                self.found.removed.insert_member(element);
                 problems
             }
             (_, _) => {
@@ -151,15 +180,9 @@ impl Walker {
                     Some(only) => self.below(element.clone(), Some(only), None, of),
                     None => Problems::none(),
                 };
-                self.here(element, |found| &mut found.added);
+                self.found.added.insert_member(element);
                 problems
             }
         }
-    }
-
-    fn here(&mut self, element: PathElement, set: impl Fn(&mut Comparison) -> &mut FieldSet) {
-        self.path.push(element);
-        set(&mut self.found).insert(&self.path);
-        self.path.pop();
     }
 }

@@ -25,7 +25,7 @@ fn walk(value: &Value, of: Type<'_>) -> (FieldSet, bool) {
 }
 
 fn list_fields(items: &[Value], list: List<'_>) -> FieldSet {
-    let mut set = FieldSet::new();
+    let (mut members, mut children) = (Vec::with_capacity(items.len()), Vec::new());
     let mut seen = BTreeSet::new();
     let mut repeated = BTreeSet::new();
     let elements: Vec<Option<PathElement>> = items.iter().map(|item| list.element(item).ok()).collect();
@@ -36,13 +36,13 @@ fn list_fields(items: &[Value], list: List<'_>) -> FieldSet {
     }
     for (item, element) in items.iter().zip(&elements) {
         let Some(element) = element else { continue };
-        set.insert_member(element.clone());
-        // Items that repeat are owned as a whole, for nobody can tell them apart.
+        members.push(element.clone());
+        // Items that repeat are owned as a whole: nothing tells one from the other.
         if !repeated.contains(element) {
-            set.insert_child(element.clone(), walk(item, list.items).0);
+            children.push((element.clone(), walk(item, list.items).0));
         }
     }
-    set
+    FieldSet::from_parts(members, children)
 }
 
 fn map_fields(map: &Map, fields: Fields<'_>) -> FieldSet {
@@ -69,22 +69,20 @@ pub(crate) fn ensure_named_fields(set: &FieldSet, of: Option<Type<'_>>) -> Field
     let form = of.map(|of| of.atom());
     let fields = form.and_then(|atom| atom.map);
     let list = form.and_then(|atom| atom.list);
-    let mut out = FieldSet::new();
-    for element in set.members() {
-        out.insert_member(element.clone());
-    }
+    let mut members = set.members().to_vec();
+    let mut children = Vec::with_capacity(set.children().len());
     for (element, below) in set.children() {
         let inner = match element {
             PathElement::Field(name) => {
                 if fields.is_some_and(|fields| fields.is_declared(name)) {
-                    out.insert_member(element.clone());
+                    members.push(element.clone());
                 }
                 fields.and_then(|fields| fields.field(name))
             }
             PathElement::Key(_) => list.map(|list| list.items),
             _ => None,
         };
-        out.insert_child(element.clone(), ensure_named_fields(below, inner));
+        children.push((element.clone(), ensure_named_fields(below, inner)));
     }
-    out
+    FieldSet::from_parts(members, children)
 }

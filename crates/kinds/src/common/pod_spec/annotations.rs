@@ -1,7 +1,10 @@
 //! Annotations that say something about how a pod runs.
 
+use std::collections::BTreeSet;
+
 use object::{Cursor, Errors, Value};
 
+use super::visit::container_values;
 use super::{Options, toleration_annotation, visit};
 use crate::common::paths;
 
@@ -54,9 +57,10 @@ fn seccomp(annotations: &Cursor, errors: &mut Errors) {
 }
 
 fn apparmor(annotations: &Cursor, spec: &Cursor, errors: &mut Errors) {
+    let containers: BTreeSet<&str> = container_values(spec.value()).map(|c| c.str_at(&["name"])).collect();
     for (key, profile) in annotations.entries() {
         let Some(name) = key.strip_prefix(APPARMOR_CONTAINER) else { continue };
-        if !visit::containers(spec).any(|container| container.field("name").str() == name) {
+        if !containers.contains(name) {
             profile.invalid_as(errors, name, "container not found");
         }
         let text = profile.str();

@@ -5,7 +5,7 @@ use object::{Cursor, Errors, names};
 
 use super::{Options, visit};
 use crate::common::checks::{Checks, report};
-use crate::common::paths;
+use crate::common::{named, paths};
 
 const VARIABLE_FIELDS: [&str; 9] = [
     "metadata.name",
@@ -223,12 +223,12 @@ pub fn from(sources: &Cursor, options: &Options, errors: &mut Errors) {
 
 /// Files that variables come from must be in volumes that live as long as the pod.
 pub fn file_key_volumes(spec: &Cursor, errors: &mut Errors) {
+    // Upstream looks volumes up by name, where the last one of a name wins.
+    let volumes = named::last_by_name(spec.value().list_at(&["volumes"]));
     let variables = visit::containers(spec).flat_map(|container| container.field("env").each());
     for reference in variables.map(|variable| variable.at(&["valueFrom", "fileKeyRef"])).filter(Cursor::is_set) {
         let name = reference.field("volumeName");
-        let volumes = spec.value().list_at(&["volumes"]);
-        // Upstream looks volumes up by name, where the last one of a name wins.
-        match volumes.iter().rev().find(|volume| volume.str_at(&["name"]) == name.str()) {
+        match volumes.get(name.str()) {
             None => errors.not_found(name.path(), name.str()),
             Some(volume) if volume.field("emptyDir").is_null() => {
                 name.bad(errors, "referenced volume must be of type emptyDir");

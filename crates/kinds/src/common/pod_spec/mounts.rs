@@ -13,6 +13,8 @@ const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 pub fn validate(container: &Cursor, scope: &Scope, errors: &mut Errors) {
     let mounts = container.field("volumeMounts");
     let devices: Vec<Cursor> = container.field("volumeDevices").each().collect();
+    let device_names: BTreeSet<&str> = devices.iter().map(|device| device.field("name").str()).collect();
+    let device_paths = last_paths(&devices, "devicePath");
     let mut points = BTreeSet::new();
     for mount in mounts.each() {
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
@@ -24,10 +26,10 @@ pub fn validate(container: &Cursor, scope: &Scope, errors: &mut Errors) {
         if !points.insert(path.str()) {
             path.bad(errors, "must be unique");
         }
-        if devices.iter().any(|device| device.field("name").str() == name.str()) {
+        if device_names.contains(name.str()) {
             name.bad(errors, "must not already exist in volumeDevices");
         }
-        if last_paths(&devices, "devicePath").contains(path.str()) {
+        if device_paths.contains(path.str()) {
             path.bad(errors, "must not already exist as a path in volumeDevices");
         }
         sub_paths(&mount, &mounts, errors);
@@ -104,6 +106,8 @@ fn bind_options(mount: &Cursor, scope: &Scope, errors: &mut Errors) {
 /// Volumes that containers use as block devices.
 pub fn devices(container: &Cursor, scope: &Scope, errors: &mut Errors) {
     let mounts: Vec<Cursor> = container.field("volumeMounts").each().collect();
+    let mount_names: BTreeSet<&str> = mounts.iter().map(|mount| mount.field("name").str()).collect();
+    let mount_paths = last_paths(&mounts, "mountPath");
     let (mut names, mut used) = (BTreeSet::new(), BTreeSet::new());
     for device in container.field("volumeDevices").each() {
         let (name, path) = (device.field("name"), device.field("devicePath"));
@@ -130,10 +134,10 @@ pub fn devices(container: &Cursor, scope: &Scope, errors: &mut Errors) {
         } else {
             used.insert(path.str());
         }
-        if mounts.iter().any(|mount| mount.field("name").str() == name.str()) {
+        if mount_names.contains(name.str()) {
             name.bad(errors, "must not already exist in volumeMounts");
         }
-        if last_paths(&mounts, "mountPath").contains(path.str()) {
+        if mount_paths.contains(path.str()) {
             path.bad(errors, "must not already exist as a path in volumeMounts");
         }
         if !name.str().is_empty() {

@@ -1,5 +1,7 @@
 //! What validation of a pod spec tolerates.
 
+use std::collections::BTreeSet;
+
 use object::{Cursor, Errors, Path, Value, names};
 use registry::Context;
 
@@ -163,7 +165,11 @@ fn match_label_keys(cx: &Context, old_spec: &Value) -> MatchLabelKeys {
 /// Whether the spec has a name that only the relaxed rule allows, and had it before.
 fn keeps_relaxed_env_names(spec: &Value, old_spec: &Value) -> bool {
     let relaxed = |name: &&str| !names::env_var_name(name).is_empty() && names::relaxed_env_var_name(name).is_empty();
-    env_names(spec).filter(relaxed).any(|name| env_names(old_spec).any(|old| old == name))
+    let mut names = env_names(spec).filter(relaxed).peekable();
+    names.peek().is_some() && {
+        let old: BTreeSet<&str> = env_names(old_spec).collect();
+        names.any(|name| old.contains(name))
+    }
 }
 
 fn env_names(spec: &Value) -> impl Iterator<Item = &str> {

@@ -30,9 +30,13 @@ impl File {
     }
 }
 
+/// How many pairs of files, or of ports, of one pod are compared. Clients see the first 4,096 characters of all warnings, so
+/// the rest of the overlaps in a pod with very many is not worth looking for.
+pub const PAIRS_MAX: usize = 20_000;
+
 /// A warning for every pair of files that overlap in a volume.
 pub fn in_volumes(volumes: &[Value]) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = Warnings { texts: Vec::new(), pairs: PAIRS_MAX };
     for volume in volumes {
         let name = quote(volume.str_at(&["name"]));
         for (field, name_field, kind) in [("configMap", "name", "ConfigMap"), ("secret", "secretName", "Secret")] {
@@ -44,26 +48,34 @@ pub fn in_volumes(volumes: &[Value]) -> Vec<String> {
         let mut all = Vec::new();
         for source in volume.list_at(&["projected", "sources"]) {
             if source.as_map().is_none_or(|map| map.values().all(Value::is_null)) {
-                warnings.push(format!("volume {name} (Projected) has no sources provided"));
+                warnings.texts.push(format!("volume {name} (Projected) has no sources provided"));
             }
             let from = all.len();
             all.extend(projected(source));
             overlapping(&name, "Projected", &all, from, &mut warnings);
         }
     }
-    warnings
+    warnings.texts
 }
 
-fn report(volume: &str, description: &str, files: Vec<File>, warnings: &mut Vec<String>) {
+struct Warnings {
+    texts: Vec<String>,
+    /// How many more pairs are compared.
+    pairs: usize,
+}
+
+fn report(volume: &str, description: &str, files: Vec<File>, warnings: &mut Warnings) {
     overlapping(volume, description, &files, 0, warnings);
 }
 
 /// Compares the files from `from` on with all before them.
-fn overlapping(volume: &str, description: &str, files: &[File], from: usize, warnings: &mut Vec<String>) {
+fn overlapping(volume: &str, description: &str, files: &[File], from: usize, warnings: &mut Warnings) {
     for (i, file) in files.iter().enumerate().skip(from) {
-        for other in files.iter().take(i).filter(|other| file.overlaps(other)) {
+        let compared = &files[..i.min(warnings.pairs)];
+        warnings.pairs -= compared.len();
+        for other in compared.iter().filter(|other| file.overlaps(other)) {
             let (file, other) = (file.shown(), other.shown());
-            warnings.push(format!("volume {volume} ({description}): overlapping paths: {file} with {other}"));
+            warnings.texts.push(format!("volume {volume} ({description}): overlapping paths: {file} with {other}"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Resource requirements of containers and of whole pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use object::quantity::Quantity;
 use object::{Cursor, Errors, FieldError, Map, Value, names};
@@ -88,6 +88,8 @@ fn whole_pages(resource: &str, amount: &Cursor, options: &Options, errors: &mut 
 /// Claims that a container uses, whole or a request of them, must be the pod's and overlap nowhere.
 fn claim_names(claims: &Cursor, known: &BTreeSet<&str>, errors: &mut Errors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
+    // How many requests of each claim there are.
+    let mut requests: HashMap<&str, usize> = HashMap::new();
     for claim in claims.each() {
         let (name, request) = (claim.field("name").str(), claim.field("request"));
         if name.is_empty() {
@@ -105,13 +107,19 @@ fn claim_names(claims: &Cursor, known: &BTreeSet<&str>, errors: &mut Errors) {
             if seen.contains(&key) {
                 errors.duplicate(claim.path(), key.as_str());
             } else if request.str().is_empty() {
-                for _ in seen.iter().filter(|seen| seen.split_once('/').is_some_and(|(claim, _)| claim == name)) {
+                for _ in 0..requests.get(name).copied().unwrap_or_default() {
                     errors.duplicate(claim.path(), name);
                 }
             }
-            seen.insert(key);
+            // As upstream, what stands before the first slash is the claim's name.
+            let named = key.find('/').and_then(|slash| name.get(..slash));
+            if seen.insert(key)
+                && let Some(named) = named
+            {
+                *requests.entry(named).or_default() += 1;
+            }
         }
-        if !known.contains(name) {
+        if !known.contains(name) && !errors.is_full() {
             let mut detail = "must be one of the names in pod.spec.resourceClaims".to_string();
             if known.is_empty() {
                 detail.push_str(" which is empty");

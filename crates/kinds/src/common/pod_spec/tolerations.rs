@@ -1,10 +1,11 @@
 //! Tolerations of taints.
 
+use std::collections::BTreeSet;
+
 use object::{Cursor, Errors, Value, names, quote};
 
 use super::Options;
 use crate::common::checks::Checks;
-use crate::common::internal;
 
 pub const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -61,14 +62,11 @@ fn number(value: &Cursor, errors: &mut Errors) {
 
 /// An update may add tolerations and change how long one lasts, and nothing else.
 pub fn only_added(new: &Cursor, old: &Value, options: &Options, errors: &mut Errors) {
-    let kept = |old: &Value| {
-        new.each().any(|new| {
-            let mut old = old.clone();
-            old.keep(&["tolerationSeconds"], new.value());
-            internal::same("Toleration", &old, new.value())
-        })
-    };
-    if !old.as_list().unwrap_or(&[]).iter().all(kept) {
+    fn without_seconds(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
+    }
+    let now: BTreeSet<[&str; 4]> = new.each().map(|toleration| without_seconds(toleration.value())).collect();
+    if !old.as_list().unwrap_or(&[]).iter().all(|toleration| now.contains(&without_seconds(toleration))) {
         return new.forbidden(errors, "existing toleration can not be modified except its tolerationSeconds");
     }
     validate(new, options, errors);

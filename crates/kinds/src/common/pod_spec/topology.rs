@@ -1,6 +1,6 @@
 //! Spreading pods over topology domains.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use object::{Cursor, Errors, names};
 
@@ -9,19 +9,24 @@ use super::options::MatchLabelKeys;
 use crate::common::checks::{Checks, NOT_POSITIVE};
 use crate::common::selector;
 
-pub fn validate(constraints: &Cursor, options: &Options, errors: &mut Errors) {
-    let all: Vec<Cursor> = constraints.each().collect();
-    for (i, constraint) in all.iter().enumerate() {
+pub fn validate<'a>(constraints: &Cursor<'a>, options: &Options, errors: &mut Errors) {
+    let pair_of =
+        |constraint: &Cursor<'a>| (constraint.field("topologyKey").str(), constraint.field("whenUnsatisfiable").str());
+    // How many constraints of each pair are still to come.
+    let mut ahead: HashMap<(&str, &str), usize> = HashMap::new();
+    for constraint in constraints.each() {
+        *ahead.entry(pair_of(&constraint)).or_default() += 1;
+    }
+    for constraint in constraints.each() {
         let (key, action) = (constraint.field("topologyKey"), constraint.field("whenUnsatisfiable"));
         positive(&constraint.field("maxSkew"), errors);
         if key.str().is_empty() {
             key.required(errors, "can not be empty");
         }
         action.one_of(errors, &["DoNotSchedule", "ScheduleAnyway"]);
-        let repeated = all.iter().skip(i + 1).any(|other| {
-            other.field("topologyKey").str() == key.str() && other.field("whenUnsatisfiable").str() == action.str()
-        });
-        if repeated {
+        let left = ahead.entry(pair_of(&constraint)).or_default();
+        *left = left.saturating_sub(1);
+        if *left > 0 {
             let pair = format!("{{{}, {}}}", key.str(), action.str());
             errors.duplicate(&constraint.path().field("{topologyKey, whenUnsatisfiable}"), pair);
         }
@@ -29,7 +34,7 @@ pub fn validate(constraints: &Cursor, options: &Options, errors: &mut Errors) {
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             constraint.field(policy).optional_one_of(errors, &["Honor", "Ignore"]);
         }
-        match_label_keys(constraint, options.match_label_keys, errors);
+        match_label_keys(&constraint, options.match_label_keys, errors);
         if !options.allow_invalid_spread_selector {
             selector::validate(&constraint.field("labelSelector"), selector::Options::default(), errors);
         }
@@ -74,11 +79,13 @@ pub fn label_keys(owner: &Cursor, fields: &[&str], errors: &mut Errors) {
             key.check(errors, names::label_key);
         }
     }
-    let matched: Vec<&str> = owner.field("matchLabelKeys").strs().collect();
+    // Where a key repeats its last place counts.
+    let matched: HashMap<&str, usize> =
+        owner.field("matchLabelKeys").strs().enumerate().map(|(i, key)| (key, i)).collect();
     let mut seen: BTreeSet<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
     for key in selector.field("matchExpressions").each().map(|expression| expression.field("key").str()) {
         // The merged key comes last; finding it before means that the author wrote it as well.
-        if let Some(i) = matched.iter().rposition(|matched| *matched == key)
+        if let Some(i) = matched.get(key).copied()
             && seen.contains(key)
         {
             errors.invalid(&owner.path().index(i), key, "exists in both matchLabelKeys and labelSelector");

@@ -251,6 +251,7 @@ fn repeated_variables(container: &Cursor, warnings: &mut Vec<String>) {
 /// Ports that are there twice or overlap.
 fn ports(spec: &Cursor, warnings: &mut Vec<String>) {
     let mut all: BTreeMap<(i64, &str), Vec<Cursor>> = BTreeMap::new();
+    let mut pairs = overlaps::PAIRS_MAX;
     for port in visit::containers(spec).flat_map(|container| container.field("ports").each()) {
         let (number, protocol) = (port.field("containerPort").int(), port.field("protocol").str());
         let (ip, host) = (port.field("hostIP").str(), port.field("hostPort").int());
@@ -263,7 +264,8 @@ fn ports(spec: &Cursor, warnings: &mut Vec<String>) {
             ));
         }
         let others = all.entry((number, protocol)).or_default();
-        for other in others.iter() {
+        for other in others.iter().take(pairs) {
+            pairs -= 1;
             let (other_ip, other_host) = (other.field("hostIP").str(), other.field("hostPort").int());
             let what = if ip == other_ip && host == other_host {
                 "duplicate port definition"

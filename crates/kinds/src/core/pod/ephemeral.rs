@@ -5,7 +5,7 @@ use registry::Context;
 
 use super::{metadata_and_spec, prepare, update};
 use crate::common::pod_spec::{Options, annotations, drop_disabled};
-use crate::common::{diff, internal};
+use crate::common::{diff, internal, named};
 
 const LIST: [&str; 2] = ["spec", "ephemeralContainers"];
 
@@ -32,18 +32,21 @@ pub fn validate(new: &Cursor, old: &Cursor, options: &Options, errors: &mut Erro
         return update::refuse(errors, "static pods do not support ephemeral containers");
     }
     let list = new.at(&LIST);
+    // Patches do not keep the order; the last one of a name counts.
+    let now = named::last_by_name(new.value().list_at(&LIST));
     for before in old.at(&LIST).each() {
+        if errors.is_full() {
+            return;
+        }
         let name = before.field("name").str();
-        // Patches do not keep the order; the last one of a name counts.
-        let after = list.each().filter(|container| container.field("name").str() == name).last();
-        match after {
+        match now.get(name) {
             None => {
                 let detail = format!("existing ephemeral containers {} may not be removed\n", quote(name));
                 list.forbidden(errors, detail);
             }
-            Some(after) if !internal::same("EphemeralContainer", before.value(), after.value()) => {
-                let shown = |container: &Cursor| internal::pretty("EphemeralContainer", container.value());
-                let difference = diff::unified(&shown(&before), &shown(&after));
+            Some(after) if !internal::same("EphemeralContainer", before.value(), after) => {
+                let shown = |container: &Value| internal::pretty("EphemeralContainer", container);
+                let difference = diff::unified(&shown(before.value()), &shown(after));
                 let detail = format!("existing ephemeral containers {} may not be changed\n{difference}", quote(name));
                 list.forbidden(errors, detail);
             }

@@ -1,14 +1,16 @@
 //! The status of a pod, as kubelets, schedulers and controllers write it.
 
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
 use object::{Cursor, Errors, Value, names, value};
 use registry::Context;
 
 use super::status_claims;
 use crate::common::checks::{Checks, immutable, report};
-use crate::common::internal;
 use crate::common::pod_spec::fields::{drop_disabled, drop_unused};
 use crate::common::pod_spec::visit::container_values;
 use crate::common::pod_spec::{Options, annotations};
+use crate::common::{internal, named};
 
 /// The lists of container statuses, and the containers they are about.
 pub const STATUSES: [(&str, &str); 3] = [
@@ -69,10 +71,12 @@ fn keep_observed_generations(new: &mut Value, old: &Value) {
         status.keep(&GENERATION, before);
     }
     // A type may be there more than once; each one takes the next of the old ones.
-    let mut left: Vec<&Value> = before.list_at(&["conditions"]).iter().collect();
+    let mut left: HashMap<&str, VecDeque<&Value>> = HashMap::new();
+    for condition in before.list_at(&["conditions"]) {
+        left.entry(condition.str_at(&["type"])).or_default().push_back(condition);
+    }
     for condition in status.get_mut("conditions").and_then(Value::as_list_mut).into_iter().flatten() {
-        let at = left.iter().position(|before| before.field("type") == condition.field("type"));
-        if let Some(before) = at.map(|at| left.remove(at))
+        if let Some(before) = left.get_mut(condition.str_at(&["type"])).and_then(VecDeque::pop_front)
             && unset(condition)
             && !unset(before)
         {
@@ -189,21 +193,22 @@ fn transitions(now: &Cursor, before: &Cursor, spec: &Value, list: &str, options:
     if !never && rules && options.restart_all_containers && container_values(spec).any(restarts_all) {
         return;
     }
+    let containers = named::first_by_name(spec.list_at(&[list]));
+    let running = now.each().filter(|now| !now.at(&["state", "terminated"]).is_set());
+    let running: BTreeSet<&str> = running.map(|now| now.field("name").str()).collect();
     for old in before.each() {
         let (name, ended) = (old.field("name").str(), old.at(&["state", "terminated"]));
         if !ended.is_set() {
             continue;
         }
-        let mut revived =
-            now.each().filter(|now| now.field("name").str() == name && !now.at(&["state", "terminated"]).is_set());
-        let container = spec.list_at(&[list]).iter().find(|container| container.str_at(&["name"]) == name);
+        let container = containers.get(name).copied();
         let exit_code = ended.field("exitCode").int();
         let may_restart = match (never, rules) {
             (true, _) => false,
             (false, true) => container.is_some_and(|container| restarts(container, spec, exit_code, options)),
             (false, false) => restarts_by_pod(container.unwrap_or(&Value::Null), spec, list, exit_code),
         };
-        if !may_restart && revived.next().is_some() {
+        if !may_restart && running.contains(name) {
             old.field("state").forbidden(errors, "may not be transitioned to non-terminated state");
         }
     }
@@ -249,10 +254,10 @@ fn restarts_by_pod(container: &Value, spec: &Value, list: &str, exit_code: i64) 
 /// Addresses that are new must be good, and there is at most one of each family.
 fn addresses(status: &Cursor, old: &Value, list: &str, options: &Options, errors: &mut Errors) {
     let addresses = status.field(list);
-    let known = old.list_at(&[list]);
+    let known: BTreeSet<&str> = old.list_at(&[list]).iter().map(|known| known.str_at(&["ip"])).collect();
     for address in addresses.each() {
         let ip = address.field("ip").str();
-        if !known.iter().any(|known| known.str_at(&["ip"]) == ip) {
+        if !known.contains(ip) {
             // Upstream reports at the entry, not at its field.
             let problems = names::ip_for_legacy_field(ip, options.strict_addresses);
             report(errors, address.path(), ip, problems);

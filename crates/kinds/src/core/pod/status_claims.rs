@@ -6,6 +6,7 @@ use object::{Cursor, Errors, Value, names};
 
 use super::status::STATUSES;
 use crate::common::checks::{Checks, quantity};
+use crate::common::named;
 use crate::common::resources::is_huge_page;
 
 const CLAIM_PREFIX: &str = "claim:";
@@ -22,11 +23,11 @@ pub fn validate(status: &Cursor, spec: &Value, errors: &mut Errors) {
 }
 
 fn claim_statuses(statuses: &Cursor, spec: &Value, errors: &mut Errors) {
+    let claims = named::names(spec.list_at(&["resourceClaims"]));
     let mut seen = BTreeSet::new();
     for status in statuses.each() {
         let (name, claim) = (status.field("name"), status.field("resourceClaimName"));
-        let known = spec.list_at(&["resourceClaims"]).iter().any(|claim| claim.str_at(&["name"]) == name.str());
-        if !known {
+        if !claims.contains(name.str()) {
             name.bad(errors, "must match the name of an entry in `spec.resourceClaims`");
         }
         if !seen.insert(name.str()) {
@@ -44,13 +45,14 @@ fn extended_claim(claim: &Cursor, spec: &Value, errors: &mut Errors) {
     if mappings.is_empty() {
         mappings.required(errors, "at least one request mapping is required");
     }
+    // A regular container counts before an init container of the same name.
+    let mut containers = named::first_by_name(spec.list_at(&["initContainers"]));
+    containers.extend(named::first_by_name(spec.list_at(&["containers"])));
     let mut seen = BTreeSet::new();
     for mapping in mappings.each() {
         let [container, resource, request] =
             ["containerName", "resourceName", "requestName"].map(|field| mapping.field(field));
-        // A regular container counts before an init container of the same name.
-        let mut containers = ["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&[list]));
-        match containers.find(|owner| owner.str_at(&["name"]) == container.str()) {
+        match containers.get(container.str()) {
             None => container
                 .bad(errors, "must match the name of an entry in spec.initContainers.name or spec.containers.name"),
             Some(owner) if owner.at(&["resources", "requests", resource.str()]).is_null() => resource.bad(
@@ -78,15 +80,15 @@ fn extended_claim(claim: &Cursor, spec: &Value, errors: &mut Errors) {
 /// Resources of the node that claims use up.
 fn node_allocatable(status: &Cursor, spec: &Value, errors: &mut Errors) {
     let entries = status.field("nodeAllocatableResourceClaimStatuses");
+    let of_spec = spec.list_at(&["resourceClaims"]).iter();
+    let claims = of_spec.chain(status.value().list_at(&["resourceClaimStatuses"]));
+    let claims: BTreeSet<&str> = claims.map(|claim| claim.str_at(&["resourceClaimName"])).collect();
     for entry in entries.each() {
         let name = entry.field("resourceClaimName");
         if name.str().is_empty() {
             continue;
         }
-        let names_it = |claim: &Value| claim.str_at(&["resourceClaimName"]) == name.str();
-        let claimed = spec.list_at(&["resourceClaims"]).iter().any(names_it)
-            || status.value().list_at(&["resourceClaimStatuses"]).iter().any(names_it);
-        if !claimed {
+        if !claims.contains(name.str()) {
             name.bad(errors, "no mapping found in pod reference");
         }
         for item in entry.field("mapping").each() {
@@ -117,10 +119,10 @@ fn node_resource(item: &Cursor, amounts: &[&str], errors: &mut Errors) {
 }
 
 fn volume_health(entries: &Cursor, spec: &Value, errors: &mut Errors) {
+    let volumes = named::names(spec.list_at(&["volumes"]));
     for entry in entries.each() {
         let name = entry.field("name");
-        let known = spec.list_at(&["volumes"]).iter().any(|volume| volume.str_at(&["name"]) == name.str());
-        if !name.str().is_empty() && !known {
+        if !name.str().is_empty() && !volumes.contains(name.str()) {
             name.not_found(errors);
         }
         for reason in entry.field("healthConditions").each().map(|condition| condition.field("reason")) {
@@ -134,6 +136,7 @@ fn volume_health(entries: &Cursor, spec: &Value, errors: &mut Errors) {
 /// The health of devices that containers have.
 pub fn allocated(status: &Cursor, spec: &Value, errors: &mut Errors) {
     for (list, containers) in STATUSES {
+        let known = named::first_by_name(spec.list_at(&[containers]));
         for entry in status.field(list).each() {
             let resources = entry.field("allocatedResourcesStatus");
             if containers == "ephemeralContainers" {
@@ -142,11 +145,11 @@ pub fn allocated(status: &Cursor, spec: &Value, errors: &mut Errors) {
                 }
                 continue;
             }
-            let name = entry.field("name").str();
-            let container = spec.list_at(&[containers]).iter().find(|c| c.str_at(&["name"]) == name);
+            let container = known.get(entry.field("name").str());
+            let claims = container.map(|container| claims_of(container, status.value())).unwrap_or_default();
             for resource in resources.each() {
                 if let Some(container) = container {
-                    resource_name(&resource.field("name"), container, status.value(), errors);
+                    resource_name(&resource.field("name"), container, &claims, errors);
                 }
                 health(&resource.field("resources"), errors);
             }
@@ -154,14 +157,9 @@ pub fn allocated(status: &Cursor, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn resource_name(name: &Cursor, container: &Value, status: &Value, errors: &mut Errors) {
+fn resource_name(name: &Cursor, container: &Value, claims: &BTreeSet<String>, errors: &mut Errors) {
     if let Some(claim) = name.str().strip_prefix(CLAIM_PREFIX) {
-        let known = container.list_at(&["resources", "claims"]).iter().any(|own| {
-            let request = own.str_at(&["request"]);
-            let own = own.str_at(&["name"]);
-            if request.is_empty() { claim == own } else { claim == format!("{own}/{request}") }
-        });
-        if !known && !is_extended_claim(claim, container, status) {
+        if !claims.contains(claim) {
             name.bad(
                 errors,
                 "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when \
@@ -173,18 +171,22 @@ fn resource_name(name: &Cursor, container: &Value, status: &Value, errors: &mut 
     }
 }
 
-/// Whether `claim/request` is what the container's extended resources were mapped to.
-fn is_extended_claim(reference: &str, container: &Value, status: &Value) -> bool {
+/// The container's claims, as `claim` or `claim/request`, and those that its extended resources were mapped to.
+fn claims_of(container: &Value, status: &Value) -> BTreeSet<String> {
+    let own = container.list_at(&["resources", "claims"]).iter().map(|own| {
+        let (claim, request) = (own.str_at(&["name"]), own.str_at(&["request"]));
+        if request.is_empty() { claim.to_string() } else { format!("{claim}/{request}") }
+    });
     let extended = status.field("extendedResourceClaimStatus");
-    let Some((claim, request)) = reference.split_once('/') else { return false };
-    if claim.is_empty() || request.is_empty() || claim != extended.str_at(&["resourceClaimName"]) {
-        return false;
-    }
-    extended.list_at(&["requestMappings"]).iter().any(|mapping| {
+    let claim = extended.str_at(&["resourceClaimName"]);
+    let mapped = extended.list_at(&["requestMappings"]).iter().filter(|mapping| {
+        let amount = container.at(&["resources", "requests", mapping.str_at(&["resourceName"])]);
         mapping.field("containerName") == container.field("name")
-            && mapping.str_at(&["requestName"]) == request
-            && !quantity(container.at(&["resources", "requests", mapping.str_at(&["resourceName"])])).is_zero()
-    })
+            && !claim.is_empty()
+            && !mapping.str_at(&["requestName"]).is_empty()
+            && !quantity(amount).is_zero()
+    });
+    own.chain(mapped.map(|mapping| format!("{claim}/{}", mapping.str_at(&["requestName"])))).collect()
 }
 
 fn health(resources: &Cursor, errors: &mut Errors) {

@@ -8,7 +8,7 @@ use super::metadata_and_spec;
 use crate::common::checks::Checks;
 use crate::common::pod_spec::visit::change_each;
 use crate::common::pod_spec::{Options, annotations, containers, tolerations};
-use crate::common::{diff, internal};
+use crate::common::{diff, internal, named};
 
 const NODE_AFFINITY: [&str; 2] = ["affinity", "nodeAffinity"];
 const REQUIRED_TERMS: [&str; 2] = ["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
@@ -78,12 +78,9 @@ fn deadline(deadline: &Cursor, old_spec: &Value, errors: &mut Errors) -> bool {
 }
 
 fn gates_only_removed(gates: &Cursor, old_spec: &Value, errors: &mut Errors) {
-    let old = old_spec.list_at(&["schedulingGates"]);
-    let added: BTreeMap<&str, Cursor> = gates
-        .each()
-        .map(|gate| (gate.field("name").str(), gate))
-        .filter(|(name, _)| !old.iter().any(|gate| gate.str_at(&["name"]) == *name))
-        .collect();
+    let old = named::names(old_spec.list_at(&["schedulingGates"]));
+    let added: BTreeMap<&str, Cursor> =
+        gates.each().map(|gate| (gate.field("name").str(), gate)).filter(|(name, _)| !old.contains(name)).collect();
     for (name, gate) in added {
         let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
         gate.field("name").forbidden(errors, detail);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use object::{Value, value};
 
 use super::facts::*;
+use crate::common::named;
 
 /// Keeps `clusterIPs` in step with `clusterIP` for clients that only know the one. `old` is None on creation.
 pub fn normalize_cluster_ips(new: &mut Value, old: Option<&Value>) {
@@ -51,10 +52,10 @@ pub fn patch_allocated_values(new: &mut Value, old: &Value) {
 fn patch_node_ports(new: &mut Value, old: &Value) {
     let requested: BTreeSet<i64> = node_ports(new).into_iter().collect();
     let used: BTreeSet<i64> = node_ports(old).into_iter().filter(|port| requested.contains(port)).collect();
-    let by_name = |name: &str| ports(old).iter().rfind(|port| port.str_at(&["name"]) == name).map_or(0, node_port);
+    let by_name = named::last_by_name(ports(old));
     let Some(ports) = new.at_mut(&["spec", "ports"]).and_then(Value::as_list_mut) else { return };
     for port in ports.iter_mut().filter(|port| node_port(port) == 0) {
-        let before = by_name(port.str_at(&["name"]));
+        let before = by_name.get(port.str_at(&["name"])).map_or(0, |port| node_port(port));
         if before != 0 && !used.contains(&before) {
             port.set(&["nodePort"], before);
         }

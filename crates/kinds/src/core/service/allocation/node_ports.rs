@@ -5,7 +5,7 @@
 
 mod bits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -334,15 +334,15 @@ pub(super) fn fill_new(service: &mut Value, ports: &mut Ports) -> Result<(), Sta
         let allocates = allocates_node_ports(service);
         let entries: Vec<(i64, i64)> = self::ports(service).iter().map(|p| (port_number(p), node_port(p))).collect();
         let mut by_number: BTreeMap<i64, i64> = BTreeMap::new();
+        // The first node port that is asked for with a number is for all entries of that number.
+        let asked: BTreeMap<i64, i64> = entries.iter().rev().filter(|(_, wanted)| *wanted != 0).copied().collect();
         for (index, (number, wanted)) in entries.iter().copied().enumerate() {
             if wanted == 0 && !allocates {
                 continue;
             }
             let got = match by_number.get(&number) {
                 None => {
-                    let asked =
-                        entries.iter().find(|(n, wanted)| *n == number && *wanted != 0).map(|(_, wanted)| *wanted);
-                    let got = match asked {
+                    let got = match asked.get(&number).copied() {
                         Some(asked) => {
                             ports.take(asked).map(|()| asked).map_err(|e| taken_already(service, index, asked, &e))
                         }
@@ -369,7 +369,7 @@ pub(super) fn fill_changed(new: &mut Value, old: &Value, ports: &mut Ports) -> R
     let before = node_ports(old);
     if may_have_node_ports(new) {
         fill_changed_ports(new, &before, ports)?;
-        let now = node_ports(new);
+        let now: BTreeSet<i64> = node_ports(new).into_iter().collect();
         before.iter().filter(|port| !now.contains(port)).for_each(|port| ports.let_go(*port));
     } else if may_have_node_ports(old) && matches!(kind(new), "ClusterIP" | "ExternalName") {
         before.iter().for_each(|port| ports.let_go(*port));
@@ -386,7 +386,8 @@ fn fill_changed_ports(new: &mut Value, before: &[i64], ports: &mut Ports) -> Res
     let allocates = allocates_node_ports(new);
     let entries: Vec<(String, i64)> =
         self::ports(new).iter().map(|p| (p.str_at(&["protocol"]).to_string(), node_port(p))).collect();
-    let mut seen: Vec<(String, i64)> = Vec::new();
+    let before: BTreeSet<i64> = before.iter().copied().collect();
+    let (mut seen, mut seen_ports) = (BTreeSet::new(), BTreeSet::new());
     for (index, (protocol, wanted)) in entries.into_iter().enumerate() {
         if wanted == 0 && !allocates {
             continue;
@@ -394,17 +395,17 @@ fn fill_changed_ports(new: &mut Value, before: &[i64], ports: &mut Ports) -> Res
         let got = if wanted == 0 {
             ports.take_any().map_err(|e| Status::internal(format!("failed to allocate a nodePort: {e}")))?
         } else {
-            if !before.contains(&wanted) && !seen.iter().any(|(_, port)| *port == wanted) {
+            if !before.contains(&wanted) && !seen_ports.contains(&wanted) {
                 ports.take(wanted).map_err(|e| taken_already(new, index, wanted, &e))?;
             }
             wanted
         };
         set_node_port(new, index, got);
-        if seen.contains(&(protocol.clone(), got)) {
+        if !seen.insert((protocol.clone(), got)) {
             let message = format!("duplicate nodePort: {{{protocol} {got}}}");
             return Err(Status::unknown(500, message));
         }
-        seen.push((protocol, got));
+        seen_ports.insert(got);
     }
     Ok(())
 }
