@@ -12,7 +12,7 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["files", "metrics", "object", "storage"],
     &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
-    &["codec", "cache", "cel"],
+    &["codec", "cache", "cel", "flow"],
     &["patch", "outbound"],
     &["registry"],
     &["kinds", "admission", "authn", "authz"],

@@ -1,0 +1,334 @@
+//! [`Flow`]: classifies requests and hands out seats.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use object::{Clock, Str, SystemClock, Value};
+use parking_lot::Mutex;
+use request::{RequestInfo, User, Verb};
+use tokio::time::Instant;
+
+use crate::configuration::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel, Response};
+use crate::dropped::Dropped;
+use crate::estimate::{self, ListOptions, ObjectStats, Work};
+use crate::level::Level;
+use crate::limits;
+use crate::numbers::{FlowNumbers, Numbers};
+use crate::queues::{Arrival, Ticket};
+use crate::shuffle::hash_flow;
+use crate::watches::Watches;
+
+/// How often limits are adjusted to demand.
+pub const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The seats of all levels together: the sum of both in-flight limits.
+    pub seats: usize,
+}
+
+/// API Priority and Fairness.
+pub struct Flow {
+    settings: Settings,
+    configuration: ArcSwap<Configuration>,
+    /// Held while the configuration or the limits change.
+    changing: Mutex<()>,
+    pub watches: Watches,
+    dropped: Dropped,
+    pub(crate) numbers: Numbers,
+}
+
+/// Schemas in matching order, and all levels by name.
+#[derive(Default)]
+pub(crate) struct Configuration {
+    routes: Vec<Arc<Route>>,
+    pub levels: Vec<Arc<Level>>,
+}
+
+/// A schema and the level it leads to, with everything about them that a request needs.
+struct Route {
+    schema: FlowSchema,
+    level: Arc<Level>,
+    response: Response,
+    admission: Admission,
+    numbers: FlowNumbers,
+}
+
+/// How a request was classified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    pub schema: Str,
+    pub schema_uid: Str,
+    pub level: Str,
+    pub level_uid: Str,
+}
+
+/// A request that got no seat: 429.
+#[derive(Debug)]
+pub struct Rejected {
+    pub admission: Admission,
+    pub retry_after: i64,
+}
+
+/// The seats of a request, given back when dropped.
+pub struct Seats {
+    route: Arc<Route>,
+    ticket: Option<Ticket>,
+    verb: Verb,
+}
+
+impl Seats {
+    pub fn admission(&self) -> &Admission {
+        &self.route.admission
+    }
+}
+
+impl Flow {
+    /// Starts with the mandatory schemas and levels only.
+    pub fn new(settings: Settings) -> Flow {
+        let flow = Flow {
+            settings,
+            configuration: ArcSwap::default(),
+            changing: Mutex::new(()),
+            watches: Watches::default(),
+            dropped: Dropped::default(),
+            numbers: Numbers::default(),
+        };
+        flow.configure(&[], &[]);
+        flow
+    }
+
+    /// Waits until the request may run, at most until `deadline`. `work` tells how many seats it needs; it is given the
+    /// most that one request of the level may have.
+    pub async fn admit(
+        &self,
+        info: &RequestInfo,
+        user: &User,
+        deadline: Instant,
+        work: impl FnOnce(u64) -> Work,
+    ) -> Result<Seats, Rejected> {
+        let route = self.configuration.load().classify(info, user).clone();
+        let Route { schema, level, .. } = &*route;
+        let is_sharded = matches!(route.response, Response::Queue { queues, .. } if queues > 1);
+        let distinguisher = if is_sharded { schema.distinguish(info, user) } else { "" };
+        let hash = if is_sharded { hash_flow(&schema.name, distinguisher) } else { 0 };
+        let work = work(level.seats_max());
+        route.numbers.estimated_seats.observe(work.max_seats() as f64);
+        let began = Instant::now();
+        let ticket = match level.arrive(&schema.name, distinguisher, hash, work) {
+            Arrival::Starts(ticket) => Ok(ticket),
+            Arrival::Refused(reason) => Err(reason),
+            Arrival::Waits(ticket, woken) => {
+                let waiting = Waiting { level: level.clone(), ticket: Some(ticket) };
+                waiting.wait(woken, deadline).await
+            }
+        };
+        if route.response != Response::Exempt {
+            route.numbers.waited(ticket.is_ok(), began.elapsed());
+        }
+        match ticket {
+            Ok(ticket) => {
+                route.numbers.dispatched.increment();
+                Ok(Seats { route, ticket: Some(ticket), verb: info.verb })
+            }
+            Err(reason) => {
+                self.numbers.rejected(&level.name, &schema.name, reason);
+                let retry_after = self.dropped.record(&level.name, SystemClock.now().secs);
+                Err(Rejected { admission: route.admission.clone(), retry_after })
+            }
+        }
+    }
+
+    /// The seats a request needs; `list` is called for lists and watches only.
+    pub fn work<'a>(
+        &self,
+        info: &RequestInfo,
+        seats_max: u64,
+        list: impl FnOnce() -> (ListOptions<'a>, Option<ObjectStats>),
+    ) -> Work {
+        match info.verb {
+            Verb::List | Verb::Watch if info.is_resource => {
+                let (options, stats) = list();
+                estimate::list(info, &options, stats, seats_max)
+            }
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete if info.is_resource => {
+                estimate::write(info, self.watches.interested(info), seats_max)
+            }
+            _ => Work::ONE,
+        }
+    }
+
+    /// Takes over all FlowSchemas and PriorityLevelConfigurations. Levels that are no longer wanted stay until their last
+    /// request has ended; call this again when [`Flow::needs_cleanup`] says so.
+    pub fn configure(&self, schemas: &[Value], levels: &[Value]) {
+        let _changing = self.changing.lock();
+        let now = Instant::now();
+        let old = self.configuration.load_full();
+        let mut wanted: Vec<PriorityLevel> = levels.iter().filter_map(PriorityLevel::read).collect();
+        for mandatory in [PriorityLevel::mandatory_exempt(), PriorityLevel::mandatory_catch_all()] {
+            if !wanted.iter().any(|level| level.name == mandatory.name) {
+                wanted.push(mandatory);
+            }
+        }
+        let mut kept: Vec<Arc<Level>> = wanted.into_iter().map(|level| self.level(&old, level, now)).collect();
+        let routes = self.routes(schemas, &kept);
+        for level in &old.levels {
+            if kept.iter().any(|other| other.name == level.name) {
+                continue;
+            }
+            match level.is_idle() {
+                true => self.forget(&level.name),
+                false => {
+                    level.quiescing.store(true, Ordering::Relaxed);
+                    kept.push(level.clone());
+                }
+            }
+        }
+        kept.sort_by(|a, b| a.name.cmp(&b.name));
+        let shares: f64 = kept.iter().map(|level| level.state.lock().configuration.shares).sum();
+        for level in &kept {
+            level.set_bounds(self.settings.seats, shares);
+        }
+        self.divide(&kept, now);
+        self.configuration.store(Arc::new(Configuration { routes, levels: kept }));
+    }
+
+    /// The level of that name as it was, with its requests, under its new configuration.
+    fn level(&self, old: &Configuration, configured: PriorityLevel, now: Instant) -> Arc<Level> {
+        match old.levels.iter().find(|level| level.name == configured.name) {
+            Some(level) => {
+                level.quiescing.store(false, Ordering::Relaxed);
+                level.state.lock().configuration = configured;
+                level.clone()
+            }
+            None => Level::new(configured, &self.numbers, now),
+        }
+    }
+
+    fn forget(&self, level: &str) {
+        self.dropped.forget(level);
+        self.numbers.forget(level);
+    }
+
+    /// The schemas whose level exists, in matching order, with the mandatory ones at their places.
+    fn routes(&self, schemas: &[Value], levels: &[Arc<Level>]) -> Vec<Arc<Route>> {
+        let mut schemas: Vec<FlowSchema> = schemas.iter().map(FlowSchema::read).collect();
+        schemas.retain(|schema| levels.iter().any(|level| level.name == schema.level));
+        schemas.sort_by(|a, b| a.precedence.cmp(&b.precedence).then_with(|| a.name.cmp(&b.name)));
+        if !schemas.iter().any(|schema| schema.name == EXEMPT) {
+            schemas.insert(0, FlowSchema::mandatory_exempt());
+        }
+        if !schemas.iter().any(|schema| schema.name == CATCH_ALL) {
+            schemas.push(FlowSchema::mandatory_catch_all());
+        }
+        let route = |schema: FlowSchema| {
+            let level = levels.iter().find(|level| level.name == schema.level)?.clone();
+            let (response, level_uid) = {
+                let state = level.state.lock();
+                (state.configuration.response, state.configuration.uid.clone())
+            };
+            let admission = Admission {
+                schema: schema.name.clone(),
+                schema_uid: schema.uid.clone(),
+                level: level.name.clone(),
+                level_uid,
+            };
+            let numbers = self.numbers.flow(&level.name, &schema.name);
+            Some(Arc::new(Route { schema, level, response, admission, numbers }))
+        };
+        schemas.into_iter().filter_map(route).collect()
+    }
+
+    /// Moves seats from levels that do not use them to levels that need them; to be called every [`ADJUSTMENT_PERIOD`].
+    pub fn adjust(&self) {
+        let _changing = self.changing.lock();
+        self.divide(&self.configuration.load_full().levels, Instant::now());
+    }
+
+    fn divide(&self, levels: &[Arc<Level>], now: Instant) {
+        let claims: Vec<limits::Claim> = levels.iter().map(|level| level.claim(now)).collect();
+        let division = limits::divide(&claims);
+        for (n, level) in levels.iter().enumerate() {
+            let limit = division.as_ref().map(|division| division.limits[n]);
+            level.set_limit(limit, division.as_ref().map_or(0.0, |division| division.targets[n]));
+        }
+        if let Some(division) = division {
+            self.numbers.set_fair_fraction(division.fair_fraction);
+        }
+    }
+
+    /// Whether a level that is no longer wanted has become idle.
+    pub fn needs_cleanup(&self) -> bool {
+        let configuration = self.configuration.load();
+        configuration.levels.iter().any(|level| level.quiescing.load(Ordering::Relaxed) && level.is_idle())
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Configuration> {
+        self.configuration.load_full()
+    }
+
+    /// Writes the metrics of priority and fairness.
+    pub fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
+        self.numbers.set_current(&self.snapshot().levels);
+        self.numbers.write(out)
+    }
+}
+
+impl Configuration {
+    /// The first schema that matches; catch-all takes every request that no other does.
+    fn classify(&self, info: &RequestInfo, user: &User) -> &Arc<Route> {
+        let matching = self.routes.iter().find(|route| route.schema.matches(info, user));
+        let catch_all = || self.routes.iter().find(|route| route.schema.name == CATCH_ALL);
+        matching.or_else(catch_all).unwrap_or_else(|| &self.routes[self.routes.len() - 1])
+    }
+}
+
+/// A request in a queue. If its client goes away, it leaves the queue.
+struct Waiting {
+    level: Arc<Level>,
+    ticket: Option<Ticket>,
+}
+
+impl Waiting {
+    async fn wait(
+        mut self,
+        mut woken: tokio::sync::oneshot::Receiver<Ticket>,
+        deadline: Instant,
+    ) -> Result<Ticket, &'static str> {
+        let outcome = tokio::time::timeout_at(deadline, &mut woken).await;
+        let Some(ticket) = self.ticket.take() else { return Err("cancelled") };
+        if let Ok(Ok(started)) = outcome {
+            return Ok(started);
+        }
+        if self.level.change(|queues, now| queues.cancel(&ticket, true, now)) {
+            return Err("time-out");
+        }
+        // It was started in the very moment in which the time was up.
+        woken.try_recv().map_err(|_| "time-out")
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        if !self.level.change(|queues, now| queues.cancel(&ticket, false, now)) {
+            // Its seats were given to it already, although it is gone.
+            self.level.finish(ticket);
+        }
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        if let Some(started) = ticket.started {
+            self.route.numbers.executed(self.verb == Verb::Watch, started.elapsed());
+        }
+        self.route.level.finish(ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! [`Level`]: one priority level with its queues, limits and counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use object::Str;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::configuration::{PriorityLevel, Response};
+use crate::demand::{Demand, Integrator};
+use crate::limits::{Bounds, Claim};
+use crate::numbers::{LevelNumbers, Numbers};
+use crate::queues::{Arrival, Discipline, Queues, Ticket};
+use crate::shuffle::Dealer;
+
+/// The part of the nominal limit that one request may take at most.
+const SEATS_MAX_PART: f64 = 0.15;
+
+pub struct Level {
+    pub name: Str,
+    pub numbers: LevelNumbers,
+    /// The most seats one request of this level may take; 0 for no bound of its own.
+    seats_max: AtomicU64,
+    pub quiescing: AtomicBool,
+    pub state: Mutex<State>,
+}
+
+pub struct State {
+    pub configuration: PriorityLevel,
+    pub queues: Queues,
+    pub integrator: Integrator,
+    pub demand: Demand,
+    pub bounds: Bounds,
+    pub limit: usize,
+    has_limit: bool,
+}
+
+impl Level {
+    pub fn new(configuration: PriorityLevel, numbers: &Numbers, now: Instant) -> Arc<Level> {
+        let name = configuration.name.clone();
+        let state = State {
+            configuration,
+            queues: Queues::new(now),
+            integrator: Integrator::new(now),
+            demand: Demand::default(),
+            bounds: Bounds::default(),
+            limit: 0,
+            has_limit: false,
+        };
+        Arc::new(Level {
+            numbers: numbers.level(&name),
+            name,
+            seats_max: AtomicU64::new(0),
+            quiescing: AtomicBool::new(false),
+            state: Mutex::new(state),
+        })
+    }
+
+    pub fn seats_max(&self) -> u64 {
+        self.seats_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes what the state knows and keeps the integrated demand right.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Queues, Instant) -> T) -> T {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let result = change(&mut state.queues, now);
+        state.integrator.set(state.queues.demand(), now);
+        result
+    }
+
+    pub fn arrive(&self, schema: &Str, distinguisher: &str, hash: u64, work: crate::Work) -> Arrival {
+        self.change(|queues, now| queues.arrive(schema, distinguisher, hash, work, now))
+    }
+
+    /// Ends a request; its seats are given back now or after its additional latency.
+    pub fn finish(self: &Arc<Level>, ticket: Ticket) {
+        let lingers = self.change(|queues, now| queues.finish(&ticket, now));
+        if !lingers {
+            return;
+        }
+        let level = self.clone();
+        // Requests are finished inside the server's runtime; outside of one there is nothing left to limit.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(ticket.work.additional_latency).await;
+                level.change(|queues, now| queues.release(&ticket, now));
+            });
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.state.lock().queues.is_idle()
+    }
+
+    /// Takes over the bounds that follow from the shares of all levels.
+    pub fn set_bounds(&self, total: usize, sum_of_shares: f64) -> Bounds {
+        let mut state = self.state.lock();
+        let configured = &state.configuration;
+        let bounds = Bounds::of(
+            total,
+            configured.shares,
+            sum_of_shares,
+            configured.lendable_percent,
+            configured.borrowing_percent,
+        );
+        if let Response::Queue { hand_size, .. } = configured.response {
+            let part = (bounds.nominal as f64 * SEATS_MAX_PART).ceil().min((bounds.nominal / hand_size) as f64);
+            self.seats_max.store(part.max(1.0) as u64, Ordering::Relaxed);
+        }
+        state.bounds = bounds;
+        if !state.has_limit {
+            state.limit = bounds.initial();
+            state.has_limit = true;
+        }
+        self.numbers.set_bounds(bounds);
+        bounds
+    }
+
+    /// What this level asks for in the next division of seats.
+    pub fn claim(&self, now: Instant) -> Claim {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.demand.update(&mut state.integrator, now);
+        Claim {
+            bounds: state.bounds,
+            exempt: state.configuration.response == Response::Exempt,
+            high_watermark: state.demand.high_watermark as usize,
+            smoothed: state.demand.smoothed,
+        }
+    }
+
+    /// Sets the limit until the next division; None keeps the one it has.
+    pub fn set_limit(&self, limit: Option<usize>, target: f64) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.limit = limit.unwrap_or(state.limit);
+        let discipline = discipline(state.configuration.response);
+        state.queues.configure(discipline, state.limit as u64, now);
+        state.integrator.set(state.queues.demand(), now);
+        self.numbers.set_demand(&state.demand, target, state.limit);
+    }
+}
+
+fn discipline(response: Response) -> Discipline {
+    match response {
+        Response::Exempt => Discipline::Exempt,
+        Response::Reject => Discipline::Reject,
+        // A configuration whose hands cannot be dealt is not read in the first place.
+        Response::Queue { queues, hand_size, length_limit } => match Dealer::new(queues, hand_size) {
+            Some(dealer) => Discipline::Queue { dealer, queues, length_limit },
+            None => Discipline::Reject,
+        },
+    }
+}

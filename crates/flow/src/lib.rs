@@ -1,0 +1,24 @@
+//! API Priority and Fairness: every request is matched to a FlowSchema and through it to a priority level, which gives it
+//! a number of seats at once, lets it wait in a queue, or refuses it.
+//!
+//! Start with [`Flow::admit`]. The queues of one level are in [`queues`], the division of the server's seats among levels
+//! in [`limits`], how many seats a request needs in [`estimate`].
+
+mod configuration;
+mod demand;
+mod dropped;
+mod dump;
+mod estimate;
+mod flow;
+mod level;
+mod limits;
+mod matching;
+mod numbers;
+mod queues;
+mod shuffle;
+mod watches;
+
+pub use configuration::{FlowSchema, PriorityLevel};
+pub use estimate::{ListOptions, ObjectStats, Work};
+pub use flow::{Admission, Flow, Rejected, Seats, Settings};
+pub use watches::{WatchTicket, Watches};
