@@ -183,7 +183,7 @@ impl PriorityLevel {
         let (limited, exempt) = (spec.field("limited"), spec.field("exempt"));
         let is_exempt = spec.str_at(&["type"]) == "Exempt";
         let is_consistent =
-            is_exempt == !exempt.is_null() && is_exempt == limited.is_null() && is_exempt == (name == EXEMPT);
+            is_exempt != exempt.is_null() && is_exempt == limited.is_null() && is_exempt == (name == EXEMPT);
         if !is_consistent {
             return None;
         }
