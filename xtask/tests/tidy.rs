@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
     &["codec", "cache", "cel", "flow"],
     &["patch", "outbound"],
-    &["registry"],
+    &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],
     &["discovery", "bootstrap", "standalone", "server"],

@@ -1,0 +1,172 @@
+//! [`Record`]: what is collected about one request while it is served.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object::{Clock, Meta, Status, SystemClock, Value};
+use parking_lot::Mutex;
+use request::User;
+
+use crate::auditor::Sink;
+use crate::event::{Event, ObjectRef, ResponseStatus, Stage};
+use crate::policy::{Decision, Level};
+
+/// The record of a request that is audited. Shared by everything that has something to say about the request.
+pub struct Record {
+    decision: Decision,
+    sink: Arc<Sink>,
+    event: Mutex<Event>,
+}
+
+impl Record {
+    pub(crate) fn new(decision: Decision, sink: Arc<Sink>, event: Event) -> Record {
+        Record { decision, sink, event: Mutex::new(event) }
+    }
+
+    /// Whether the request's object belongs into the record.
+    pub fn wants_request(&self) -> bool {
+        self.decision.level >= Level::Request
+    }
+
+    /// Whether the response's object belongs into the record.
+    pub fn wants_response(&self) -> bool {
+        self.decision.level >= Level::RequestResponse
+    }
+
+    /// Sets an annotation; the first value of a key stays.
+    pub fn annotate(&self, key: &str, value: impl Into<String>) {
+        self.event.lock().annotate(key, value.into());
+    }
+
+    pub fn impersonated(&self, user: &User, constraint: &str) {
+        let mut event = self.event.lock();
+        event.impersonated_user = Some(user.clone());
+        event.impersonation_constraint = constraint.into();
+    }
+
+    /// Notes the object that was sent; `encode` is called if the policy asks for the object itself.
+    pub fn request_object(&self, object: &Value, encode: impl FnOnce(&Value) -> Vec<u8>) {
+        let json = self.wants_request().then(|| self.encode(object, encode));
+        let mut event = self.event.lock();
+        event.object_ref.get_or_insert_default().complete(object);
+        event.request_object = json.or(event.request_object.take());
+    }
+
+    /// Notes the patch that was sent, which is JSON or was converted to it.
+    pub fn request_patch(&self, patch: &[u8]) {
+        if self.wants_request() {
+            self.event.lock().request_object = Some(Bytes::copy_from_slice(patch));
+        }
+    }
+
+    /// Notes the object that is sent back.
+    pub fn response_object(&self, object: &Value, encode: impl FnOnce(&Value) -> Vec<u8>) {
+        if self.wants_response() {
+            let json = self.encode(object, encode);
+            self.event.lock().response_object = Some(json);
+        }
+    }
+
+    /// Notes that the answer is a Status.
+    pub fn response_status(&self, status: &Status) {
+        let json = self.wants_response().then(|| {
+            self.encode(&status.to_value(), |value| {
+                let mut out = Vec::new();
+                codec::json::encode(value, None, &mut out);
+                out
+            })
+        });
+        let mut event = self.event.lock();
+        event.response_status = Some(ResponseStatus::of(status));
+        event.response_object = json.or(event.response_object.take());
+    }
+
+    fn encode(&self, object: &Value, encode: impl FnOnce(&Value) -> Vec<u8>) -> Bytes {
+        if !self.decision.omit_managed_fields {
+            return encode(object).into();
+        }
+        let mut object = object.clone();
+        omit_managed_fields(&mut object);
+        encode(&object).into()
+    }
+
+    /// The request was read and its sender is known. False if the request must fail because the event could not be stored
+    /// and a backend is strict about that.
+    pub async fn received(&self) -> bool {
+        let Some(event) = self.at(Stage::RequestReceived, |event| event.received) else { return true };
+        self.sink.process_and_wait(event).await
+    }
+
+    /// The headers of a long-running request's answer are about to be sent.
+    pub fn response_started(&self, code: u16) {
+        self.set_code(code);
+        self.emit(Stage::ResponseStarted);
+    }
+
+    /// The answer was sent, or its client went away.
+    pub fn response_complete(&self, code: u16) {
+        self.set_code(code);
+        self.emit(Stage::ResponseComplete);
+    }
+
+    /// Serving the request panicked.
+    pub fn panicked(&self, message: &str) {
+        let status = Status { message: format!("APIServer panic'd: {message}"), ..Status::internal("") };
+        self.event.lock().response_status = Some(ResponseStatus::of(&status));
+        self.emit(Stage::Panic);
+    }
+
+    fn set_code(&self, code: u16) {
+        self.event.lock().response_status.get_or_insert_default().code = code;
+    }
+
+    fn emit(&self, stage: Stage) {
+        if let Some(event) = self.at(stage, |_| SystemClock.now()) {
+            self.sink.process(event);
+        }
+    }
+
+    /// A copy of the event at this stage; None if the policy leaves the stage out.
+    fn at(&self, stage: Stage, time: impl FnOnce(&Event) -> object::Timestamp) -> Option<Event> {
+        if self.decision.omit_stages.contains(stage) {
+            return None;
+        }
+        let mut event = self.event.lock();
+        event.stage = stage;
+        event.stage_time = time(&event);
+        Some(event.clone())
+    }
+}
+
+impl ObjectRef {
+    /// Fills in what the path did not tell.
+    fn complete(&mut self, object: &Value) {
+        for (field, value) in [
+            (&mut self.namespace, object.namespace()),
+            (&mut self.name, object.name()),
+            (&mut self.uid, object.meta_str("uid")),
+            (&mut self.resource_version, object.meta_str("resourceVersion")),
+        ] {
+            if field.is_empty() {
+                *field = value.into();
+            }
+        }
+    }
+}
+
+/// Removes managedFields of an object, of the items of a list and of the objects in a table's rows.
+fn omit_managed_fields(object: &mut Value) {
+    object.remove(&["metadata", "managedFields"]);
+    for (list, part) in [("items", None), ("rows", Some("object"))] {
+        let Some(items) = object.get_mut(list).and_then(Value::as_list_mut) else { continue };
+        for item in items {
+            let item = match part {
+                None => Some(item),
+                Some(part) => item.get_mut(part),
+            };
+            if let Some(item) = item {
+                item.remove(&["metadata", "managedFields"]);
+            }
+        }
+    }
+}
