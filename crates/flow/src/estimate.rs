@@ -117,13 +117,14 @@ mod tests {
         ] {
             assert_eq!(list(&pods, &options, stats, seats_max), Work::seats(want), "{options:?} {stats:?}");
         }
-        let one = info("/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dy");
-        assert_eq!(list(&RequestInfo { name: "y".into(), ..one }, &stored, stats(10_000, 4_000), 0), Work::ONE);
+        let selector = [("fieldSelector".to_string(), "metadata.name=y".to_string())];
+        let one = RequestInfo::parse("GET", "/api/v1/namespaces/x/pods", &selector);
+        assert_eq!(list(&one, &stored, stats(10_000, 4_000), 0), Work::ONE);
     }
 
     #[test]
     fn a_watch_without_initial_events_is_one_seat() {
-        let info = RequestInfo { verb: Verb::Watch, is_resource: true, ..RequestInfo::default() };
+        let info = RequestInfo::parse("GET", "/api/v1/pods", &[("watch".to_string(), "true".to_string())]);
         let stats = Some(ObjectStats { count: 100_000, average_bytes: 1_000 });
         let at = |resource_version, send_initial_events| ListOptions {
             resource_version,
