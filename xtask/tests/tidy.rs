@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest"],
-    &["clients", "bench"],
+    &["clients", "bench", "hostile"],
     &["xtask"],
 ];
 

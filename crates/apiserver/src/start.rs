@@ -22,7 +22,7 @@ use rest::{Api, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
-use server::{Farewell, Lifecycle, Listener, Paths, Server, Version};
+use server::{Farewell, Impersonation, Lifecycle, Listener, Paths, Server, Version};
 use standalone::Identity;
 use storage::Store;
 use tokio::task::JoinSet;
@@ -160,6 +160,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         api: api.clone(),
         authenticator,
         authorizer,
+        impersonation: Impersonation::default(),
         health,
         metrics,
         version: Version::default(),

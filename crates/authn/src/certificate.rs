@@ -131,7 +131,7 @@ mod tests {
 
         async fn identify(&self, certificate: &CertificateDer<'static>, now: i64) -> Result<Option<Identity>, Refused> {
             let certificates = std::slice::from_ref(certificate);
-            self.method.identify(&Credentials { certificates, authorization: "", now }).await
+            self.method.identify(&Credentials { certificates, headers: &http::HeaderMap::new(), now }).await
         }
     }
 

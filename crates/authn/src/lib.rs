@@ -6,10 +6,12 @@
 mod bootstrap_tokens;
 mod cache;
 mod certificate;
+pub mod headers;
 mod refused;
 pub mod service_account;
 mod tokens;
 
+use http::HeaderMap;
 use request::User;
 use rustls_pki_types::CertificateDer;
 
@@ -26,8 +28,7 @@ pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 pub struct Credentials<'a> {
     /// The client's certificate chain, its own first; whoever holds it has proved so in the handshake.
     pub certificates: &'a [CertificateDer<'static>],
-    /// The value of the Authorization header, "" if there is none.
-    pub authorization: &'a str,
+    pub headers: &'a HeaderMap,
     /// Seconds since the epoch, to judge validity by.
     pub now: i64,
 }
@@ -98,7 +99,15 @@ impl Authenticator {
                 Err(why) => refused.also(why),
             }
         }
-        if let Some(text) = bearer(credentials.authorization) {
+        let authorization = headers::texts(credentials.headers, http::header::AUTHORIZATION.as_str());
+        let authorization = match authorization {
+            Ok(values) => values.first().copied().unwrap_or(""),
+            Err(unreadable) => {
+                refused.also(Refused::because(unreadable.to_string()));
+                ""
+            }
+        };
+        if let Some(text) = bearer(authorization) {
             match self.identify(&Token { text, audiences: &self.audiences, now: credentials.now }).await {
                 Ok(identity) => return Ok(identity),
                 Err(why) => refused.also(why),

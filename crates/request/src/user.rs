@@ -1,5 +1,6 @@
 //! [`User`]: who a request comes from.
 
+use object::names;
 use object::{Map, Value};
 
 /// An authenticated (or anonymous) user.
@@ -31,6 +32,13 @@ impl User {
 
     pub fn is_member(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
+    }
+
+    /// Namespace and name, if this is a service account.
+    pub fn service_account(&self) -> Option<(&str, &str)> {
+        let (namespace, name) = self.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        let valid = names::dns1123_label(namespace).is_empty() && names::dns1123_subdomain(name).is_empty();
+        valid.then_some((namespace, name))
     }
 
     /// As an `authentication.k8s.io` UserInfo.

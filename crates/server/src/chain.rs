@@ -21,7 +21,7 @@ use crate::health::Endpoint;
 use crate::inflight::Seat;
 use crate::metrics::Labels;
 use crate::track::Tracked;
-use crate::{Cors, Health, InFlight, Lifecycle, Metrics, Paths, Version, call, impersonate};
+use crate::{Cors, Health, Impersonation, InFlight, Lifecycle, Metrics, Paths, Version, call, impersonate};
 
 const JSON: &str = "application/json";
 
@@ -33,6 +33,7 @@ pub struct Server {
     pub api: Arc<Api>,
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<dyn Authorizer>,
+    pub impersonation: Impersonation,
     pub health: Health,
     pub metrics: Arc<Metrics>,
     pub version: Version,
@@ -172,7 +173,9 @@ impl Server {
         };
         // (audit) From here on every outcome will be recorded; it comes with its own issue.
         // May they act as somebody else?
-        let user = match impersonate::impersonate(&*self.authorizer, &info, user, request.headers()).await {
+        let constrained = self.api.features.enabled("ConstrainedImpersonation");
+        let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers(), constrained);
+        let user = match wanted.await {
             Ok(user) => user,
             Err(status) => return forbid(status, &warnings),
         };
@@ -190,6 +193,9 @@ impl Server {
             Err(status) => return forbid(status, &warnings),
         };
         let (mut parts, incoming) = request.into_parts();
+        // Proxied servers must not see the client's credentials.
+        parts.headers.remove(http::header::AUTHORIZATION);
+        impersonate::strip(&mut parts.headers);
         let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
         let body = match upgrade {
             Some(upgrade) if parts.headers.contains_key(http::header::UPGRADE) => Body::Upgrade(upgrade),
@@ -209,10 +215,9 @@ impl Server {
         request: &Request<Incoming>,
         certificates: &[CertificateDer<'static>],
     ) -> Result<Identity, ()> {
-        let header = request.headers().get(http::header::AUTHORIZATION);
-        let authorization = header.and_then(|value| value.to_str().ok()).unwrap_or("");
         let now = self.api.clock.now().secs;
-        let identity = self.authenticator.authenticate(&Credentials { certificates, authorization, now }).await;
+        let identity =
+            self.authenticator.authenticate(&Credentials { certificates, headers: request.headers(), now }).await;
         let identity = identity.map_err(|refused| {
             tracing::warn!(%refused, "unable to authenticate the request");
         })?;

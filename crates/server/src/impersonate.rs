@@ -1,84 +1,294 @@
-//! Impersonation: acting as somebody else, if one may.
+//! Impersonation: a request carried out as another user, after every part of that identity was authorized.
 
+use std::collections::{BTreeMap, HashMap};
+
+use authn::headers;
 use authz::{Attributes, Authorizer, Decision};
 use http::HeaderMap;
-use object::Status;
+use object::names::{self, Problem};
+use object::{Errors, Path, Status};
+use parking_lot::Mutex;
 use request::{RequestInfo, User};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
+/// The extra value that names the node of the pod that a service account's token belongs to.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Who the request is to be carried out as: whoever the headers name, after every part of it was authorized.
-///
-/// Two ways lead there: the verb `impersonate` on everything that is impersonated, or the narrower verbs
-/// `impersonate:<mode>` on who and `impersonate-on:<mode>:<verb>` on what is done as them.
-pub async fn impersonate(
-    authorizer: &dyn Authorizer,
-    info: &RequestInfo,
-    user: User,
-    headers: &HeaderMap,
-) -> Result<User, Status> {
-    let Some(wanted) = wanted(headers)? else { return Ok(user) };
-    if all_allowed(authorizer, &user, &wanted, "impersonate").await.is_ok() {
-        return Ok(complete(wanted));
-    }
-    let mode = mode_of(&wanted);
-    let mut on = Attributes::of(info, &user);
-    on.verb = format!("impersonate-on:{mode}:{}", info.verb);
-    ask(authorizer, &on).await?;
-    all_allowed(authorizer, &user, &wanted, &format!("impersonate:{mode}")).await?;
-    Ok(complete(wanted))
+/// From this many groups or extra values on, constrained impersonation first asks for permission to impersonate all of them.
+const MANY: usize = 4;
+/// How many users' last successful mode is remembered.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// One way to be allowed to impersonate. The first four need two permissions: `impersonate:<mode>` on the identity and
+/// `impersonate-on:<mode>:<verb>` on what the request does. The last needs only the verb `impersonate` on the identity.
+struct Mode {
+    /// "" for the mode with the plain verb.
+    name: &'static str,
+    /// Whether the mode covers this identity for this requestor.
+    covers: fn(wanted: &User, requestor: &User) -> bool,
 }
 
-async fn all_allowed(authorizer: &dyn Authorizer, user: &User, wanted: &User, verb: &str) -> Result<(), Status> {
-    for part in parts(wanted) {
-        ask(authorizer, &Attributes { user: user.clone(), verb: verb.into(), is_resource: true, ..part }).await?;
-    }
-    Ok(())
+/// In the order they are tried.
+const MODES: [Mode; 5] = [
+    Mode {
+        name: ASSOCIATED_NODE,
+        covers: |wanted, requestor| only_name(wanted) && is_on_node(requestor, &wanted.name),
+    },
+    Mode { name: "arbitrary-node", covers: |wanted, _| only_name(wanted) && node(&wanted.name).is_some() },
+    Mode { name: "serviceaccount", covers: |wanted, _| only_name(wanted) && wanted.service_account().is_some() },
+    Mode { name: "user-info", covers: |wanted, _| node(&wanted.name).is_none() && wanted.service_account().is_none() },
+    Mode { name: "", covers: |_, _| true },
+];
+const PLAIN: usize = MODES.len() - 1;
+const ASSOCIATED_NODE: &str = "associated-node";
+
+/// Decides who may impersonate whom.
+#[derive(Default)]
+pub struct Impersonation {
+    /// The mode that last let a user impersonate, which is tried first the next time.
+    last: Mutex<HashMap<String, usize>>,
 }
 
-async fn ask(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
-    match authorizer.decide(attributes).await {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(attributes, &reason)),
-    }
-}
-
-/// What kind of user is impersonated, as the narrower verbs name it.
-fn mode_of(wanted: &User) -> &'static str {
-    if service_account(&wanted.name).is_some() {
-        "serviceaccount"
-    } else if wanted.name.starts_with("system:node:") {
-        "arbitrary-node"
-    } else {
-        "user-info"
-    }
-}
-
-fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
-    let all = |name: &str| -> Vec<String> {
-        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_string).collect()
-    };
-    let name = all(USER).into_iter().next().unwrap_or_default();
-    let groups = all(GROUP);
-    let uid = all(UID).into_iter().next().unwrap_or_default();
-    let mut extra: Vec<(String, Vec<String>)> = Vec::new();
-    for key in headers.keys().filter_map(|key| key.as_str().strip_prefix(EXTRA)) {
-        let values = all(&format!("{EXTRA}{key}"));
-        extra.push((unescape(key), values));
-    }
-    extra.sort();
-    if name.is_empty() {
-        if groups.is_empty() && uid.is_empty() && extra.is_empty() {
-            return Ok(None);
+impl Impersonation {
+    /// Who the request is carried out as: the user that the headers name, or the requestor if they name none.
+    ///
+    /// `constrained` is the feature gate ConstrainedImpersonation; without it only the plain verb counts.
+    pub async fn impersonate(
+        &self,
+        authorizer: &dyn Authorizer,
+        info: &RequestInfo,
+        requestor: User,
+        headers: &HeaderMap,
+        constrained: bool,
+    ) -> Result<User, Status> {
+        let Some(wanted) = wanted(headers)? else { return Ok(requestor) };
+        let request = Attributes::of(info, &requestor);
+        let last = self.last.lock().get(&requestor.name).copied();
+        let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
+        let mut refused = None;
+        for at in last.into_iter().chain(rest).filter(|at| constrained || *at == PLAIN) {
+            let mode = &MODES[at];
+            if !(mode.covers)(&wanted, &requestor) {
+                continue;
+            }
+            match (Check { authorizer, mode, request: &request }).run(&wanted).await {
+                Ok(user) => {
+                    self.remember(&requestor, at);
+                    return Ok(user);
+                }
+                Err(status) => {
+                    refused.get_or_insert(status);
+                }
+            }
         }
-        let wanted = User { name, uid, groups, extra };
-        let message = format!("requested {} without impersonating a user name", shown(&wanted));
-        return Err(Status::bad_request(message));
+        Err(refused.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
     }
-    Ok(Some(User { name, uid, groups, extra }))
+
+    fn remember(&self, requestor: &User, mode: usize) {
+        let mut last = self.last.lock();
+        if last.len() >= REMEMBERED_MAX && !last.contains_key(&requestor.name) {
+            last.clear();
+        }
+        last.insert(requestor.name.clone(), mode);
+    }
+}
+
+/// Removes the impersonation headers, so that neither a proxied server nor anything later in the chain acts on them again.
+pub fn strip(headers: &mut HeaderMap) {
+    let extra: Vec<_> = headers.keys().filter(|key| key.as_str().starts_with(EXTRA)).cloned().collect();
+    for key in extra {
+        headers.remove(key);
+    }
+    for key in [USER, GROUP, UID] {
+        headers.remove(key);
+    }
+}
+
+/// The checks of one mode.
+struct Check<'a> {
+    authorizer: &'a dyn Authorizer,
+    mode: &'a Mode,
+    /// What the requestor wants to do as the other user.
+    request: &'a Attributes,
+}
+
+impl Check<'_> {
+    async fn run(&self, wanted: &User) -> Result<User, Status> {
+        if self.is_constrained() {
+            let verb = format!("impersonate-on:{}:{}", self.mode.name, self.request.verb);
+            self.ask(Attributes { verb, ..self.request.clone() }).await?;
+        }
+        let mut actual = wanted.clone();
+        self.name(wanted, &mut actual).await?;
+        if !wanted.uid.is_empty() {
+            self.ask(self.part(AUTHENTICATION, "uids", &wanted.uid)).await?;
+        }
+        self.groups(&wanted.groups).await?;
+        self.extra(&wanted.extra).await?;
+        let group = match actual.name.as_str() {
+            User::ANONYMOUS => User::UNAUTHENTICATED,
+            _ if actual.is_member(User::UNAUTHENTICATED) => return Ok(actual),
+            _ => User::AUTHENTICATED,
+        };
+        if !actual.is_member(group) {
+            actual.groups.push(group.into());
+        }
+        Ok(actual)
+    }
+
+    fn is_constrained(&self) -> bool {
+        !self.mode.name.is_empty()
+    }
+
+    /// Nodes and service accounts have fixed groups.
+    async fn name(&self, wanted: &User, actual: &mut User) -> Result<(), Status> {
+        if let Some((namespace, name)) = wanted.service_account() {
+            if wanted.groups.is_empty() {
+                actual.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+            }
+            let part = self.part(self.name_group(), "serviceaccounts", name);
+            return self.ask(Attributes { namespace: namespace.into(), ..part }).await;
+        }
+        match node(&wanted.name) {
+            Some(name) if self.is_constrained() => {
+                actual.groups = vec!["system:nodes".into()];
+                self.ask(self.part(AUTHENTICATION, "nodes", name)).await
+            }
+            _ => self.ask(self.part(self.name_group(), "users", &wanted.name)).await,
+        }
+    }
+
+    async fn groups(&self, groups: &[String]) -> Result<(), Status> {
+        let part = |name: &str| self.part(self.name_group(), "groups", name);
+        if self.is_constrained() {
+            for (group, shown, why) in [
+                ("", "", "impersonating the empty string group is not allowed"),
+                (User::MASTERS, User::MASTERS, "impersonating the system:masters group is not allowed"),
+            ] {
+                if groups.iter().any(|other| other == group) {
+                    return Err(authz::refusal(&part(shown), why));
+                }
+            }
+            if groups.len() >= MANY && self.ask(part("*")).await.is_ok() {
+                return Ok(());
+            }
+        }
+        for group in groups {
+            self.ask(part(group)).await?;
+        }
+        Ok(())
+    }
+
+    async fn extra(&self, extra: &[(String, Vec<String>)]) -> Result<(), Status> {
+        let part = |key: &str, value: &str| {
+            let subresource = key.to_string();
+            Attributes { subresource, ..self.part(AUTHENTICATION, "userextras", value) }
+        };
+        if self.is_constrained() {
+            if let Some(why) = extra.iter().find_map(|(key, values)| wrong_extra(key, values)) {
+                return Err(authz::refusal(&part("", ""), &why));
+            }
+            let values: usize = extra.iter().map(|(_, values)| values.len()).sum();
+            if values.max(extra.len()) >= MANY && self.ask(part("*", "*")).await.is_ok() {
+                return Ok(());
+            }
+        }
+        for (key, values) in extra {
+            for value in values {
+                self.ask(part(key, value)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The API group of user names and groups, which the plain verb knows as core resources.
+    fn name_group(&self) -> &'static str {
+        if self.is_constrained() { AUTHENTICATION } else { "" }
+    }
+
+    /// The question whether one part of an identity may be impersonated.
+    fn part(&self, group: &str, resource: &str, name: &str) -> Attributes {
+        let verb = match self.mode.name {
+            "" => "impersonate".to_string(),
+            mode => format!("impersonate:{mode}"),
+        };
+        Attributes {
+            user: self.request.user.clone(),
+            verb,
+            is_resource: true,
+            group: group.into(),
+            version: "v1".into(),
+            resource: resource.into(),
+            // A service account may impersonate the node it runs on only if it may do so on every node.
+            name: if self.mode.name == ASSOCIATED_NODE { "*".into() } else { name.into() },
+            ..Attributes::default()
+        }
+    }
+
+    async fn ask(&self, mut attributes: Attributes) -> Result<(), Status> {
+        if self.mode.name == ASSOCIATED_NODE {
+            // The permission must not depend on which node, so the authorizer sees only the names of the extra values.
+            let keys = attributes.user.extra.iter().map(|(key, _)| key.clone()).collect();
+            attributes.user.extra = vec![("authentication.kubernetes.io/associated-node-keys".into(), keys)];
+        }
+        match self.authorizer.decide(&attributes).await {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(&attributes, &reason)),
+        }
+    }
+}
+
+/// What constrained impersonation refuses about an extra value, whatever the requestor may do.
+fn wrong_extra(key: &str, values: &[String]) -> Option<String> {
+    if key.is_empty() {
+        return Some("impersonating the empty string key in extra is not allowed".into());
+    }
+    let mut errors = Errors::default();
+    let path = Path::root().field("extra").field("key");
+    for problem in names::domain_prefixed_path(key) {
+        match problem {
+            Problem::Required => errors.required(&path, ""),
+            Problem::Invalid { value, detail } => errors.invalid(&path, value, detail),
+            Problem::TooLong { max_bytes } => errors.too_long(&path, max_bytes),
+        }
+    }
+    if !errors.is_empty() {
+        return Some(format!("impersonating an invalid key in extra is not allowed: {}", errors.aggregate()));
+    }
+    if key.to_lowercase() != key {
+        return Some(format!("impersonating a non-lowercase key in extra is not allowed: {}", object::quote(key)));
+    }
+    let empty = values.iter().any(String::is_empty);
+    empty.then(|| "impersonating the empty string value in extra is not allowed".into())
+}
+
+/// The identity that the headers ask for. A header that is not UTF-8 is an error: ignoring it would carry the request out
+/// with the rights of the requestor.
+fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    let all = |name: &str| {
+        let texts = headers::texts(headers, name).map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok::<_, Status>(texts.into_iter().map(str::to_string).collect::<Vec<String>>())
+    };
+    let name = all(USER)?.into_iter().next().unwrap_or_default();
+    let groups = all(GROUP)?;
+    let uid = all(UID)?.into_iter().next().unwrap_or_default();
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for header in headers.keys().map(http::HeaderName::as_str).filter(|name| name.starts_with(EXTRA)) {
+        let key = headers::extra_key(header, EXTRA).map_err(|error| Status::bad_request(error.to_string()))?;
+        extra.entry(key).or_default().extend(all(header)?);
+    }
+    let wanted = User { name, uid, groups, extra: extra.into_iter().collect() };
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if only_name(&wanted) {
+        return Ok(None);
+    }
+    Err(Status::bad_request(format!("requested {} without impersonating a user name", shown(&wanted))))
 }
 
 /// A user as upstream's message prints one.
@@ -100,89 +310,18 @@ fn shown(user: &User) -> String {
     format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
 }
 
-/// Header names cannot hold every key, so keys are percent-encoded in them.
-fn unescape(key: &str) -> String {
-    let mut out = Vec::new();
-    let bytes = key.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let escaped = (bytes[at] == b'%').then(|| key.get(at + 1..at + 3)).flatten();
-        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).to_lowercase()
+fn only_name(user: &User) -> bool {
+    user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty()
 }
 
-/// One question for the authorizer for each thing that is impersonated.
-fn parts(wanted: &User) -> Vec<Attributes> {
-    let mut parts = Vec::new();
-    match service_account(&wanted.name) {
-        Some((namespace, name)) => parts.push(Attributes {
-            version: "v1".into(),
-            resource: "serviceaccounts".into(),
-            namespace: namespace.into(),
-            name: name.into(),
-            ..Attributes::default()
-        }),
-        None => parts.push(Attributes {
-            version: "v1".into(),
-            resource: "users".into(),
-            name: wanted.name.clone(),
-            ..Attributes::default()
-        }),
-    }
-    parts.extend(wanted.groups.iter().map(|group| Attributes {
-        version: "v1".into(),
-        resource: "groups".into(),
-        name: group.clone(),
-        ..Attributes::default()
-    }));
-    let authentication = |resource: &str, subresource: &str, name: &str| Attributes {
-        group: "authentication.k8s.io".into(),
-        version: "v1".into(),
-        resource: resource.into(),
-        subresource: subresource.into(),
-        name: name.into(),
-        ..Attributes::default()
-    };
-    for (key, values) in &wanted.extra {
-        parts.extend(values.iter().map(|value| authentication("userextras", key, value)));
-    }
-    if !wanted.uid.is_empty() {
-        parts.push(authentication("uids", "", &wanted.uid));
-    }
-    parts
+/// The node of a node's user name.
+fn node(user: &str) -> Option<&str> {
+    user.strip_prefix("system:node:").filter(|name| names::name_is_dns_subdomain(name, false).is_empty())
 }
 
-/// Namespace and name of a service account's user name.
-fn service_account(user: &str) -> Option<(&str, &str)> {
-    user.strip_prefix("system:serviceaccount:")?.split_once(':')
-}
-
-/// The groups that come with being that user.
-fn complete(mut user: User) -> User {
-    if user.name == User::ANONYMOUS {
-        if !user.is_member(User::UNAUTHENTICATED) {
-            user.groups.push(User::UNAUTHENTICATED.into());
-        }
-        return user;
-    }
-    if let Some((namespace, _)) = service_account(&user.name.clone())
-        && user.groups.is_empty()
-    {
-        user.groups.push("system:serviceaccounts".into());
-        user.groups.push(format!("system:serviceaccounts:{namespace}"));
-    }
-    if !user.is_member(User::UNAUTHENTICATED) && !user.is_member(User::AUTHENTICATED) {
-        user.groups.push(User::AUTHENTICATED.into());
-    }
-    user
+/// Whether the requestor is a service account whose token belongs to a pod on the node with this user name.
+fn is_on_node(requestor: &User, node_user: &str) -> bool {
+    let told = requestor.extra.iter().find(|(key, _)| key == NODE_NAME).map(|(_, values)| values.as_slice());
+    let [told] = told.unwrap_or_default() else { return false };
+    requestor.service_account().is_some() && node(node_user) == Some(told.as_str())
 }

@@ -24,6 +24,7 @@ pub use ::metrics::{Histogram, head as metric_head};
 pub use chain::Server;
 pub use cors::Cors;
 pub use health::{Always, Check, Endpoint, Health, Hook};
+pub use impersonate::Impersonation;
 pub use inflight::InFlight;
 pub use lifecycle::{Farewell, Lifecycle, Phase, ShutdownCheck};
 pub use listen::{ConnectionOptions, Listener};

@@ -114,15 +114,12 @@ fn node_of(allocation: &Value) -> &str {
 
 /// Whether this is a service account whose token belongs to a pod on that node.
 fn is_on_node(user: &User, node: &str) -> bool {
-    let is_account = || {
-        let account = user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-        account.is_some_and(|(namespace, name)| {
-            names::dns1123_label(namespace).is_empty() && names::dns1123_subdomain(name).is_empty()
-        })
-    };
     let told = user.extra.iter().find(|(key, _)| key == NODE_NAME).map(|(_, values)| values.as_slice());
     let [name] = told.unwrap_or_default() else { return false };
-    !node.is_empty() && name == node && is_account() && names::name_is_dns_subdomain(name, false).is_empty()
+    !node.is_empty()
+        && name == node
+        && user.service_account().is_some()
+        && names::name_is_dns_subdomain(name, false).is_empty()
 }
 
 #[cfg(test)]

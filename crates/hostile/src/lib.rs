@@ -1,0 +1,125 @@
+//! What the hostile tests share: a real server, a few users, and an HTTP client that sends whatever it is given.
+//!
+//! The tests are one binary, `tests/hostile`, with a module for each kind of attack.
+
+// Test code that is compiled as a library: a failed assumption is a failed test.
+#![allow(clippy::panic)]
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use difftest::Client;
+use http::{HeaderMap, Request};
+use http_body_util::Full;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testing::{Builder, Server};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// A member of `system:masters`.
+pub const ADMIN: &str = "admin";
+/// A user without any role, in the group `devs`.
+pub const MALLORY: &str = "mallory";
+/// Users without roles until [`Target::allow`] gives them some. A user's token is the user's name.
+const OTHERS: [&str; 4] = ["alice", "bob", "carol", "dave"];
+
+/// The server under attack, gone when it is dropped.
+pub struct Target {
+    pub server: Server,
+    pub client: Client,
+    _folder: TempDir,
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The message of a Status, or the whole body if it is not one.
+    pub fn message(&self) -> String {
+        match self.json()["message"].as_str() {
+            Some(message) => message.to_string(),
+            None => String::from_utf8_lossy(&self.body).into_owned(),
+        }
+    }
+}
+
+impl Target {
+    /// A server without controllers, so that nothing happens that the test does not do.
+    pub async fn start() -> Target {
+        Target::start_with(|builder| builder).await
+    }
+
+    pub async fn start_with(change: impl FnOnce(Builder) -> Builder) -> Target {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let tokens = folder.path().join("tokens.csv");
+        let mut lines = format!("{ADMIN},{ADMIN},admin-uid,system:masters\n{MALLORY},{MALLORY},mallory-uid,devs\n");
+        for user in OTHERS {
+            writeln!(lines, "{user},{user},{user}-uid").expect("text can be written to a string");
+        }
+        std::fs::write(&tokens, lines).expect("the folder is ours");
+        let builder = Server::builder().bare().configure(|config| config.token_auth_file = Some(tokens));
+        let server = change(builder).start().await.expect("the server starts");
+        let client = Client::new(server.running().address, ADMIN).expect("TLS can be set up");
+        Target { server, client, _folder: folder }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.server.running().address
+    }
+
+    /// Sends a request on a connection of its own.
+    pub async fn send(&self, request: http::request::Builder, body: impl Into<Bytes>) -> Answer {
+        let request = request.body(Full::new(body.into())).expect("the request can be sent");
+        let shown = format!("{} {}", request.method(), request.uri());
+        let response = self.client.send(request).await.unwrap_or_else(|why| panic!("{shown} is answered: {why}"));
+        let (parts, body) = response.into_parts();
+        Answer { code: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    /// Sends a JSON request as a user.
+    pub async fn ask(&self, user: &str, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        self.send(request(user, method, path), body).await
+    }
+
+    /// Gives a user these RBAC rules in all namespaces. A later call replaces them.
+    pub async fn allow(&self, user: &str, rules: Value) {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let name = format!("test-{user}");
+        let group = "rbac.authorization.k8s.io";
+        let version = format!("{group}/v1");
+        let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+        let binding = json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}]});
+        for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+            let answer = self.ask(ADMIN, "PUT", &format!("{rbac}/{resource}/{name}"), object.to_string()).await;
+            assert!(matches!(answer.code, 200 | 201), "{resource}: {}", answer.message());
+        }
+    }
+
+    /// A TLS connection that speaks one of these protocols, for requests that no HTTP library would send.
+    pub async fn connect(&self, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
+        self.client.connect(protocols).await.expect("the server accepts connections")
+    }
+}
+
+/// The beginning of a JSON request by a user.
+pub fn request(user: &str, method: &str, path: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .header("authorization", format!("Bearer {user}"))
+        .header("content-type", "application/json")
+}

@@ -1,0 +1,144 @@
+//! Identities that cannot be read, or that may not be taken.
+
+use hostile::{ADMIN, MALLORY, Target, request};
+use http::HeaderValue;
+use serde_json::{Value, json};
+
+const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const REVIEW_BODY: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
+
+/// Who the server takes a request with these headers to be from, or its refusal.
+async fn whoami(target: &Target, user: &str, headers: &[(&str, &[u8])]) -> Result<Value, (u16, String)> {
+    let mut builder = request(user, "POST", REVIEW);
+    for (name, value) in headers {
+        builder = builder.header(*name, HeaderValue::from_bytes(value).unwrap());
+    }
+    let answer = target.send(builder, REVIEW_BODY).await;
+    if answer.code == 201 {
+        Ok(answer.json()["status"]["userInfo"].clone())
+    } else {
+        Err((answer.code, answer.message()))
+    }
+}
+
+/// A header that cannot be read must never leave the request with the identity of the one who sent it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unreadable_identity_headers_are_refused() {
+    let target = Target::start().await;
+    let bad: &[u8] = b"j\xfcrgen";
+    for (headers, name) in [
+        (&[("impersonate-user", bad)][..], "Impersonate-User"),
+        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-group", bad)], "Impersonate-Group"),
+        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-uid", bad)], "Impersonate-Uid"),
+        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-extra-a", bad)], "Impersonate-Extra-A"),
+        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-extra-%ff", b"x")], "Impersonate-Extra-%Ff"),
+        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-user", bad)], "Impersonate-User"),
+    ] {
+        let want = format!("the header {name} is not valid UTF-8");
+        assert_eq!(whoami(&target, ADMIN, headers).await, Err((400, want)), "{name}");
+    }
+    // An unreadable credential is a wrong one, not an absent one.
+    let builder = http::Request::builder().uri("/api").header("host", "x");
+    let builder = builder.header("authorization", HeaderValue::from_bytes(b"Bearer \xff").unwrap());
+    assert_eq!(target.send(builder, "").await.code, 401);
+}
+
+/// Names in UTF-8 are names like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_in_utf8_are_impersonated() {
+    let target = Target::start().await;
+    let headers: &[(&str, &[u8])] = &[
+        ("impersonate-user", "jürgen".as_bytes()),
+        ("impersonate-group", "größe".as_bytes()),
+        ("impersonate-extra-acme.com%2fproject", "ä".as_bytes()),
+    ];
+    let user = whoami(&target, ADMIN, headers).await.unwrap();
+    assert_eq!(user["username"], "jürgen");
+    assert_eq!(user["groups"], json!(["größe", "system:authenticated"]));
+    assert_eq!(user["extra"], json!({"acme.com/project": ["ä"]}));
+    let (code, message) = whoami(&target, MALLORY, headers).await.unwrap_err();
+    assert_eq!(code, 403, "{message}");
+}
+
+/// Constrained impersonation, each case with the rules a user has beside those for the review itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn constrained_impersonation_has_limits() {
+    let target = Target::start().await;
+    let all = |mode: &str| {
+        json!([
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": [format!("impersonate-on:{mode}:create"), "create"]},
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["*"], "verbs": [format!("impersonate:{mode}")]},
+        ])
+    };
+    let forbidden = |what: &str, why: &str| Err((403, format!("{what} is forbidden: {why}")));
+    let groups = r#"groups.authentication.k8s.io"#;
+    let cannot = r#"User "alice" cannot impersonate:user-info resource"#;
+    let scope = r#"in API group "authentication.k8s.io" at the cluster scope"#;
+    let user: (&str, &[u8]) = ("impersonate-user", b"bob");
+    for (mode, headers, want) in [
+        ("user-info", vec![user], Ok("bob")),
+        ("user-info", vec![user, ("impersonate-group", b"devs")], Ok("bob")),
+        (
+            "user-info",
+            vec![user, ("impersonate-group", b"system:masters")],
+            forbidden(
+                &format!(r#"{groups} "system:masters""#),
+                &format!(r#"{cannot} "groups" {scope}: impersonating the system:masters group is not allowed"#),
+            ),
+        ),
+        (
+            "user-info",
+            vec![user, ("impersonate-group", b"")],
+            forbidden(
+                groups,
+                &format!(r#"{cannot} "groups" {scope}: impersonating the empty string group is not allowed"#),
+            ),
+        ),
+        (
+            "user-info",
+            vec![user, ("impersonate-extra-a", b"")],
+            forbidden(
+                "userextras.authentication.k8s.io",
+                &format!(
+                    r#"{cannot} "userextras" {scope}: impersonating an invalid key in extra is not allowed: extra.key: Invalid value: "a": must be a domain-prefixed path (such as "acme.io/foo")"#
+                ),
+            ),
+        ),
+        (
+            "user-info",
+            vec![user, ("impersonate-extra-acme.io%2ffoo", b"")],
+            forbidden(
+                "userextras.authentication.k8s.io",
+                &format!(
+                    r#"{cannot} "userextras" {scope}: impersonating the empty string value in extra is not allowed"#
+                ),
+            ),
+        ),
+        ("arbitrary-node", vec![("impersonate-user", b"system:node:n1".as_slice())], Ok("system:node:n1")),
+        (
+            "serviceaccount",
+            vec![("impersonate-user", b"system:serviceaccount:ns:sa".as_slice())],
+            Ok("system:serviceaccount:ns:sa"),
+        ),
+    ] {
+        target.allow("alice", all(mode)).await;
+        let got = whoami(&target, "alice", &headers).await;
+        let got = got.as_ref().map(|user| user["username"].as_str().unwrap_or(""));
+        assert_eq!(got, want.as_ref().copied(), "{mode} {headers:?}");
+    }
+    // The mode for users covers neither nodes nor service accounts, and theirs cover no groups.
+    for (mode, headers) in [
+        ("user-info", vec![("impersonate-user", b"system:node:n1".as_slice())]),
+        ("user-info", vec![("impersonate-user", b"system:serviceaccount:ns:sa".as_slice())]),
+        ("arbitrary-node", vec![("impersonate-user", b"system:node:n1".as_slice()), ("impersonate-group", b"x")]),
+        (
+            "serviceaccount",
+            vec![("impersonate-user", b"system:serviceaccount:ns:sa".as_slice()), ("impersonate-uid", b"x")],
+        ),
+        ("associated-node", vec![("impersonate-user", b"system:node:n1".as_slice())]),
+    ] {
+        target.allow("alice", all(mode)).await;
+        let (code, message) = whoami(&target, "alice", &headers).await.unwrap_err();
+        assert_eq!(code, 403, "{mode} {headers:?}: {message}");
+    }
+}
