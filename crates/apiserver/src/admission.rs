@@ -13,7 +13,7 @@ use registry::{
 use request::User;
 use rest::{Api, Tracked};
 
-use crate::Config;
+use crate::{Config, unsupported};
 
 /// The chain that the flags ask for.
 pub fn chain(
@@ -22,12 +22,14 @@ pub fn chain(
     features: &Features,
     server: Arc<Surroundings>,
 ) -> Result<Chain, String> {
+    let configuration = Configuration::read(config.admission_config_file.as_deref())?;
+    unsupported::check_plugins(&config.enable_admission_plugins, |plugin| configuration.of(plugin).is_some())?;
     let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
     ::admission::plugins::chain(&Settings {
         enabled: &config.enable_admission_plugins,
         disabled: &config.disable_admission_plugins,
         toleration_seconds: config.toleration_seconds,
-        config: &Configuration::read(config.admission_config_file.as_deref())?,
+        config: &configuration,
         server,
         quotas: Arc::new(quotas),
     })

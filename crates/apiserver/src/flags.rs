@@ -1,7 +1,7 @@
 //! The command line: kube-apiserver's flags from the generated table, and a few of our own.
 //!
-//! Every upstream flag is taken with upstream's type and default. The ones in [`HONOURED`] do something; a flag that does
-//! not yet is named once in the log when it is given, and `--help` marks it.
+//! Every upstream flag is parsed with upstream's type and default. The ones in [`HONOURED`] have an effect. One that has none yet
+//! is named in the log when it is given, or refused if ignoring it would be unsafe ([`unsupported`]); `--help` marks it.
 
 mod given;
 
@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use kinds::core::service::allocation::PortRange;
 use object::duration;
 
-use crate::{Config, serving, store};
+use crate::{Config, serving, store, unsupported};
 pub(crate) use given::Given;
 use given::boolean;
 
@@ -76,8 +76,8 @@ pub fn command() -> Command {
         .about("The Kubernetes API server, in one small binary.")
         .long_about(
             "The Kubernetes API server, in one small binary. Without any flag it keeps its data in .ferrokube, makes its \
-             own certificates, and serves on https://127.0.0.1:6443.\n\nEvery flag of kube-apiserver v1.37 is accepted; \
-             those marked (no effect yet) are named in the log when they are given.",
+             own certificates, and serves on https://127.0.0.1:6443.\n\nEvery flag of kube-apiserver v1.37 is known; \
+             those marked (no effect yet) are named in the log when they are given, and refused where ignoring them would be unsafe.",
         )
         .disable_version_flag(true)
         .arg(Arg::new("version").long("version").action(ArgAction::SetTrue).help("Print the version and exit"))
@@ -138,6 +138,7 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         }
         let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
         flag.check(&values)?;
+        unsupported::check_flag(flag.name, &values)?;
         alone &= ALSO_ALONE.contains(&flag.name);
         if is_honoured(flag.name) {
             apply(&mut config, flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;

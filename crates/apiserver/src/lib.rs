@@ -21,6 +21,7 @@ mod repair;
 mod serving;
 mod start;
 mod store;
+mod unsupported;
 
 pub use config::Config;
 pub use pki::Pki;

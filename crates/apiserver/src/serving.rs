@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{
-    Always, Check, ConnectionOptions, Cors, Endpoint, Farewell, Health, Hook, InFlight, Lifecycle, ShutdownCheck,
+    Always, Check, ConnectionOptions, Cors, Endpoint, Farewell, Health, Hook, Lifecycle, Seats, ShutdownCheck,
 };
 
 use crate::flags::Given;
@@ -105,8 +105,8 @@ impl Serving {
         Ok(())
     }
 
-    pub fn in_flight(&self) -> InFlight {
-        InFlight::new(self.max_reads, self.max_writes)
+    pub fn seats(&self) -> Seats {
+        Seats::new(self.max_reads, self.max_writes)
     }
 
     pub fn cors(&self) -> Result<Cors, String> {

@@ -22,7 +22,7 @@ use rest::{Api, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
-use server::{Farewell, Impersonation, Lifecycle, Listener, Paths, Server, Version};
+use server::{Farewell, Impersonation, Lifecycle, Listener, Paths, Server, Unfinished, Version};
 use standalone::Identity;
 use storage::Store;
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ use crate::escalation::EscalationCheck;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::store::{self, Opened};
-use crate::{Config, Pki, repair, serving};
+use crate::{Config, Pki, repair, serving, unsupported};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -166,7 +166,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         version: Version::default(),
         paths: paths(&config, &api, &accounts, &advertised),
         lifecycle: lifecycle.clone(),
-        in_flight: config.serving.in_flight(),
+        seats: config.serving.seats(),
+        unfinished: Unfinished::default(),
+        recorder: None,
         cors: config.serving.cors().map_err(StartError::Setting)?,
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
@@ -309,6 +311,7 @@ fn authorizer(config: &Config, catalog: &Catalog) -> Result<Authorizers, StartEr
     let mut rules = None;
     let mut modes: Vec<(String, Arc<dyn Authorizer>)> = vec![(User::MASTERS.into(), Arc::new(authz::Masters))];
     authz::check_modes(&config.authorization_mode).map_err(StartError::Setting)?;
+    unsupported::check_modes(&config.authorization_mode).map_err(StartError::Setting)?;
     for mode in &config.authorization_mode {
         let authorizer: Arc<dyn Authorizer> = match mode.as_str() {
             "AlwaysAllow" => Arc::new(AlwaysAllow),
@@ -318,7 +321,7 @@ fn authorizer(config: &Config, catalog: &Catalog) -> Result<Authorizers, StartEr
                 rules = Some(rbac.clone());
                 rbac
             }
-            // Nodes are authorized by their own mode in kube-apiserver; here it has no opinion yet.
+            // The mode Node only ever allows requests, so leaving it out opens nothing.
             "Node" => continue,
             other => return Err(StartError::Setting(format!("authorization mode {other} is not supported"))),
         };

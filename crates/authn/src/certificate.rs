@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use object::asn1;
 use request::User;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::{CertificateDer, UnixTime};
-use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::cache::Good;
 use crate::{CREDENTIAL_ID, Credentials, Identity, Method, Refused};
@@ -59,19 +60,30 @@ impl Method for CertificateAuthority {
     }
 }
 
+const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
+const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 /// Where a certificate's subject says the uid.
-const UID: [u64; 8] = [1, 3, 6, 1, 4, 1, 57683, 2];
+const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
-/// Whom a certificate names; nobody if it has no common name.
+/// The user that a certificate names; None if it has no common name.
 fn holder(certificate: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<Identity>, Refused> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| Refused::because(error.to_string()))?;
-    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
-    let name = parsed.subject().iter_common_name().last().map(text).unwrap_or_default();
+    let (mut name, mut groups, mut uids) = (String::new(), Vec::new(), Vec::new());
+    for attribute in parsed.subject().iter_attributes() {
+        let value = attribute.attr_value();
+        let text = asn1::string(value.tag().0, value.data).map_err(unreadable)?;
+        let text = text.ok_or_else(|| unreadable("unsupported string type"))?;
+        match attribute.attr_type().iter().map(Iterator::collect::<Vec<u64>>).as_deref() {
+            Some(COMMON_NAME) => name = text,
+            Some(ORGANIZATION) => groups.push(text),
+            Some(UID) if reads_uid => uids.push(text),
+            _ => {}
+        }
+    }
     if name.is_empty() {
         return Ok(None);
     }
-    let uid = if reads_uid { uid_of(parsed.subject())? } else { String::new() };
-    let groups = parsed.subject().iter_organization().map(text).collect();
+    let uid = one_uid(uids)?;
     let fingerprint = digest(&SHA256, certificate);
     let fingerprint: String = fingerprint.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let extra = vec![(CREDENTIAL_ID.to_string(), vec![format!("X509SHA256={fingerprint}")])];
@@ -80,24 +92,24 @@ fn holder(certificate: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<Id
     Ok(Some(Identity { user, certificate_ends: Some(ends), ..Identity::default() }))
 }
 
-fn uid_of(subject: &X509Name<'_>) -> Result<String, Refused> {
-    let attributes = subject.iter_attributes().filter(|attribute| {
-        let oid = attribute.attr_type().iter();
-        oid.is_some_and(|numbers| numbers.eq(UID))
-    });
-    let uids = attributes.map(|attribute| attribute.as_str()).collect::<Result<Vec<_>, _>>();
-    let uids = uids.map_err(|_| Refused::because("unable to parse UID into a string"))?;
+/// A part of the subject that cannot be read makes the whole certificate useless, as in Go.
+fn unreadable(why: impl std::fmt::Display) -> Refused {
+    Refused::because(format!("x509: invalid RDNSequence: invalid attribute value: {why}"))
+}
+
+fn one_uid(mut uids: Vec<String>) -> Result<String, Refused> {
     match uids.as_slice() {
         [] => Ok(String::new()),
-        [""] => Err(Refused::because("UID cannot be an empty string")),
-        [uid] => Ok((*uid).to_string()),
+        [uid] if uid.is_empty() => Err(Refused::because("UID cannot be an empty string")),
+        [_] => Ok(uids.remove(0)),
         many => Err(Refused::because(format!("expected 1 UID, but found multiple: [{}]", many.join(" ")))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+    use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString, UniversalString};
+    use rcgen::{BasicConstraints, CertificateParams, DnType, DnValue, IsCa, Issuer, KeyPair};
 
     use super::*;
 
@@ -118,11 +130,11 @@ mod tests {
     }
 
     impl Authority {
-        fn issue(&self, subject: &[(DnType, &str)]) -> CertificateDer<'static> {
+        fn issue<V: Clone + Into<DnValue>>(&self, subject: &[(DnType, V)]) -> CertificateDer<'static> {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
             params.distinguished_name = rcgen::DistinguishedName::new();
             for (kind, value) in subject {
-                params.distinguished_name.push(kind.clone(), *value);
+                params.distinguished_name.push(kind.clone(), value.clone());
             }
             params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
             params.not_after = rcgen::date_time_ymd(2030, 1, 1);
@@ -133,6 +145,27 @@ mod tests {
             let certificates = std::slice::from_ref(certificate);
             self.method.identify(&Credentials { certificates, headers: &http::HeaderMap::new(), now }).await
         }
+    }
+
+    /// A group counts however its name is encoded, and a certificate with a name that cannot be read is refused.
+    #[tokio::test]
+    async fn names_are_read_in_every_encoding() {
+        let authority = authority(false);
+        let group = "system:masters";
+        for value in [
+            DnValue::Utf8String(group.into()),
+            DnValue::PrintableString(PrintableString::try_from(group).unwrap()),
+            DnValue::Ia5String(Ia5String::try_from(group).unwrap()),
+            DnValue::TeletexString(TeletexString::try_from(group).unwrap()),
+            DnValue::BmpString(BmpString::try_from(group).unwrap()),
+        ] {
+            let subject = [(DnType::CommonName, "ann".into()), (DnType::OrganizationName, value.clone())];
+            let identity = authority.identify(&authority.issue(&subject), NOW).await.unwrap().unwrap();
+            assert_eq!(identity.user.groups, [group], "{value:?}");
+        }
+        let wide = DnValue::UniversalString(UniversalString::try_from(group).unwrap());
+        let subject = [(DnType::CommonName, "ann".into()), (DnType::OrganizationName, wide)];
+        assert!(authority.identify(&authority.issue(&subject), NOW).await.is_err());
     }
 
     #[tokio::test]

@@ -27,6 +27,8 @@ use crate::{Budget, Describe, Error, Event, Object, Watcher};
 pub struct Options {
     /// Events kept in memory for watchers; older ones are read from the store's log.
     pub ring_events: usize,
+    /// How many bytes of old versions those events may keep in memory.
+    pub ring_bytes: usize,
     /// How long a read waits for a revision that has not arrived yet.
     pub fresh_timeout: Duration,
     /// A selectable field that lists and watches are often narrowed by (pods by spec.nodeName).
@@ -35,10 +37,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ring_events: 2048, fresh_timeout: Duration::from_secs(3), index: None }
+        Options { ring_events: 2048, ring_bytes: RING_BYTES, fresh_timeout: Duration::from_secs(3), index: None }
     }
 }
 
+/// Enough for two thousand changes of objects of 8 KB.
+const RING_BYTES: usize = 16 * 1024 * 1024;
 /// What is indexed as this may have any value. No field has it.
 const UNREADABLE: &str = "\0";
 /// More watchers than this are not woken by whoever made the change, which has better things to do.
@@ -104,7 +108,7 @@ impl Cache {
         budget: Arc<Budget>,
         options: Options,
     ) -> Result<Arc<Cache>, Error> {
-        let channel = Channel::new(Ring::new(options.ring_events, 0));
+        let channel = Channel::new(Ring::new(options.ring_events, options.ring_bytes, 0));
         let state = State {
             objects: BTreeMap::new(),
             bytes: 0,

@@ -15,18 +15,23 @@ pub(crate) struct Ring {
     first: u64,
     /// Every event after this revision is in the window.
     complete_after: Revision,
-    capacity: usize,
+    events_max: usize,
+    bytes_max: usize,
+    /// The bytes of all objects that only the events in the window still hold.
+    bytes: usize,
 }
 
 impl Ring {
-    pub(crate) fn new(capacity: usize, complete_after: Revision) -> Ring {
-        Ring { events: VecDeque::new(), first: 0, complete_after, capacity }
+    pub(crate) fn new(events_max: usize, bytes_max: usize, complete_after: Revision) -> Ring {
+        Ring { events: VecDeque::new(), first: 0, complete_after, events_max, bytes_max, bytes: 0 }
     }
 
+    /// Adds an event. The oldest ones leave while there are too many or they hold too much; the new one always stays.
     pub(crate) fn push(&mut self, event: Arc<Event>) {
-        if self.events.len() >= self.capacity
-            && let Some(dropped) = self.events.pop_front()
-        {
+        self.bytes += held(&event);
+        while self.events.len() >= self.events_max || self.bytes > self.bytes_max {
+            let Some(dropped) = self.events.pop_front() else { break };
+            self.bytes -= held(&dropped);
             self.complete_after = dropped.revision;
             self.first += 1;
         }
@@ -38,6 +43,7 @@ impl Ring {
         // One number is left out: a cursor that had read everything must not take the next event for its next one.
         self.first += self.events.len() as u64 + 1;
         self.events.clear();
+        self.bytes = 0;
         self.complete_after = revision;
     }
 
@@ -76,9 +82,20 @@ impl Ring {
     }
 }
 
+/// What an event keeps in memory: the object as it was before. As it is now, it is kept by the current state, or else by the
+/// next event about it.
+fn held(event: &Event) -> usize {
+    event.previous.as_ref().map_or(0, |object| object.value().len())
+}
+
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use storage::{Condition, Entry, Key};
+
     use super::*;
+    use crate::renditions::Renditions;
+    use crate::{Budget, Object};
 
     fn event(revision: Revision) -> Arc<Event> {
         Arc::new(Event::new(revision, None, None, crate::Budget::new(0)))
@@ -90,7 +107,7 @@ mod tests {
 
     #[test]
     fn cursors_survive_until_their_event_leaves() {
-        let mut ring = Ring::new(3, 10);
+        let mut ring = Ring::new(3, 1000, 10);
         for revision in [11, 13, 17] {
             ring.push(event(revision));
         }
@@ -106,8 +123,38 @@ mod tests {
     }
 
     #[test]
+    fn large_objects_leave_sooner() {
+        let budget = Budget::new(0);
+        let update = |revision: Revision, bytes: usize| {
+            let entry = Entry {
+                key: Key::default(),
+                value: Bytes::from(vec![0; bytes]),
+                create_revision: 1,
+                mod_revision: 1,
+                version: 1,
+                lease: 0,
+                condition: Condition::default(),
+            };
+            let previous = Object::new(Arc::new(entry), Renditions::new(budget.clone()));
+            Arc::new(Event::new(revision, None, Some(Arc::new(previous)), budget.clone()))
+        };
+        let mut ring = Ring::new(100, 1000, 0);
+        for revision in 1..=50 {
+            ring.push(update(revision, 400));
+        }
+        assert_eq!((ring.events.len(), ring.bytes, ring.position_after(47)), (2, 800, None));
+        assert_eq!(ring.position_after(48).map(|at| read(&ring, at).unwrap()), Some(vec![49, 50]));
+        ring.push(update(51, 5000));
+        assert_eq!((ring.events.len(), ring.bytes), (1, 5000));
+        ring.push(update(52, 10));
+        assert_eq!((ring.events.len(), ring.bytes), (1, 10));
+        ring.reset(60);
+        assert_eq!(ring.bytes, 0);
+    }
+
+    #[test]
     fn a_reset_leaves_no_hole_unnoticed() {
-        let mut ring = Ring::new(8, 0);
+        let mut ring = Ring::new(8, 1000, 0);
         ring.push(event(1));
         let behind = ring.position_after(0).unwrap();
         let up_to_date = ring.position_after(1).unwrap();

@@ -18,6 +18,7 @@ mod raw;
 mod seen;
 mod status;
 
+pub mod asn1;
 pub mod duration;
 pub mod fields;
 pub mod int_or_string;

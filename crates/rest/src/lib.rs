@@ -43,5 +43,5 @@ pub use managed::{Tracked, apply_own, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};
 pub use recent::Recent;
-pub use reply::{Body, Chunks, Cut, Reply, ReplyBody, encode_value, failure};
+pub use reply::{Body, Chunks, Cut, Reply, ReplyBody, RequestBody, encode_value, failure};
 pub use route::serve;

@@ -8,7 +8,8 @@ use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Frame, Incoming};
+use http_body_util::combinators::BoxBody;
+use hyper::body::{Body as _, Frame};
 use hyper::upgrade::OnUpgrade;
 use object::{GroupVersionKind, Status, Value};
 use schema::Schema;
@@ -19,12 +20,15 @@ use crate::media::{Accept, Media};
 const DISCARD_MAX: usize = 16 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
+/// A body as it arrives. Its errors are the answer to the request: it was too slow, or cannot be read.
+pub type RequestBody = BoxBody<Bytes, Status>;
+
 /// A request's body, read when a verb wants it.
 #[derive(Default)]
 pub enum Body {
     #[default]
     Empty,
-    Incoming(Incoming),
+    Stream(RequestBody),
     Ready(Bytes),
     /// None, and the connection is to become something else.
     Upgrade(OnUpgrade),
@@ -48,7 +52,7 @@ impl Body {
             Body::Empty | Body::Upgrade(_) => return Ok(Bytes::new()),
             Body::Ready(bytes) if bytes.len() <= limit => return Ok(bytes),
             Body::Ready(_) => return Err(too_large(limit)),
-            Body::Incoming(incoming) => incoming,
+            Body::Stream(incoming) => incoming,
         };
         let hint = incoming.size_hint();
         if hint.lower() > limit as u64 {
@@ -57,8 +61,7 @@ impl Body {
         }
         let mut read = BytesMut::with_capacity(hint.upper().unwrap_or(0).min(limit as u64) as usize);
         while let Some(frame) = incoming.frame().await {
-            let frame = frame.map_err(|error| Status::bad_request(format!("cannot read the body: {error}")))?;
-            if let Ok(data) = frame.into_data() {
+            if let Ok(data) = frame?.into_data() {
                 if read.len() + data.len() > limit {
                     drop(read);
                     discard(&mut incoming).await;
@@ -71,8 +74,8 @@ impl Body {
     }
 }
 
-/// Reads on without keeping anything, for a while: who is cut off in the middle of sending may never see the answer.
-async fn discard(incoming: &mut Incoming) {
+/// Reads on for a while without keeping anything: a client that is still sending might not read the answer otherwise.
+async fn discard(incoming: &mut RequestBody) {
     let mut left = DISCARD_MAX;
     let reading = async {
         while let Some(Ok(frame)) = incoming.frame().await {

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use authn::{Authenticator, Credentials, Identity};
 use authz::Authorizer;
@@ -14,14 +14,17 @@ use hyper::body::{Body as _, Incoming};
 use object::{GroupResource, GroupVersionKind, Status};
 use request::RequestInfo;
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure};
-use rustls_pki_types::CertificateDer;
+use tokio::time::Instant;
 
 use crate::compress::compress;
 use crate::health::Endpoint;
-use crate::inflight::Seat;
 use crate::metrics::Labels;
+use crate::peer::Peer;
+use crate::receive::{Unfinished, timed_out};
+use crate::record::{Arrived, Recorder, Stage};
+use crate::seats::Full;
 use crate::track::Tracked;
-use crate::{Cors, Health, Impersonation, InFlight, Lifecycle, Metrics, Paths, Version, call, impersonate};
+use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
 const JSON: &str = "application/json";
 
@@ -39,7 +42,11 @@ pub struct Server {
     pub version: Version,
     pub paths: Vec<Arc<dyn Paths>>,
     pub lifecycle: Lifecycle,
-    pub in_flight: InFlight,
+    pub seats: Seats,
+    /// Bodies that are being received.
+    pub unfinished: Unfinished,
+    /// Keeps the audit log, if there is one.
+    pub recorder: Option<Arc<dyn Recorder>>,
     pub cors: Cors,
     /// How long a request that is not long-running may take: `--request-timeout`.
     pub request_timeout: Duration,
@@ -47,54 +54,62 @@ pub struct Server {
     pub hsts: String,
 }
 
-/// A request on its way through the filters.
-struct Passage<'a> {
+/// A request that was parsed, and what the filters know about it.
+struct Parsed<'a> {
     info: RequestInfo,
     query: Vec<(String, String)>,
-    certificates: &'a [CertificateDer<'static>],
-    /// Taken on the way, kept until the answer was sent.
-    seat: &'a mut Option<Seat>,
+    tracked: &'a mut Tracked,
 }
 
 impl Server {
     /// Answers one request. Whatever happens, there is an answer.
-    pub async fn serve(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        certificates: Arc<[CertificateDer<'static>]>,
-    ) -> HttpResponse {
+    pub async fn serve(self: Arc<Self>, request: Request<Incoming>, peer: Arc<Peer>) -> HttpResponse {
         let began = Instant::now();
-        // What is asked for? Everything after this goes by it.
+        // Request info: verb, resource, namespace and name, which every later filter uses.
         let query = call::query(request.uri());
         let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
         let audit_id = audit_id(&request);
         let long_running = info.is_long_running();
-        // The end of the server waits for whoever holds a ticket.
-        let ticket = self.lifecycle.enter(long_running);
-        let series = self.series(&info, &query, &request);
-        let mut tracked = Tracked { series, began, long_running, _ticket: ticket, seat: None, code: 0, bytes: 0 };
+        let arrived = Arrived { audit_id: &audit_id, request: &request, info: &info, peer: &peer };
+        let mut tracked = Tracked {
+            record: self.recorder.as_ref().and_then(|recorder| recorder.begin(&arrived)),
+            series: self.series(&info, &query, &request),
+            began,
+            long_running,
+            _ticket: self.lifecycle.enter(long_running),
+            open: peer.begin(),
+            seat: None,
+            code: 0,
+            bytes: 0,
+        };
+        let timeout = self.timeout(&query);
         let gzip = !long_running && accepts_gzip(&request);
         let cors = self.cors.allow(request.headers());
         let reply = match self.turn_away(&request, cors.is_some()) {
             Some(reply) => reply,
             None => {
-                let passage = Passage { info, query, certificates: &certificates, seat: &mut tracked.seat };
-                // A bug in one request must not take the others with it.
-                // Boxed, because connections move what they wait for, and this is all that a request can ever hold.
-                let answer = AssertUnwindSafe(Box::pin(self.filter(request, passage))).catch_unwind().await;
+                let parsed = Parsed { info, query, tracked: &mut tracked };
+                // A panic ends only the request it happens in.
+                // Boxed because hyper moves the future, and this one holds everything that a request can need.
+                let answer = AssertUnwindSafe(Box::pin(self.filter(request, parsed, &timeout))).catch_unwind().await;
                 answer.unwrap_or_else(|_| {
                     self.metrics.panicked();
+                    tracing::error!(audit_id, "a request ended in a panic");
+                    tracked.reached(Stage::Panicked);
                     failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
                 })
             }
         };
-        // A watch ends when the server leaves.
-        let end = long_running.then(|| self.lifecycle.watch_end());
-        let reply = tracked.follow(compress(reply, gzip), end);
+        // A watch ends when the server shuts down, every other response when the request's time is over.
+        let (end, deadline) = match long_running {
+            true => (Some(self.lifecycle.watch_end()), None),
+            false => (None, Some(began + timeout.unwrap_or(self.request_timeout))),
+        };
+        let reply = tracked.follow(compress(reply, gzip), end, deadline);
         self.finish(reply, &audit_id, cors)
     }
 
-    /// Under which labels the request counts; None if nobody serves what it asks for.
+    /// The metrics that the request counts for; None if the resource does not exist, so that clients cannot make up labels.
     fn series(
         &self,
         info: &RequestInfo,
@@ -117,19 +132,19 @@ impl Server {
         Some(series)
     }
 
-    /// Answers that need nothing of the request but that it came.
+    /// Filters before authentication: shutdown and CORS preflight.
     fn turn_away(&self, request: &Request<Incoming>, from_allowed_page: bool) -> Option<Reply> {
-        // A server that is leaving sends everybody on, except those who ask how it is.
+        // During shutdown every request gets 429 with Retry-After, except health checks and metrics.
         let path = request.uri().path();
-        let asks_how_it_is = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
-        if self.lifecycle.phase().is_leaving() && !asks_how_it_is {
+        let is_check = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
+        if self.lifecycle.phase().is_leaving() && !is_check {
             let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
             if request.version() != http::Version::HTTP_2 {
                 reply.headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
             return Some(reply);
         }
-        // A browser asks before it lets a page talk to us.
+        // CORS: a browser's preflight request.
         if from_allowed_page && request.method() == http::Method::OPTIONS {
             let mut reply = Reply::new(StatusCode::NO_CONTENT, "", ReplyBody::Ready(Bytes::new()));
             reply.headers.clear();
@@ -138,60 +153,73 @@ impl Server {
         None
     }
 
-    async fn filter(&self, request: Request<Incoming>, passage: Passage<'_>) -> Reply {
-        // Long-running requests end when their client or their own timeout says so.
-        if passage.info.is_long_running() {
-            return self.pass(request, passage, self.request_timeout).await;
+    /// Sets the deadline, which long-running requests do not have.
+    async fn filter(
+        &self,
+        request: Request<Incoming>,
+        parsed: Parsed<'_>,
+        timeout: &Result<Duration, Status>,
+    ) -> Reply {
+        if parsed.tracked.long_running {
+            return self.pass(request, parsed, self.request_timeout).await;
         }
-        let limit = match self.timeout(&passage.query) {
-            Ok(limit) => limit,
-            Err(status) => return failure(&status, &Accept::of_status(request.headers(), &passage.query)),
+        let limit = match timeout {
+            Ok(limit) => *limit,
+            Err(status) => return failure(status, &Accept::of_status(request.headers(), &parsed.query)),
         };
-        match tokio::time::timeout(limit, self.pass(request, passage, limit)).await {
+        let deadline = parsed.tracked.began + limit;
+        match tokio::time::timeout_at(deadline, self.pass(request, parsed, limit)).await {
             Ok(reply) => reply,
             Err(_) => {
                 self.metrics.requests.terminated();
-                let message = "request did not complete within the allotted timeout";
-                failure(&Status::timeout(message, 0), &Accept::json())
+                failure(&timed_out(), &Accept::json())
             }
         }
     }
 
-    /// The part of the chain that knows who is asking.
-    async fn pass(&self, request: Request<Incoming>, passage: Passage<'_>, timeout: Duration) -> Reply {
-        let Passage { info, query, certificates, seat } = passage;
+    /// Authentication, impersonation, flow control, authorization; then the request is carried out.
+    async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, timeout: Duration) -> Reply {
+        let Parsed { info, query, tracked } = parsed;
         let readable = || Accept::of_status(request.headers(), &query);
         let forbid = |status: Status, warnings: &[String]| {
             let mut reply = failure(&status, &readable()).warn(warnings);
             reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             reply
         };
-        // Who is it? A credential that is not good ends here.
-        let Identity { user, warnings, .. } = match self.authenticate(&request, certificates).await {
+        // Authentication: a bad credential is a 401.
+        let peer = tracked.open.peer().clone();
+        let Identity { user, warnings, .. } = match self.authenticate(&request, &peer).await {
             Ok(identity) => identity,
             Err(()) => return failure(&Status::unauthorized("Unauthorized"), &readable()),
         };
-        // (audit) From here on every outcome will be recorded; it comes with its own issue.
-        // May they act as somebody else?
+        tracked.reached(Stage::Authenticated(&user));
+        // Impersonation: from here on the user is the impersonated one.
         let constrained = self.api.features.enabled("ConstrainedImpersonation");
         let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers(), constrained);
         let user = match wanted.await {
             Ok(user) => user,
             Err(status) => return forbid(status, &warnings),
         };
-        // (flow control) Is there room? Fair queues come with their own issue; until then a full house is a 429.
-        if !info.is_long_running() {
-            *seat = self.in_flight.sit(&info, &user);
-            if seat.is_none() {
+        if impersonate::is_asked(request.headers()) {
+            tracked.reached(Stage::Impersonated(&user));
+        }
+        // Flow control: a request waits for a seat or is refused with 429.
+        tracked.seat = match self.seats.take(&info, &user).await {
+            Ok(seat) => seat,
+            Err(Full) => {
                 self.metrics.requests.terminated();
                 return too_many("Too many requests, please try again later.\n", 1);
             }
-        }
-        // May they do this? From here on there is a permit, and verbs cannot be called without one.
+        };
+        // Authorization: verbs need the permit that it gives.
         let permit = match authz::authorize(&*self.authorizer, &info, &user).await {
             Ok(permit) => permit,
-            Err(status) => return forbid(status, &warnings),
+            Err(status) => {
+                tracked.reached(Stage::Authorized { allowed: false, reason: &status.message });
+                return forbid(status, &warnings);
+            }
         };
+        tracked.reached(Stage::Authorized { allowed: true, reason: permit.reason() });
         let (mut parts, incoming) = request.into_parts();
         // Proxied servers must not see the client's credentials.
         parts.headers.remove(http::header::AUTHORIZATION);
@@ -200,24 +228,22 @@ impl Server {
         let body = match upgrade {
             Some(upgrade) if parts.headers.contains_key(http::header::UPGRADE) => Body::Upgrade(upgrade),
             _ if incoming.is_end_stream() => Body::Empty,
-            _ => Body::Incoming(incoming),
+            _ => Body::Stream(self.unfinished.receive(incoming, tracked.seat.clone())),
         };
         let call = Call { info, user, method: parts.method, headers: parts.headers, query, body, timeout };
-        // Built-in and custom resources alike are in the catalog; everything else is a path.
+        // Resources are in the catalog; all other paths are answered by `path`.
         if call.info.is_resource {
             return rest::serve(self.api.clone(), permit, call).await.warn(&warnings);
         }
         self.path(call).await.warn(&warnings)
     }
 
-    async fn authenticate(
-        &self,
-        request: &Request<Incoming>,
-        certificates: &[CertificateDer<'static>],
-    ) -> Result<Identity, ()> {
+    async fn authenticate(&self, request: &Request<Incoming>, peer: &Peer) -> Result<Identity, ()> {
         let now = self.api.clock.now().secs;
-        let identity =
-            self.authenticator.authenticate(&Credentials { certificates, headers: request.headers(), now }).await;
+        let identity = self
+            .authenticator
+            .authenticate(&Credentials { certificates: &peer.certificates, headers: request.headers(), now })
+            .await;
         let identity = identity.map_err(|refused| {
             tracing::warn!(%refused, "unable to authenticate the request");
         })?;
@@ -227,7 +253,7 @@ impl Server {
         Ok(identity)
     }
 
-    /// How long the request may take: what it asks for, if that is less than what everybody gets.
+    /// How long the request may take: its `timeout` parameter, but no more than `--request-timeout`.
     fn timeout(&self, query: &[(String, String)]) -> Result<Duration, Status> {
         let asked = query.iter().find(|(key, _)| key == "timeout").map_or("", |(_, value)| value.as_str());
         if asked.is_empty() {
@@ -261,7 +287,7 @@ impl Server {
 
     /// Paths the server itself answers.
     async fn own_path(&self, path: &str, call: &Call) -> Option<Reply> {
-        for endpoint in [Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz] {
+        for endpoint in Endpoint::ALL {
             if let Some(name) = endpoint.check_in(path) {
                 let (code, body) = self.health.answer(endpoint, name, &call.query).await;
                 return Some(text(code, &body));
@@ -273,7 +299,7 @@ impl Server {
                 Err(status) => failure(&status, &Accept::of_status(&call.headers, &call.query)),
             }),
             "/metrics" => {
-                let body = ReplyBody::Ready(self.metrics.render(self.in_flight.now()).into());
+                let body = ReplyBody::Ready(self.metrics.render(self.seats.taken()).into());
                 Some(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
             }
             "" => Some(self.root()),
@@ -281,7 +307,7 @@ impl Server {
         }
     }
 
-    /// `/`: what there is.
+    /// `/`: the list of paths.
     fn root(&self) -> Reply {
         let mut paths: Vec<String> = self.paths.iter().flat_map(|paths| paths.listed()).collect();
         paths.extend(self.health.paths());
@@ -306,7 +332,7 @@ impl Server {
         if !self.hsts.is_empty() {
             set("strict-transport-security", &self.hsts);
         }
-        // Nothing is kept by caches unless the answer itself says that it may be.
+        // Responses are not cached by proxies unless their handler said otherwise.
         let private = HeaderValue::from_static("no-cache, private");
         reply.headers.entry(http::header::CACHE_CONTROL).or_insert(private);
         reply.into_response()
@@ -320,7 +346,7 @@ fn text(code: StatusCode, body: &str) -> Reply {
     reply
 }
 
-/// Upstream's answer to whoever comes at a bad time.
+/// 429 in plain text, as upstream's filters answer.
 fn too_many(body: &str, retry_after_seconds: u64) -> Reply {
     let mut reply = text(StatusCode::TOO_MANY_REQUESTS, body);
     reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));

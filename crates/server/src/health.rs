@@ -82,6 +82,8 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    pub const ALL: [Endpoint; 3] = [Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz];
+
     fn name(self) -> &'static str {
         match self {
             Endpoint::Healthz => "healthz",
@@ -119,7 +121,7 @@ impl Health {
             let names = asked.map(move |registered| format!("/{}/{}", endpoint.name(), registered.check.name()));
             names.chain([format!("/{}", endpoint.name())])
         };
-        [Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz].into_iter().flat_map(of).collect()
+        Endpoint::ALL.into_iter().flat_map(of).collect()
     }
 
     /// Answers `/livez`, `/livez?verbose`, `/livez/<check>` and so on.

@@ -97,6 +97,11 @@ impl Impersonation {
     }
 }
 
+/// Whether the headers ask for impersonation.
+pub fn is_asked(headers: &HeaderMap) -> bool {
+    headers.contains_key(USER)
+}
+
 /// Removes the impersonation headers, so that neither a proxied server nor anything later in the chain acts on them again.
 pub fn strip(headers: &mut HeaderMap) {
     let extra: Vec<_> = headers.keys().filter(|key| key.as_str().starts_with(EXTRA)).cloned().collect();

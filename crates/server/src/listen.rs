@@ -11,7 +11,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use rustls::ServerConfig;
-use rustls_pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
@@ -19,8 +18,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::Server;
 use crate::cork::Cork;
 use crate::lifecycle::Phase;
+use crate::peer::Peer;
 
-/// How long a client may take to say hello.
+/// How long the TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to send the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
@@ -33,7 +33,7 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// How much of an answer is buffered for a client that reads slowly.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
-/// How long connections may take to close when everything on them is over.
+/// How long connections may take to close after they were asked to.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How connections are served.
@@ -90,10 +90,10 @@ impl Listener {
                 _ = phase.wait_for(closes) => break,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     let connection =
                         Connection { server: server.clone(), options: options.clone(), _open: open.clone() };
-                    tokio::spawn(connection.serve(stream, acceptor.clone()));
+                    tokio::spawn(connection.serve(stream, address, acceptor.clone()));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: give others time to close some.
@@ -116,7 +116,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, acceptor: TlsAcceptor) {
+    async fn serve(self, stream: TcpStream, address: SocketAddr, acceptor: TlsAcceptor) {
         let _ = stream.set_nodelay(true);
         let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => stream,
@@ -129,18 +129,16 @@ impl Connection {
                 return tracing::debug!("TLS handshake took too long");
             }
         };
-        let certificates: Arc<[CertificateDer<'static>]> = match stream.get_ref().1.peer_certificates() {
-            Some(chain) => chain.iter().map(|certificate| certificate.clone().into_owned()).collect(),
-            None => Arc::new([]),
-        };
+        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()).collect());
         let go_away = Arc::new(Notify::new());
         let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
             let chance = self.options.goaway_chance;
             if chance > 0.0 && request.version() == Version::HTTP_2 && rand::random::<f64>() < chance {
                 go_away.notify_one();
             }
-            let (server, certificates) = (self.server.clone(), certificates.clone());
-            async move { Ok::<_, Infallible>(server.serve(request, certificates).await) }
+            let (server, peer) = (self.server.clone(), peer.clone());
+            async move { Ok::<_, Infallible>(server.serve(request, peer).await) }
         });
         let builder = builder(self.options.max_streams);
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -149,20 +147,31 @@ impl Connection {
         tokio::pin!(serving);
         let mut phase = self.server.lifecycle.follow();
         let mut asked_to_leave = false;
-        let too_late = async {
+        let shut_down = async {
             let mut phase = self.server.lifecycle.follow();
             let _ = phase.wait_for(|phase| *phase == Phase::Over).await;
             tokio::time::sleep(GOODBYE).await;
         };
-        tokio::pin!(too_late);
+        let idle = peer.idle();
+        tokio::pin!(shut_down, idle);
         let ended = loop {
             tokio::select! {
-                ended = serving.as_mut() => break ended,
+                ended = serving.as_mut() => break Some(ended),
                 _ = go_away.notified(), if !asked_to_leave => asked_to_leave = true,
                 _ = phase.wait_for(Phase::is_leaving), if !asked_to_leave => asked_to_leave = true,
-                () = &mut too_late => break Ok(()),
+                () = &mut idle => break None,
+                () = peer.closed() => break Some(Ok(())),
+                () = &mut shut_down => break Some(Ok(())),
             }
             serving.as_mut().graceful_shutdown();
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                // A client that has been silent may not answer a GOAWAY either.
+                serving.as_mut().graceful_shutdown();
+                tokio::time::timeout(GOODBYE, serving.as_mut()).await.unwrap_or(Ok(()))
+            }
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");

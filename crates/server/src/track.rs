@@ -1,80 +1,162 @@
-//! Following an answer until its last byte: who it counts for, and what has to be given back.
+//! A request from its arrival until its response has been sent: what it counts for, and what it holds until then.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
+use http::HeaderValue;
+use parking_lot::Mutex;
 use rest::{Chunks, Cut, Reply, ReplyBody};
+use tokio::time::Instant;
 
-use crate::inflight::Seat;
 use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
+use crate::peer::{OpenRequest, Peer};
+use crate::record::{Record, Stage};
+use crate::seats::Seat;
 
-/// What a request holds until its answer was sent or given up.
+/// Responses up to this size are handed to the connection and not followed any further.
+const HANDED_OVER_BYTES: usize = 64 * 1024;
+/// How long after its deadline a response may take to be given up before the connection is closed: a client that does not read
+/// at all does not notice that one stream was reset.
+const RESET_GRACE: Duration = Duration::from_secs(5);
+
+/// What a request holds until its response was sent or given up.
 pub struct Tracked {
     pub series: Option<Arc<Series>>,
     pub began: Instant,
     pub long_running: bool,
-    /// Never read: the server's end waits until it is dropped.
+    /// Shutdown waits until it is dropped.
     pub _ticket: Ticket,
+    /// The connection is not idle until it is dropped.
+    pub open: OpenRequest,
+    /// Held while the server works on the request, and while a watch sends its first events.
     pub seat: Option<Seat>,
+    pub record: Option<Box<dyn Record>>,
     pub code: u16,
     pub bytes: u64,
 }
 
 impl Tracked {
-    /// Ties everything to the answer's body, which is over at `end` whatever it still has.
-    pub fn follow(mut self, mut reply: Reply, end: Option<WatchEnd>) -> Reply {
+    /// Tells the recorder, if there is one.
+    pub fn reached(&mut self, stage: Stage<'_>) {
+        if let Some(record) = &mut self.record {
+            record.reached(stage);
+        }
+    }
+
+    /// Ties everything to the response's body. A watch ends at `end` whatever it still has, any other response at its deadline.
+    pub fn follow(mut self, mut reply: Reply, end: Option<WatchEnd>, deadline: Option<Instant>) -> Reply {
         self.code = reply.status.as_u16();
-        reply.body = match reply.body {
-            ReplyBody::Ready(bytes) => {
+        self.reached(Stage::Responding(self.code));
+        if !self.long_running {
+            self.seat = None;
+        }
+        let (chunks, estimate) = match reply.body {
+            ReplyBody::Ready(bytes) if bytes.len() <= HANDED_OVER_BYTES || deadline.is_none() => {
                 self.bytes = bytes.len() as u64;
-                ReplyBody::Ready(bytes)
+                reply.body = ReplyBody::Ready(bytes);
+                return reply;
             }
-            ReplyBody::Stream { chunks, estimate } => {
-                if let Some(series) = self.series.as_ref().filter(|_| self.long_running) {
-                    series.opened();
-                }
-                ReplyBody::Stream { chunks: Followed { chunks, tracked: self, end }.boxed(), estimate }
+            ReplyBody::Ready(bytes) => {
+                reply.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+                let estimate = bytes.len();
+                (futures::stream::iter([Ok(bytes)]).boxed(), estimate)
             }
+            ReplyBody::Stream { chunks, estimate } => (chunks, estimate),
         };
+        if let Some(series) = self.series.as_ref().filter(|_| self.long_running) {
+            series.opened();
+        }
+        reply.body = ReplyBody::Stream { chunks: Sending::new(self, chunks, end, deadline).boxed(), estimate };
         reply
     }
 }
 
 impl Drop for Tracked {
     fn drop(&mut self) {
+        let (code, bytes) = (self.code, self.bytes);
+        self.reached(Stage::Complete { code, bytes });
         if let Some(series) = &self.series {
-            series.record(self.code, self.began.elapsed(), self.bytes, self.long_running);
+            series.record(code, self.began.elapsed(), bytes, self.long_running);
         }
     }
 }
 
-struct Followed {
-    chunks: Chunks,
+/// A response body that is being sent.
+struct Sending {
+    rest: Arc<Mutex<Rest>>,
     tracked: Tracked,
     end: Option<WatchEnd>,
+    /// Ends the response at its deadline, also while the client does not read and so the body is not polled.
+    deadline: Option<tokio::task::JoinHandle<()>>,
 }
 
-impl Stream for Followed {
+/// What is still to be sent.
+struct Rest {
+    /// None after the deadline.
+    chunks: Option<Chunks>,
+    waker: Option<Waker>,
+}
+
+impl Sending {
+    fn new(tracked: Tracked, chunks: Chunks, end: Option<WatchEnd>, deadline: Option<Instant>) -> Sending {
+        let rest = Arc::new(Mutex::new(Rest { chunks: Some(chunks), waker: None }));
+        let deadline = deadline.map(|at| tokio::spawn(give_up(rest.clone(), at, tracked.open.peer().clone())));
+        Sending { rest, tracked, end, deadline }
+    }
+}
+
+/// At the deadline, frees what is still to be sent and resets the stream; closes the connection if that has no effect.
+async fn give_up(rest: Arc<Mutex<Rest>>, at: Instant, peer: Arc<Peer>) {
+    tokio::time::sleep_until(at).await;
+    let (chunks, waker) = {
+        let mut rest = rest.lock();
+        (rest.chunks.take(), rest.waker.take())
+    };
+    drop(chunks);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+    tokio::time::sleep(RESET_GRACE).await;
+    tracing::debug!(address = %peer.address, "a client does not read its response; its connection is closed");
+    peer.close();
+}
+
+impl Stream for Sending {
     type Item = Result<Bytes, Cut>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = self.chunks.poll_next_unpin(cx);
+        let polled = {
+            let mut rest = self.rest.lock();
+            let Some(chunks) = &mut rest.chunks else { return Poll::Ready(Some(Err(Cut))) };
+            let polled = chunks.poll_next_unpin(cx);
+            if polled.is_pending() && self.deadline.is_some() {
+                rest.waker = Some(cx.waker().clone());
+            }
+            polled
+        };
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => self.tracked.bytes += chunk.len() as u64,
             Poll::Ready(_) => {}
-            Poll::Pending => ready!(self.end.as_mut().map_or(Poll::Pending, |end| end.poll_unpin(cx))),
+            Poll::Pending => {
+                // A watch has sent its first events and waits for the next.
+                self.tracked.seat = None;
+                ready!(self.end.as_mut().map_or(Poll::Pending, |end| end.poll_unpin(cx)));
+            }
         }
         if polled.is_pending() { Poll::Ready(None) } else { polled }
     }
 }
 
-impl Drop for Followed {
+impl Drop for Sending {
     fn drop(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.abort();
+        }
         if let Some(series) = self.tracked.series.as_ref().filter(|_| self.tracked.long_running) {
             series.closed();
         }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use base64::Engine;
-use object::{Status, Value, quote};
+use object::{Status, Value, asn1, quote};
 use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
+use x509_parser::x509::AttributeTypeAndValue;
 
 use super::forbidden;
 use crate::{Attributes, Operation, Plugin, Question, Surroundings};
@@ -194,10 +195,21 @@ pub fn subject(request: &Value) -> Result<Subject, String> {
         .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_string())?;
     let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
     let subject = &parsed.certification_request_info.subject;
-    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
+    let text = |attribute: &AttributeTypeAndValue<'_>| {
+        let value = attribute.attr_value();
+        asn1::string(value.tag().0, value.data).map_err(|error| format!("asn1: {error}"))
+    };
+    // As in Go, a value that is not a string is passed over, and one that is not valid is an error wherever it is.
+    for attribute in subject.iter_attributes() {
+        text(attribute)?;
+    }
+    let all = |attributes: &mut dyn Iterator<Item = &AttributeTypeAndValue<'_>>| {
+        let texts = attributes.filter_map(|attribute| text(attribute).transpose());
+        texts.collect::<Result<Vec<String>, String>>()
+    };
     Ok(Subject {
-        common_name: subject.iter_common_name().last().map(text).unwrap_or_default(),
-        organizations: subject.iter_organization().map(text).collect(),
+        common_name: all(&mut subject.iter_common_name())?.pop().unwrap_or_default(),
+        organizations: all(&mut subject.iter_organization())?,
     })
 }
 

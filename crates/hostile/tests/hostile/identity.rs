@@ -31,7 +31,7 @@ async fn unreadable_identity_headers_are_refused() {
         (&[("impersonate-user", b"ann".as_slice()), ("impersonate-group", bad)], "Impersonate-Group"),
         (&[("impersonate-user", b"ann".as_slice()), ("impersonate-uid", bad)], "Impersonate-Uid"),
         (&[("impersonate-user", b"ann".as_slice()), ("impersonate-extra-a", bad)], "Impersonate-Extra-A"),
-        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-extra-%ff", b"x")], "Impersonate-Extra-%Ff"),
+        (&[("impersonate-user", b"ann".as_slice()), ("impersonate-extra-%ff", b"x")], "Impersonate-Extra-%ff"),
         (&[("impersonate-user", b"ann".as_slice()), ("impersonate-user", bad)], "Impersonate-User"),
     ] {
         let want = format!("the header {name} is not valid UTF-8");

@@ -19,6 +19,12 @@ impl Strategy for Binding {
         false
     }
 
+    fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let resource =
+            if self.mutating { "mutatingadmissionpolicybindings" } else { "validatingadmissionpolicybindings" };
+        super::not_enforced(resource)
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let spec = object.field("spec");
         let (policy, resources) = (spec.field("policyName"), spec.field("matchResources"));

@@ -12,6 +12,23 @@ use std::sync::Arc;
 
 use crate::Strategies;
 
+/// Resources that are stored and validated but not enforced yet, so that clients who write one are warned. A row is deleted with
+/// the change that enforces it.
+const NOT_ENFORCED: &[&str] = &[
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+];
+
+/// The warning for a resource of [`NOT_ENFORCED`].
+fn not_enforced(resource: &str) -> Vec<String> {
+    let warning = || format!("{resource} are not enforced by this server yet: it has no effect on any request");
+    NOT_ENFORCED.contains(&resource).then(warning).into_iter().collect()
+}
+
 const GROUP: &str = "admissionregistration.k8s.io";
 
 pub fn strategies() -> Strategies {

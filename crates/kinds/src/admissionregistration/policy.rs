@@ -46,6 +46,10 @@ impl Strategy for Policy {
         !self.mutating
     }
 
+    fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        super::not_enforced(if self.mutating { "mutatingadmissionpolicies" } else { "validatingadmissionpolicies" })
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         self.validate_policy(object, true, errors);
     }

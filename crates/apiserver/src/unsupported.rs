@@ -1,0 +1,92 @@
+//! Settings that restrict what clients may do, or keep account of it, and that this server does not implement yet.
+//!
+//! Ignoring one would leave the server more open than its administrator believes, so the server refuses to start with it. A
+//! row is deleted with the change that implements its feature.
+
+/// Flags, with the feature they belong to.
+const FLAGS: &[(&str, &str)] = &[
+    ("audit-log-path", "the audit log"),
+    ("audit-policy-file", "the audit log"),
+    ("audit-webhook-config-file", "the audit log"),
+    ("authentication-config", "structured authentication configuration"),
+    ("authorization-config", "structured authorization configuration"),
+    ("authorization-policy-file", "the authorization mode ABAC"),
+    ("authorization-webhook-config-file", "the authorization mode Webhook"),
+    ("egress-selector-config-file", "egress selection"),
+    ("max-connection-bytes-per-sec", "a limit on connections' bandwidth"),
+    ("service-account-signing-endpoint", "signing of service account tokens by another process"),
+    ("tls-curve-preferences", "a choice of TLS key exchanges"),
+];
+
+/// Values of `--authorization-mode`.
+const AUTHORIZATION_MODES: &[&str] = &["ABAC", "Webhook"];
+
+/// Admission plugins, which must not be enabled by flag nor have a part in `--admission-control-config-file`.
+const ADMISSION_PLUGINS: &[&str] =
+    &["MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"];
+
+/// Refuses a flag that was given a value.
+pub fn check_flag(name: &str, values: &[String]) -> Result<(), String> {
+    let feature = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, feature)| *feature);
+    match feature.filter(|_| values.iter().any(|value| !value.is_empty())) {
+        Some(feature) => refuse(&format!("--{name}"), feature),
+        None => Ok(()),
+    }
+}
+
+/// Refuses authorization modes.
+pub fn check_modes(modes: &[String]) -> Result<(), String> {
+    match modes.iter().find(|mode| AUTHORIZATION_MODES.contains(&mode.as_str())) {
+        Some(mode) => refuse(&format!("--authorization-mode={mode}"), &format!("the authorization mode {mode}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses plugins that were enabled by name or configured.
+pub fn check_plugins(enabled: &[String], is_configured: impl Fn(&str) -> bool) -> Result<(), String> {
+    for plugin in ADMISSION_PLUGINS {
+        let feature = format!("the admission plugin {plugin}");
+        if enabled.iter().any(|name| name == plugin) {
+            refuse(&format!("--enable-admission-plugins={plugin}"), &feature)?;
+        }
+        if is_configured(plugin) {
+            refuse("--admission-control-config-file", &feature)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse(setting: &str, feature: &str) -> Result<(), String> {
+    Err(format!(
+        "{setting}: {feature} is not implemented yet, and ignoring it would be unsafe; remove the setting to start without it"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| item.to_string()).collect()
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        // Rows leave these tables; the sentence is tested with whatever is left.
+        for (flag, feature) in FLAGS {
+            let refused = check_flag(flag, &strings(&["x"])).unwrap_err();
+            assert!(refused.starts_with(&format!("--{flag}: {feature} is not implemented yet")), "{refused}");
+            assert_eq!(check_flag(flag, &strings(&[""])), Ok(()));
+        }
+        for mode in AUTHORIZATION_MODES {
+            assert!(check_modes(&strings(&["RBAC", mode])).is_err());
+        }
+        for plugin in ADMISSION_PLUGINS {
+            assert!(check_plugins(&strings(&[plugin]), |_| false).is_err());
+            assert!(check_plugins(&[], |name| name == *plugin).is_err());
+        }
+        assert_eq!(check_flag("profiling", &strings(&["false"])), Ok(()));
+        assert_eq!(check_modes(&strings(&["Node", "RBAC"])), Ok(()));
+        assert_eq!(check_plugins(&strings(&["NodeRestriction"]), |_| false), Ok(()));
+    }
+}

@@ -1,0 +1,145 @@
+//! Clients that hold on to what they got: bodies that do not end, responses that are not read, connections that say nothing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use hostile::{ADMIN, MALLORY, Target, request};
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const READS: usize = 6;
+const WRITES: usize = 4;
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// A server with few seats, and alice, who may do everything but is not exempt from limits.
+async fn crowded() -> Target {
+    let target = Target::start_with(|builder| {
+        builder.configure(|config| {
+            config.serving.max_reads = READS;
+            config.serving.max_writes = WRITES;
+            config.request_timeout = Duration::from_secs(12);
+        })
+    })
+    .await;
+    target.allow("alice", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])).await;
+    target
+}
+
+/// A user without any role sends bodies that never end; everybody else can still write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_bodies_hold_no_seat() {
+    let target = crowded().await;
+    let slow = join_all((0..3 * WRITES).map(|_| async {
+        let mut stream = target.connect(&[b"http/1.1"]).await;
+        let head = format!(
+            "POST {REVIEW} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {MALLORY}\r\ncontent-type: application/json\r\n\
+             content-length: 1000\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    }))
+    .await;
+    for at in 0..2 * WRITES {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{at}")}});
+        let answer = target.ask("alice", "POST", MAPS, map.to_string()).await;
+        assert_eq!(answer.code, 201, "{}", answer.message());
+    }
+    // A body that has stopped arriving is given up.
+    let answered = join_all(slow.into_iter().map(|mut stream| async move {
+        let mut start = [0; 12];
+        tokio::time::timeout(Duration::from_secs(30), stream.read_exact(&mut start)).await.unwrap().unwrap();
+        assert_eq!(&start, b"HTTP/1.1 504");
+    }));
+    answered.await;
+}
+
+/// A client that opens many lists and reads none of them: others can still read, and its connection is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_responses_hold_no_seat() {
+    let target = crowded().await;
+    let filling = "x".repeat(400_000);
+    for at in 0..3 {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{at}")}, "data": {"a": filling}});
+        assert_eq!(target.ask(ADMIN, "POST", MAPS, map.to_string()).await.code, 201);
+    }
+    let stream = target.connect(&[b"h2"]).await;
+    // Streams get a window of one byte, so no response can be sent.
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1)
+        .handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let open = join_all((0..4 * READS).map(|_| {
+        let mut sender = sender.clone();
+        let list = request("alice", "GET", MAPS).body(Full::new(Bytes::new())).unwrap();
+        async move { sender.send_request(list).await.unwrap() }
+    }))
+    .await;
+    assert!(open.iter().all(|response| response.status() == 200));
+    for _ in 0..2 * READS {
+        assert_eq!(target.ask("alice", "GET", &format!("{MAPS}?limit=1"), "").await.code, 200);
+    }
+    let closed = tokio::time::timeout(Duration::from_secs(30), connection).await;
+    assert!(closed.is_ok(), "the connection stays open though nothing is read");
+    drop(open);
+}
+
+/// Health checks answer while every seat is taken, and so do requests of administrators.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_checks_and_administrators_need_no_seat() {
+    let target = Target::start_with(|builder| {
+        builder.configure(|config| {
+            config.serving.max_reads = 1;
+            config.serving.max_writes = 1;
+        })
+    })
+    .await;
+    let every = |path: &'static str, user: &'static str, method: &'static str, body: &'static str| {
+        let target = &target;
+        async move {
+            let answers = join_all((0..40).map(|_| target.ask(user, method, path, body))).await;
+            answers.iter().map(|answer| answer.code).collect::<std::collections::BTreeSet<u16>>()
+        }
+    };
+    let review = r#"{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}"#;
+    let (probes, reads, writes) = tokio::join!(
+        every("/livez", MALLORY, "GET", ""),
+        every("/api/v1/configmaps", ADMIN, "GET", ""),
+        every(REVIEW, ADMIN, "POST", review),
+    );
+    assert_eq!((probes, reads, writes), ([200].into(), [200].into(), [201].into()));
+}
+
+/// Connections that say nothing after TLS, or half of what HTTP/2 begins with, are closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_are_closed() {
+    let target = Target::start().await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let cases: &[(&[&[u8]], &[u8])] = &[
+        (&[b"http/1.1"], b""),
+        (&[b"h2"], b""),
+        (&[], b""),
+        (&[], &preface[..10]),
+        (&[b"h2"], &preface[..10]),
+        (&[b"h2"], preface),
+        (&[b"http/1.1"], b"GET / HT"),
+    ];
+    let target = &target;
+    let closed = join_all(cases.iter().map(|(protocols, said)| async move {
+        let mut stream = target.connect(protocols).await;
+        stream.write_all(said).await.unwrap();
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(45), stream.read_to_end(&mut rest)).await;
+        (protocols, said, closed.is_ok())
+    }))
+    .await;
+    for (protocols, said, closed) in closed {
+        assert!(closed, "{protocols:?} {said:?}");
+    }
+}
