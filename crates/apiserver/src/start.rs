@@ -147,13 +147,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     kinds.allocation.connect(Arc::new(Allocations { api: Arc::downgrade(&api), store: store.clone(), ports_key }));
     let lifecycle = Lifecycle::default();
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
-    let certificates = serving::certificates(&config, &pki).map_err(StartError::Setting)?;
-    let tls = tls::config(certificates, &config.serving.protocols).map_err(StartError::Setting)?;
     let metrics = opened.metrics(&config.store, &api);
-    let address = config.address();
-    let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
-    let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
-    let address = listener.address().map_err(failed)?;
+    let (listener, address) = listen(&config, &pki).await?;
     let advertised = advertised(&config, address)?;
     crate::metrics::contribute(&metrics, &api, timings);
     let server = Arc::new(Server {
@@ -185,6 +180,17 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
     Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, repair, store: opened })
+}
+
+/// Binds the listener. The address it gets has the port that was picked, if the configuration leaves that open.
+async fn listen(config: &Config, pki: &Pki) -> Result<(Listener, SocketAddr), StartError> {
+    let certificates = serving::certificates(config, pki).map_err(StartError::Setting)?;
+    let tls = tls::config(certificates, &config.serving.protocols).map_err(StartError::Setting)?;
+    let address = config.address();
+    let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
+    let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
+    let address = listener.address().map_err(failed)?;
+    Ok((listener, address))
 }
 
 /// What is not stored is carried out (reviews, bindings) or made when somebody asks.

@@ -45,7 +45,7 @@ fn is_printable(byte: &u8) -> bool {
 /// Characters of two bytes, without surrogates and noncharacters.
 fn bmp(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes);
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return None;
     }
     let points = bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
