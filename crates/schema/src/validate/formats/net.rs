@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use regex::Regex;
+use goregex::Regex;
 
 /// A host name of the Internet in a wide sense: symbols and letters of any script are allowed.
 static HOSTNAME: LazyLock<Regex> = LazyLock::new(|| {
