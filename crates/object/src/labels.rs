@@ -106,6 +106,19 @@ impl Selector {
         Ok(Selector::new(requirements))
     }
 
+    /// The LabelSelector of an object, which is there.
+    pub fn from_value(selector: &crate::Value) -> Result<Selector, SelectorError> {
+        let labels = selector.field("matchLabels").as_map();
+        let labels =
+            labels.into_iter().flat_map(|map| map.iter()).map(|(key, value)| (key, value.as_str().unwrap_or("")));
+        let expressions = selector.list_at(&["matchExpressions"]).iter().map(|expression| Expression {
+            key: expression.str_at(&["key"]),
+            operator: expression.str_at(&["operator"]),
+            values: expression.list_at(&["values"]).iter().filter_map(crate::Value::as_str).collect(),
+        });
+        Selector::from_parts(labels, expressions)
+    }
+
     /// The selector that exactly these labels pass, taken as they are, as the `selector` of a Service is.
     pub fn from_set<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Selector {
         let requirements = labels.into_iter().map(|(key, value)| Requirement {

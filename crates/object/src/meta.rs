@@ -101,6 +101,27 @@ pub trait Meta {
     fn owner_references(&self) -> &[Value] {
         self.metadata().list_at(&["ownerReferences"])
     }
+
+    /// Removes owner references that say the same as an earlier one. Returns their uids, separated by commas; None if there
+    /// were none.
+    fn dedup_owner_references(&mut self) -> Option<String> {
+        let mut kept: Vec<&Value> = Vec::new();
+        let mut repeated: Vec<&str> = Vec::new();
+        for owner in self.owner_references() {
+            if kept.contains(&owner) {
+                repeated.push(owner.str_at(&["uid"]));
+            } else {
+                kept.push(owner);
+            }
+        }
+        if repeated.is_empty() {
+            return None;
+        }
+        let repeated = repeated.join(", ");
+        let kept: Vec<Value> = kept.into_iter().cloned().collect();
+        self.metadata_mut().insert("ownerReferences", kept);
+        Some(repeated)
+    }
 }
 
 impl Meta for Value {

@@ -14,6 +14,7 @@ mod kubeconfig;
 mod roots;
 mod services;
 mod verify;
+mod webhook;
 
 pub use call::{CallError, Request};
 pub use client::{Body, Client, Options, Protocols, body};
@@ -23,3 +24,4 @@ pub use error::Error;
 pub use kubeconfig::Kubeconfig;
 pub use roots::Roots;
 pub use services::{Address, Resolve};
+pub use webhook::{Target, WebhookOptions, Webhooks};

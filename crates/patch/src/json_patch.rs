@@ -22,6 +22,9 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// them: the work of a fifth of a second.
 const MAX_SHIFTED_ITEMS: usize = 50_000_000;
 
+const TOO_DEEP: &str = "the document would nest too deep";
+const TOO_MANY_SHIFTS: &str = "too many list items would be moved";
+
 /// More unknown members than these are not noted.
 const MAX_NOTES: usize = 100;
 
@@ -59,8 +62,27 @@ struct Operation {
     value: Option<Value>,
 }
 
-/// An operation does not apply. Upstream words many ways of this and then answers the same to all.
-struct DoesNotApply;
+/// Why an operation does not apply. A PATCH request is answered the same whatever it is; a webhook's patch is told.
+enum DoesNotApply {
+    /// There is no map or list that the path's last key could belong to.
+    NoContainer,
+    /// The last key cannot be used in its container.
+    Key(String),
+}
+
+impl DoesNotApply {
+    fn index(index: impl std::fmt::Display) -> DoesNotApply {
+        DoesNotApply::Key(format!("Unable to access invalid index: {index}: invalid index referenced"))
+    }
+
+    /// Upstream's text: what it says of a missing container, or of a wrong key.
+    fn text(self, no_container: String, key: String) -> String {
+        match self {
+            DoesNotApply::NoContainer => format!("{no_container}: missing value"),
+            DoesNotApply::Key(why) => format!("{key}: {why}"),
+        }
+    }
+}
 
 type Applied<T = ()> = Result<T, DoesNotApply>;
 
@@ -114,11 +136,21 @@ impl JsonPatch {
         &self.unknown
     }
 
+    /// Whether there are no operations.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// Carries out the operations on `document`, which was printed by `schema`.
     pub fn apply(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, Status> {
+        self.apply_or_tell(document, schema).map_err(|_| Status::generic(422, "", &GroupResource::default(), "", ""))
+    }
+
+    /// The same; Err is upstream's text of why an operation does not apply.
+    pub fn apply_or_tell(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, String> {
         let mut work = Work { document, schema, opened: Value::map(), copied_bytes: 0, shifted_items: 0 };
         for operation in &self.operations {
-            work.run(operation).map_err(|DoesNotApply| Status::generic(422, "", &GroupResource::default(), "", ""))?;
+            work.run(operation)?;
         }
         Ok(Patched { document: work.document, opened: work.opened })
     }
@@ -160,12 +192,14 @@ impl Operation {
         }
     }
 
-    fn path(&self) -> Applied<&str> {
-        self.path.as_deref().ok_or(DoesNotApply)
+    fn path(&self) -> Result<&str, String> {
+        let kind = &self.kind;
+        self.path.as_deref().ok_or_else(|| format!("{kind} operation failed to decode path: missing value"))
     }
 
-    fn from(&self) -> Applied<&str> {
-        self.from.as_deref().ok_or(DoesNotApply)
+    fn from(&self) -> Result<&str, String> {
+        let kind = &self.kind;
+        self.from.as_deref().ok_or_else(|| format!("{kind} operation failed to decode from: missing value"))
     }
 
     fn value(&self) -> Value {
@@ -182,30 +216,54 @@ struct Work<'s> {
 }
 
 impl Work<'_> {
-    fn run(&mut self, operation: &Operation) -> Applied {
+    fn run(&mut self, operation: &Operation) -> Result<(), String> {
         match operation.kind.as_str() {
-            "add" => self.add(operation.path()?, operation.value()),
-            "remove" => self.remove(operation.path()?).map(drop),
+            "add" => {
+                let path = operation.path()?;
+                let missing = || format!("add operation does not apply: doc is missing path: \"{path}\"");
+                let added = self.add(path, operation.value());
+                added.map_err(|why| why.text(missing(), format!("error in add for path: '{path}'")))
+            }
+            "remove" => {
+                let path = operation.path()?;
+                let missing = || format!("remove operation does not apply: doc is missing path: \"{path}\"");
+                let removed = self.remove(path).map(drop);
+                removed.map_err(|why| why.text(missing(), format!("error in remove for path: '{path}'")))
+            }
             "replace" => self.replace(operation),
-            "move" => {
-                let from = operation.from()?;
-                let value = self.remove(from)?;
-                let value = self.as_text(from, value);
-                self.add(operation.path()?, value)
-            }
-            "copy" => {
-                let from = operation.from()?;
-                let value = self.get(from)?.cloned().unwrap_or_default();
-                let value = self.as_text(from, value);
-                self.copied_bytes += go::json_len(&value, MAX_COPIED_BYTES);
-                if self.copied_bytes > MAX_COPIED_BYTES {
-                    return Err(DoesNotApply);
-                }
-                self.add(operation.path()?, value)
-            }
+            "move" | "copy" => self.transfer(operation),
             "test" => self.test(operation),
-            _ => Err(DoesNotApply),
+            other => Err(format!("Unexpected kind: {other}")),
         }
+    }
+
+    fn transfer(&mut self, operation: &Operation) -> Result<(), String> {
+        let kind = &operation.kind;
+        let from = operation.from()?;
+        let missing =
+            |end: &str, path: &str| format!("{kind} operation does not apply: doc is missing {end} path: {path}");
+        let taken = match kind.as_str() {
+            "move" => self.remove(from),
+            _ => self.get(from).map(|found| found.cloned().unwrap_or_default()),
+        };
+        let value =
+            taken.map_err(|why| why.text(missing("from", from), format!("error in {kind} for path: '{from}'")))?;
+        let value = self.as_text(from, value);
+        if kind == "copy" {
+            self.copied_bytes += go::json_len(&value, MAX_COPIED_BYTES);
+            if self.copied_bytes > MAX_COPIED_BYTES {
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {}",
+                    self.copied_bytes, MAX_COPIED_BYTES
+                ));
+            }
+        }
+        let path = operation.path()?;
+        let failed = || match kind.as_str() {
+            "copy" => "error while adding value during copy".to_string(),
+            _ => format!("error in move for path: '{path}'"),
+        };
+        self.add(path, value).map_err(|why| why.text(missing("destination", path), failed()))
     }
 
     /// A map or list that leaves its place, as the text it is there: elsewhere no schema says in which order its fields are.
@@ -226,7 +284,7 @@ impl Work<'_> {
 
     /// The container that a path's last key belongs to, with that key.
     fn container(&mut self, path: &str) -> Applied<(&mut Value, Str, usize)> {
-        let (parents, key) = split(path).ok_or(DoesNotApply)?;
+        let (parents, key) = split(path).ok_or(DoesNotApply::NoContainer)?;
         if parents.len() <= MAX_DEPTH {
             parents.iter().fold(&mut self.opened, |opened, key| opened.make_map().entry(key)).make_map();
         }
@@ -234,12 +292,12 @@ impl Work<'_> {
         open(here);
         for parent in &parents {
             here = match here {
-                Value::Map(map) => map.get_mut(parent).ok_or(DoesNotApply)?,
+                Value::Map(map) => map.get_mut(parent).ok_or(DoesNotApply::NoContainer)?,
                 Value::List(list) => {
-                    let index = index(parent, list.len())?;
-                    list.get_mut(index).ok_or(DoesNotApply)?
+                    let index = index(parent, list.len()).map_err(|_| DoesNotApply::NoContainer)?;
+                    list.get_mut(index).ok_or(DoesNotApply::NoContainer)?
                 }
-                _ => return Err(DoesNotApply),
+                _ => return Err(DoesNotApply::NoContainer),
             };
             open(here);
         }
@@ -252,16 +310,16 @@ impl Work<'_> {
             Value::Map(map) => Ok(map.get(&key)),
             Value::List(list) => {
                 let index = index(&key, list.len())?;
-                list.get(index).map(Some).ok_or(DoesNotApply)
+                list.get(index).map(Some).ok_or_else(|| DoesNotApply::index(index))
             }
-            _ => Err(DoesNotApply),
+            _ => Err(DoesNotApply::NoContainer),
         }
     }
 
     fn add(&mut self, path: &str, value: Value) -> Applied {
         let (container, key, depth) = self.container(path)?;
         if depth + 1 + depth_of(&value) > MAX_DEPTH {
-            return Err(DoesNotApply);
+            return Err(DoesNotApply::Key(TOO_DEEP.into()));
         }
         let shifted = match container {
             Value::Map(map) => match map.insert(key, value) {
@@ -276,12 +334,12 @@ impl Work<'_> {
                 // Counted from the end of the list as it will be, so -1 appends.
                 let index = index(&key, list.len() + 1)?;
                 if index > list.len() {
-                    return Err(DoesNotApply);
+                    return Err(DoesNotApply::index(index));
                 }
                 list.insert(index, value);
                 list.len() - index
             }
-            _ => return Err(DoesNotApply),
+            _ => return Err(DoesNotApply::NoContainer),
         };
         self.count_shifted(shifted)
     }
@@ -289,34 +347,39 @@ impl Work<'_> {
     fn remove(&mut self, path: &str) -> Applied<Value> {
         let (container, key, _) = self.container(path)?;
         let (removed, shifted) = match container {
-            Value::Map(map) => (map.remove(&key).ok_or(DoesNotApply)?, map.len()),
+            Value::Map(map) => {
+                let gone = || DoesNotApply::Key(format!("Unable to remove nonexistent key: {key}: missing value"));
+                (map.remove(&key).ok_or_else(gone)?, map.len())
+            }
             Value::List(list) => {
                 let index = index(&key, list.len())?;
                 if index >= list.len() {
-                    return Err(DoesNotApply);
+                    return Err(DoesNotApply::index(index));
                 }
                 (list.remove(index), list.len() - index)
             }
-            _ => return Err(DoesNotApply),
+            _ => return Err(DoesNotApply::NoContainer),
         };
         self.count_shifted(shifted)?;
         Ok(removed)
     }
 
-    fn replace(&mut self, operation: &Operation) -> Applied {
+    fn replace(&mut self, operation: &Operation) -> Result<(), String> {
         let path = operation.path()?;
         let mut value = operation.value();
         if path.is_empty() {
             open(&mut value);
             if !matches!(value, Value::Map(_) | Value::List(_)) {
-                return Err(DoesNotApply);
+                return Err("replace operation value must be object or array: %!w(<nil>)".into());
             }
             self.document = value;
             return Ok(());
         }
-        let (container, key, depth) = self.container(path)?;
+        let missing =
+            |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}: missing value");
+        let (container, key, depth) = self.container(path).map_err(|_| missing("path"))?;
         if depth + 1 + depth_of(&value) > MAX_DEPTH {
-            return Err(DoesNotApply);
+            return Err(format!("error in remove for path: '{path}': {TOO_DEEP}"));
         }
         let shifted = match container {
             Value::Map(map) => match map.insert(key, value) {
@@ -324,26 +387,32 @@ impl Work<'_> {
                 None => map.len(),
             },
             Value::List(list) => {
-                let index = index(&key, list.len())?;
-                *list.get_mut(index).ok_or(DoesNotApply)? = value;
+                let index = index(&key, list.len()).map_err(|_| missing("key"))?;
+                *list.get_mut(index).ok_or_else(|| missing("key"))? = value;
                 0
             }
-            _ => return Err(DoesNotApply),
+            _ => return Err(missing("path")),
         };
-        self.count_shifted(shifted)
+        let failed = || format!("error in remove for path: '{path}'");
+        self.count_shifted(shifted).map_err(|why| why.text(failed(), failed()))
     }
 
-    fn test(&mut self, operation: &Operation) -> Applied {
+    fn test(&mut self, operation: &Operation) -> Result<(), String> {
         let path = operation.path()?;
-        let found = if path.is_empty() { Some(&self.document) } else { self.get(path)? };
+        let found = if path.is_empty() {
+            Some(&self.document)
+        } else {
+            let missing = || format!("test operation does not apply: is missing path: {path}");
+            self.get(path).map_err(|why| why.text(missing(), format!("error in test for path: '{path}'")))?
+        };
         let found = found.unwrap_or(&Value::Null);
         let wanted = operation.value.as_ref().unwrap_or(&Value::Null);
-        if equals(found, wanted) { Ok(()) } else { Err(DoesNotApply) }
+        if equals(found, wanted) { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
     }
 
     fn count_shifted(&mut self, items: usize) -> Applied {
         self.shifted_items += items;
-        if self.shifted_items > MAX_SHIFTED_ITEMS { Err(DoesNotApply) } else { Ok(()) }
+        if self.shifted_items > MAX_SHIFTED_ITEMS { Err(DoesNotApply::Key(TOO_MANY_SHIFTS.into())) } else { Ok(()) }
     }
 }
 
@@ -418,12 +487,17 @@ fn unescape(key: &str) -> Str {
 
 /// The index a key means in a list of `len` items: negative ones count from the end. It may be beyond the end.
 fn index(key: &str, len: usize) -> Applied<usize> {
-    let index: i64 = key.parse().map_err(|_| DoesNotApply)?;
+    let not_a_number = |_| {
+        let why = format!("strconv.Atoi: parsing {}: invalid syntax", quote(key));
+        DoesNotApply::Key(format!("value was not a proper array index: '{key}': {why}"))
+    };
+    let index: i64 = key.parse().map_err(not_a_number)?;
+    let wrong = || DoesNotApply::index(index);
     if index >= 0 {
-        return usize::try_from(index).map_err(|_| DoesNotApply);
+        return usize::try_from(index).map_err(|_| wrong());
     }
-    let back = usize::try_from(index.unsigned_abs()).map_err(|_| DoesNotApply)?;
-    len.checked_sub(back).ok_or(DoesNotApply)
+    let back = usize::try_from(index.unsigned_abs()).map_err(|_| wrong())?;
+    len.checked_sub(back).ok_or_else(wrong)
 }
 
 /// How many containers nest in a value; values are never deeper than [`MAX_DEPTH`].

@@ -1,6 +1,6 @@
 //! Labels and label selectors inside objects.
 
-use object::labels::{Expression, Selector, SelectorError};
+use object::labels::{Selector, SelectorError};
 use object::{Cursor, Errors, Meta, Value, names};
 
 use super::checks::{Checks, report};
@@ -63,13 +63,7 @@ pub fn compile(selector: &Value) -> Result<Selector, SelectorError> {
     if selector.is_null() {
         return Ok(Selector::nothing());
     }
-    let labels = pairs(selector.field("matchLabels"));
-    let expressions = selector.list_at(&["matchExpressions"]).iter().map(|expression| Expression {
-        key: expression.str_at(&["key"]),
-        operator: expression.str_at(&["operator"]),
-        values: expression.list_at(&["values"]).iter().filter_map(Value::as_str).collect(),
-    });
-    Selector::from_parts(labels, expressions)
+    Selector::from_value(selector)
 }
 
 /// The selector that a plain map of labels stands for, as a Service's or a ReplicationController's is.
