@@ -8,6 +8,7 @@ mod default;
 mod equal;
 mod literal;
 mod normalise;
+mod openapi;
 mod pattern;
 mod prune;
 mod table;
@@ -21,10 +22,11 @@ pub use builtin::{Builtin, Column, Group, Kind, Resource, Subresource, Version, 
 pub use default::default;
 pub use equal::equal;
 pub use normalise::normalise;
+pub use openapi::from_openapi;
 pub use pattern::Pattern;
 pub use prune::prune;
 pub use types::{
-    Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union,
+    Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union, Validation,
 };
 pub use validate::{is_known_format, validate, validate_lists, validate_update};
 pub use zero::is_zero;

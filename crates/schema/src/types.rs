@@ -204,10 +204,24 @@ pub struct Rules {
     pub min_properties: Option<u64>,
     pub max_properties: Option<u64>,
     pub immutable: bool,
+    /// `additionalProperties: false`: properties that the schema does not name are errors.
+    pub forbids_others: bool,
     pub all_of: Vec<Node>,
     pub any_of: Vec<Node>,
     pub one_of: Vec<Node>,
     pub not: Option<Node>,
+    pub validations: Vec<Validation>,
+}
+
+/// One rule of `x-kubernetes-validations`, as it was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Validation {
+    pub rule: Str,
+    pub message: Option<Str>,
+    pub message_expression: Option<Str>,
+    pub reason: Option<Str>,
+    pub field_path: Option<Str>,
+    pub optional_old_self: Option<bool>,
 }
 
 /// The Go type of amounts of resources, which defaulting rounds.
@@ -252,8 +266,16 @@ impl Types {
         id
     }
 
-    /// Fills a declared struct, whose name it keeps. `fields` may come in any order, which becomes the print order.
+    /// Fills a declared struct, whose name it keeps. `fields` may come in any order, which becomes the print order of
+    /// built-in types; custom resources print sorted and can have more fields than an order can number.
     pub fn define(&mut self, id: StructId, mut definition: Struct) {
+        let place = &mut self.structs[id.0 as usize];
+        if !self.zeros {
+            definition.fields.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            definition.name = std::mem::take(&mut place.name);
+            *place = definition;
+            return;
+        }
         let count = u16::try_from(definition.fields.len()).expect("a struct has fewer than 65536 fields");
         let fields = &definition.fields;
         let mut order: Vec<u16> = (0..count).collect();
@@ -270,7 +292,6 @@ impl Types {
         proto.sort_unstable_by_key(|&i| fields[i as usize].tag);
         definition.proto_order = proto;
         definition.proto_inlines.sort_by_key(|inline| inline.tag);
-        let place = &mut self.structs[id.0 as usize];
         definition.name = std::mem::take(&mut place.name);
         *place = definition;
     }
@@ -335,8 +356,10 @@ impl Struct {
         self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok().map(|i| &self.fields[i])
     }
 
+    /// The fields as JSON prints them: by name where no order was defined.
     pub fn in_print_order(&self) -> impl Iterator<Item = &Field> {
-        self.print_order.iter().map(|&i| &self.fields[i as usize])
+        let sorted = if self.print_order.is_empty() { self.fields.as_slice() } else { &[] };
+        self.print_order.iter().map(|&i| &self.fields[i as usize]).chain(sorted)
     }
 
     pub fn in_proto_order(&self) -> impl Iterator<Item = &Field> {

@@ -237,6 +237,10 @@ fn check_map(place: Place<'_>, rules: Option<&Rules>, map: &object::Map, old: Op
         }
     }
     let known = place.schema.as_struct();
+    if rules.is_some_and(|rules| rules.forbids_others) {
+        let other = |key: &&str| known.is_none_or(|known| known.field(key).is_none());
+        map.keys().filter(other).for_each(|key| outcome.forbidden(place.path, key));
+    }
     for field in known.map(|s| s.fields.as_slice()).unwrap_or_default() {
         let Some(value) = map.get(&field.name) else { continue };
         let root = place.path.is_empty();

@@ -82,6 +82,12 @@ impl Outcome {
         self.push(ErrorType::Required, &path, BadValue::Omitted, String::new(), message);
     }
 
+    /// A property that `additionalProperties: false` does not let in.
+    pub fn forbidden(&mut self, path: &str, name: &str) {
+        let message = format!("{path}.{name} in body is a forbidden property");
+        self.push(ErrorType::Invalid, path, "", message.clone(), message);
+    }
+
     pub fn not_supported(&mut self, path: &str, value: &Value, allowed: &[Value]) {
         let allowed: Vec<String> = allowed.iter().map(allowed_text).collect();
         let message = format!("{path} in body should be one of {allowed:?}");
