@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],
-    &["discovery", "bootstrap", "standalone", "server"],
+    &["crd", "discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest"],
     &["clients", "bench", "hostile"],

@@ -41,6 +41,8 @@ use crate::{Config, Pki, repair, serving, unsupported};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
+/// The same for custom resources.
+const CUSTOM_RENDITION_BUDGET_BYTES: usize = 128 * 1024 * 1024;
 
 /// Why a server does not start: one sentence for whoever started it.
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +125,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let (authorizer, rbac) = authorizer(&config, &catalog)?;
     let dial = Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?;
     let actions = actions::all(authorizer.clone(), rbac.clone(), authenticator.clone(), accounts.clone());
+    let followers = crd::Followers::default();
+    followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
     let surroundings = Arc::new(Surroundings::new(authorizer.clone()));
     let mut admission =
@@ -141,6 +145,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         meters: Meters::default(),
         dial: Some(dial),
         recent: rest::Recent::default(),
+        definitions: Default::default(),
     });
     surroundings.connect(&api);
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
@@ -173,8 +178,18 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     if failed > 0 {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
+    let mut repair = repair::start(kinds.allocation.clone());
+    let definitions = crd::Setup {
+        api: api.clone(),
+        store: store.clone(),
+        prefix: config.store.prefix(),
+        budget: Budget::new(CUSTOM_RENDITION_BUDGET_BYTES),
+    };
+    if let Some(definitions) = crd::Definitions::start(definitions, &mut repair).await {
+        followers.connect(&definitions);
+        let _ = api.definitions.set(definitions);
+    }
     let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised));
-    let repair = repair::start(kinds.allocation.clone());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));

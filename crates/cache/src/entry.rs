@@ -24,7 +24,7 @@ pub struct Header {
     /// Sorted by key.
     pub labels: Vec<(Str, Str)>,
     /// Selectable fields besides metadata.name and metadata.namespace.
-    pub fields: Vec<(&'static str, Str)>,
+    pub fields: Vec<(Str, Str)>,
     /// The rest is unknown, so whatever is asked for, this may be it.
     pub unreadable: bool,
 }
@@ -126,7 +126,7 @@ impl Header {
         match name {
             "metadata.name" => Some(&self.name),
             "metadata.namespace" => Some(&self.namespace),
-            other => self.fields.iter().find(|(field, _)| *field == other).map(|(_, value)| value.as_str()),
+            other => self.fields.iter().find(|(field, _)| field == other).map(|(_, value)| value.as_str()),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+use object::Str;
 use object::fields::Selector;
 use parking_lot::{Mutex, RwLock};
 use storage::{Entry, Key, KeyRange, Progress, Revision, Store, Subscription};
@@ -32,7 +33,7 @@ pub struct Options {
     /// How long a read waits for a revision that has not arrived yet.
     pub fresh_timeout: Duration,
     /// A selectable field that lists and watches are often narrowed by (pods by spec.nodeName).
-    pub index: Option<&'static str>,
+    pub index: Option<Str>,
 }
 
 impl Default for Options {
@@ -171,7 +172,7 @@ impl Cache {
     }
 
     fn index_value<'o>(&self, object: &'o Object) -> Option<&'o str> {
-        let index = self.options.index?;
+        let index = self.options.index.as_ref()?;
         let header = object.header(&*self.describe);
         if header.unreadable { Some(UNREADABLE) } else { header.field(index) }
     }
@@ -249,7 +250,7 @@ impl Cache {
 
     /// The part in which everything is that a field selector may match.
     pub fn part(&self, range: KeyRange, fields: &Selector) -> Part {
-        let value = self.options.index.and_then(|index| fields.requires_exact_match(index));
+        let value = self.options.index.as_ref().and_then(|index| fields.requires_exact_match(index));
         Part { range, value: value.map(str::to_string) }
     }
 

@@ -135,7 +135,7 @@ async fn old_states_come_from_the_ring_as_long_as_it_reaches_back() {
 #[tokio::test]
 async fn an_index_finds_what_a_filter_would() {
     let store = Late::never();
-    let cache = start(&store, Options { index: Some("spec.nodeName"), ..Options::default() }).await;
+    let cache = start(&store, Options { index: Some("spec.nodeName".into()), ..Options::default() }).await;
     let check = |cache: &Arc<Cache>| {
         let range = KeyRange::prefix("/pods/");
         for node in ["n1", "n2", "n3", ""] {
@@ -189,7 +189,8 @@ fn poll(watcher: &mut Watcher, wakes: &Arc<Wakes>) -> Vec<String> {
 #[tokio::test]
 async fn watchers_of_one_node_are_not_woken_for_others() {
     let store = Late::never();
-    let cache = start(&store, Options { index: Some("spec.nodeName"), ring_events: 4, ..Options::default() }).await;
+    let cache =
+        start(&store, Options { index: Some("spec.nodeName".into()), ring_events: 4, ..Options::default() }).await;
     let from = put(&store, "/pods/a/0", "n1").await;
     let mut watcher = cache.watch(of_node(&cache, "n1"), Start::After(from)).await.unwrap();
     let wakes = Arc::new(Wakes::default());
@@ -220,7 +221,8 @@ async fn watchers_of_one_node_are_not_woken_for_others() {
 #[tokio::test]
 async fn watchers_of_one_node_miss_nothing() {
     for store in [Late::never(), Late::always()] {
-        let cache = start(&store, Options { index: Some("spec.nodeName"), ring_events: 4, ..Options::default() }).await;
+        let cache =
+            start(&store, Options { index: Some("spec.nodeName".into()), ring_events: 4, ..Options::default() }).await;
         let nodes = ["n1", "n2", "n3"];
         let mut watchers = Vec::new();
         let mut expected = vec![Vec::new(); nodes.len()];

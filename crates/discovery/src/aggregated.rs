@@ -3,7 +3,7 @@
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource, Subresource};
 
-use crate::plain::is_foreign;
+use crate::plain::{self, is_foreign};
 use crate::{groups, hash};
 
 /// The kind of the document, and what clients ask for.
@@ -57,7 +57,7 @@ fn describe_resource(resource: &Resource) -> Value {
         "responseKind": (response_kind(&resource.kind, resource.custom)),
         "scope": scope,
         "singularResource": (resource.singular.clone()),
-        "verbs": (resource.verbs.clone()),
+        "verbs": (plain::verbs(resource)),
     });
     let mut list = |name: &str, values: &[Str]| {
         if !values.is_empty() {

@@ -1,6 +1,6 @@
 //! The documents of `/api`, `/apis`, a group, and a version: one at a time, as they have been since the first release.
 
-use object::{GroupVersion, GroupVersionKind, Meta, Value, value};
+use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource, Subresource};
 
 use crate::groups::{self, Group};
@@ -60,7 +60,7 @@ fn describe_resource(resource: &Resource) -> Value {
         "singularName": (resource.singular.clone()),
         "namespaced": (resource.namespaced),
         "kind": (resource.kind.kind.clone()),
-        "verbs": (resource.verbs.clone()),
+        "verbs": (verbs(resource)),
     });
     if !resource.short_names.is_empty() {
         described.set(&["shortNames"], resource.short_names.clone());
@@ -72,6 +72,13 @@ fn describe_resource(resource: &Resource) -> Value {
         described.set(&["storageVersionHash"], resource.storage_version_hash.clone());
     }
     described
+}
+
+/// What can be done with a resource. One whose definition is being deleted is not written any more.
+pub fn verbs(resource: &Resource) -> Vec<Str> {
+    let terminating = resource.definition.as_ref().is_some_and(|definition| definition.terminating);
+    let is_listed = |verb: &&Str| !terminating || !matches!(verb.as_str(), "create" | "update" | "patch");
+    resource.verbs.iter().filter(is_listed).cloned().collect()
 }
 
 fn describe_subresource(resource: &Resource, part: &Subresource) -> Value {

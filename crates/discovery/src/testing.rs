@@ -40,7 +40,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
         storage_version_hash: resource.storage_version_hash.clone(),
-        shape: Shape { types: table.types().clone(), node: Arc::new(kind.node.clone()) },
+        shape: Shape::new(table.types().clone(), kind.node.clone()),
         subresources: resource.subresources.iter().map(part).collect(),
         columns: Vec::new(),
         storage: None,
@@ -49,6 +49,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         action: None,
         deprecation: None,
         custom: false,
+        definition: None,
     }
 }
 
@@ -72,6 +73,7 @@ impl Server {
             meters: rest::Meters::default(),
             dial: None,
             recent: rest::Recent::default(),
+            definitions: Default::default(),
         });
         Server { discovery: Discovery::new(api.clone(), ADDRESS), api }
     }
@@ -175,10 +177,10 @@ pub fn crontabs(version: &str) -> Resource {
         short_names: vec!["ct".into()],
         categories: Vec::new(),
         storage_version_hash: "ipMBPJcPrcY=".into(),
-        shape: Shape {
-            types: Arc::new(types),
-            node: Arc::new(schema::Node { shape: schema::Shape::Struct(root), ..schema::Node::default() }),
-        },
+        shape: Shape::new(
+            Arc::new(types),
+            schema::Node { shape: schema::Shape::Struct(root), ..schema::Node::default() },
+        ),
         subresources: vec![
             own("status", kind.clone()),
             own("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
@@ -190,6 +192,7 @@ pub fn crontabs(version: &str) -> Resource {
         action: None,
         deprecation: None,
         custom: true,
+        definition: None,
         kind,
     }
 }

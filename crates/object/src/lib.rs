@@ -17,6 +17,7 @@ mod path;
 mod raw;
 mod seen;
 mod status;
+mod versions;
 
 pub mod asn1;
 pub mod duration;
@@ -40,3 +41,4 @@ pub use seen::Seen;
 pub use status::{Cause, Details, Reason, Status};
 pub use timestamp::{Clock, ManualClock, SystemClock, Timestamp};
 pub use value::{Str, Value};
+pub use versions::compare_versions;

@@ -13,3 +13,11 @@ macro_rules! value {
     }};
     ($other:expr) => { $crate::Value::from($other) };
 }
+
+/// A static slice of [`Str`](crate::Str)s that cost nothing to clone.
+#[macro_export]
+macro_rules! strs {
+    ($($text:literal),* $(,)?) => {
+        const { &[$($crate::Str::const_new($text)),*] }
+    };
+}

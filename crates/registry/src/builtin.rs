@@ -148,6 +148,7 @@ impl Setup {
             deprecation: deprecation(&resource.kind),
             conversion,
             custom: false,
+            definition: None,
         })
     }
 }
@@ -172,7 +173,7 @@ fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
 
 fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {
     let found = table.kind(&kind.group, &kind.version, &kind.kind)?;
-    Some(Shape { types: table.types().clone(), node: Arc::new(found.node.clone()) })
+    Some(Shape::new(table.types().clone(), found.node.clone()))
 }
 
 /// Where upstream keeps a resource: its name, but for a few that are older than the rule.
@@ -223,7 +224,7 @@ impl StoredCodec for BuiltinCodec {
         self.decode_with(bytes, &|schema| codec::proto::decode(bytes, schema))
     }
 
-    fn decode_paths(&self, bytes: &Bytes, paths: &[&str]) -> Result<Value, String> {
+    fn decode_paths(&self, bytes: &Bytes, paths: &[Str]) -> Result<Value, String> {
         self.decode_with(bytes, &|schema| codec::proto::decode_paths(bytes, schema, paths))
     }
 }

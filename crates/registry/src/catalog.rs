@@ -3,19 +3,20 @@
 //! Routing, discovery, OpenAPI, decoding, patching and printing all read it. It is swapped whole when a custom resource
 //! definition changes; a request works on the snapshot it began with.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
 use schema::{Node, Schema, Types};
 
-use crate::{Action, Report, Storage, Strategy};
+use crate::{Action, Definition, Report, Storage, Strategy};
 
 /// All served resources.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    resources: HashMap<(Str, Str, Str), Arc<Resource>>,
-    /// Group-versions in the order discovery lists them.
+    /// The resources of each group-version, sorted by name. A snapshot shares what did not change with the one before.
+    resources: HashMap<GroupVersion, Arc<Vec<Arc<Resource>>>>,
+    /// Group-versions in the order they were added.
     versions: Vec<GroupVersion>,
 }
 
@@ -46,6 +47,8 @@ pub struct Resource {
     pub conversion: Option<Arc<dyn Convert>>,
     /// Custom resources print sorted, keep no protobuf form and take no strategic merge patch.
     pub custom: bool,
+    /// What the definition of a custom resource says; None for built-in ones.
+    pub definition: Option<Arc<Definition>>,
 }
 
 /// What whoever uses something old should know.
@@ -68,12 +71,11 @@ pub struct Subresource {
     pub shape: Option<Shape>,
 }
 
-/// A schema that owns its arena.
+/// A schema that owns its arena. Those of custom resources are compiled when they are first used.
 #[derive(Clone)]
-pub struct Shape {
-    pub types: Arc<Types>,
-    pub node: Arc<Node>,
-}
+pub struct Shape(Arc<LazyLock<(Arc<Types>, Node), Compile>>);
+
+type Compile = Box<dyn FnOnce() -> (Arc<Types>, Node) + Send>;
 
 /// A column of a Table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,17 +99,11 @@ impl Catalog {
         Catalog::default()
     }
 
-    /// This catalog and one more resource, or another in place of the one it had. A snapshot never changes.
-    pub fn with(&self, resource: &Arc<Resource>) -> Catalog {
+    /// This catalog with some resources removed and others added or replaced. A snapshot never changes.
+    pub fn changed(&self, put: &[Arc<Resource>], removed: &[GroupVersionResource]) -> Catalog {
         let mut catalog = self.clone();
-        catalog.put(resource.clone());
-        catalog
-    }
-
-    /// This catalog without a resource.
-    pub fn without(&self, resource: &GroupVersionResource) -> Catalog {
-        let mut catalog = self.clone();
-        catalog.remove(resource);
+        removed.iter().for_each(|resource| catalog.remove(resource));
+        put.iter().for_each(|resource| catalog.put(resource.clone()));
         catalog
     }
 
@@ -118,27 +114,39 @@ impl Catalog {
 
     fn put(&mut self, resource: Arc<Resource>) {
         let version = resource.resource.group_version();
-        if !self.versions.contains(&version) {
-            self.versions.push(version);
+        if !self.resources.contains_key(&version) {
+            self.versions.push(version.clone());
         }
-        self.resources.insert(path_of(&resource.resource), resource);
+        let resources = Arc::make_mut(self.resources.entry(version).or_default());
+        match place_of(resources, &resource.resource.resource) {
+            Ok(at) => resources[at] = resource,
+            Err(at) => resources.insert(at, resource),
+        }
     }
 
     /// Removes a resource, and its group-version if it was the last one there.
-    pub fn remove(&mut self, resource: &GroupVersionResource) -> Option<Arc<Resource>> {
-        let removed = self.resources.remove(&path_of(resource))?;
+    pub fn remove(&mut self, resource: &GroupVersionResource) {
         let version = resource.group_version();
-        if self.of(&version).next().is_none() {
-            self.versions.retain(|v| *v != version);
+        let Some(resources) = self.resources.get_mut(&version).map(Arc::make_mut) else { return };
+        if let Ok(at) = place_of(resources, &resource.resource) {
+            resources.remove(at);
         }
-        Some(removed)
+        if resources.is_empty() {
+            self.resources.remove(&version);
+            self.versions.retain(|known| *known != version);
+        }
     }
 
-    /// Says what a POST to a resource or subresource does, in every version. For a catalog that nobody uses yet.
+    /// The entries of a resource in all its versions. For a catalog that is not in use yet.
+    fn entries_mut(&mut self, group: &str, resource: &str) -> impl Iterator<Item = &mut Resource> {
+        let versions = self.resources.values_mut().map(Arc::make_mut);
+        let named = move |r: &&mut Resource| r.resource.group == group && r.resource.resource == resource;
+        versions.flat_map(|resources| resources.iter_mut()).filter_map(Arc::get_mut).filter(named)
+    }
+
+    /// Says what a POST to a resource or subresource does, in every version. For a catalog that is not in use yet.
     pub fn set_action(&mut self, group: &str, resource: &str, subresource: &str, action: &Arc<dyn Action>) {
-        let named = |r: &Resource| r.resource.group == group && r.resource.resource == resource;
-        for found in self.resources.values_mut().filter(|r| named(r)) {
-            let Some(found) = Arc::get_mut(found) else { continue };
+        for found in self.entries_mut(group, resource) {
             if subresource.is_empty() {
                 found.action = Some(action.clone());
             }
@@ -148,16 +156,29 @@ impl Catalog {
         }
     }
 
-    /// Says what reads of a resource show that is not stored. For a catalog that nobody uses yet.
+    /// Says what reads of a resource show that is not stored. For a catalog that is not in use yet.
     pub fn set_report(&mut self, group: &str, resource: &str, report: &Arc<dyn Report>) {
-        let named = |r: &Resource| r.resource.group == group && r.resource.resource == resource;
-        for found in self.resources.values_mut().filter(|r| named(r)).filter_map(Arc::get_mut) {
-            found.report = Some(report.clone());
+        self.entries_mut(group, resource).for_each(|found| found.report = Some(report.clone()));
+    }
+
+    /// Replaces the store that a resource writes to, in every version. For a catalog that is not in use yet.
+    pub fn wrap_store(
+        &mut self,
+        group: &str,
+        resource: &str,
+        wrap: &dyn Fn(Arc<dyn storage::Store>) -> Arc<dyn storage::Store>,
+    ) {
+        for found in self.entries_mut(group, resource) {
+            if let Some(storage) = &found.storage {
+                let store = wrap(storage.store.clone());
+                found.storage = Some(Arc::new(Storage { store, ..(**storage).clone() }));
+            }
         }
     }
 
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(&Named(group, version, resource))
+        let resources = self.resources.get(&Named(group, version))?;
+        place_of(resources, resource).ok().map(|at| &resources[at])
     }
 
     /// Group-versions in the order they were added.
@@ -167,17 +188,15 @@ impl Catalog {
 
     /// The resources of a group-version, sorted by name.
     pub fn of(&self, version: &GroupVersion) -> impl Iterator<Item = &Arc<Resource>> {
-        let mut found: Vec<_> = self.resources.values().filter(|r| r.resource.group_version() == *version).collect();
-        found.sort_by(|a, b| a.resource.resource.cmp(&b.resource.resource));
-        found.into_iter()
+        self.resources.get(version).into_iter().flat_map(|resources| resources.iter())
     }
 
     pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
-        self.resources.values().find(|resource| resource.kind == *kind)
+        self.of(&kind.group_version()).find(|resource| resource.kind == *kind)
     }
 
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.values()
+        self.versions.iter().flat_map(|version| self.of(version))
     }
 
     /// Any version of a resource that is stored: for lookups that do not care which.
@@ -187,18 +206,18 @@ impl Catalog {
     }
 }
 
-/// A borrowed key: every request looks its resource up, and none shall allocate for it.
-#[derive(Hash)]
-struct Named<'a>(&'a str, &'a str, &'a str);
-
-impl hashbrown::Equivalent<(Str, Str, Str)> for Named<'_> {
-    fn equivalent(&self, key: &(Str, Str, Str)) -> bool {
-        (self.0, self.1, self.2) == (key.0.as_str(), key.1.as_str(), key.2.as_str())
-    }
+fn place_of(resources: &[Arc<Resource>], name: &str) -> Result<usize, usize> {
+    resources.binary_search_by(|known| known.resource.resource.as_str().cmp(name))
 }
 
-fn path_of(resource: &GroupVersionResource) -> (Str, Str, Str) {
-    (resource.group.clone(), resource.version.clone(), resource.resource.clone())
+/// A borrowed group-version: every request looks its resource up, and none shall allocate for it.
+#[derive(Hash)]
+struct Named<'a>(&'a str, &'a str);
+
+impl hashbrown::Equivalent<GroupVersion> for Named<'_> {
+    fn equivalent(&self, key: &GroupVersion) -> bool {
+        (self.0, self.1) == (key.group.as_str(), key.version.as_str())
+    }
 }
 
 impl Resource {
@@ -237,7 +256,19 @@ impl Resource {
 }
 
 impl Shape {
+    pub fn new(types: Arc<Types>, node: Node) -> Shape {
+        let shape = Shape::lazy(move || (types, node));
+        LazyLock::force(&shape.0);
+        shape
+    }
+
+    /// A schema that is compiled when it is first used.
+    pub fn lazy(compile: impl FnOnce() -> (Arc<Types>, Node) + Send + 'static) -> Shape {
+        Shape(Arc::new(LazyLock::new(Box::new(compile))))
+    }
+
     pub fn schema(&self) -> Schema<'_> {
-        Schema::new(&self.types, &self.node)
+        let (types, node) = &**self.0;
+        Schema::new(types, node)
     }
 }

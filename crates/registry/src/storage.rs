@@ -72,7 +72,7 @@ pub trait StoredCodec: Send + Sync + 'static {
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
 
     /// Decodes at least what is at these paths.
-    fn decode_paths(&self, bytes: &Bytes, _paths: &[&str]) -> Result<Value, String> {
+    fn decode_paths(&self, bytes: &Bytes, _paths: &[Str]) -> Result<Value, String> {
         self.decode(bytes)
     }
 }
@@ -211,7 +211,7 @@ new list without the continue parameter.";
 pub struct Describer {
     strategy: Arc<dyn Strategy>,
     codec: Arc<dyn StoredCodec>,
-    paths: Vec<&'static str>,
+    paths: Vec<Str>,
 }
 
 impl Describe for Describer {
@@ -225,8 +225,8 @@ impl Describe for Describer {
 
 impl Describer {
     pub fn new(strategy: Arc<dyn Strategy>, codec: Arc<dyn StoredCodec>) -> Describer {
-        let mut paths = vec!["metadata.namespace", "metadata.name", "metadata.labels"];
-        paths.extend(strategy.selected_paths());
+        let mut paths = object::strs!["metadata.namespace", "metadata.name", "metadata.labels"].to_vec();
+        paths.extend_from_slice(strategy.selected_paths());
         Describer { strategy, codec, paths }
     }
 
@@ -236,7 +236,10 @@ impl Describer {
             namespace: object.namespace().into(),
             name: object.name().into(),
             labels: object.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect(),
-            fields: fields.iter().map(|field| (*field, self.strategy.select_field(object, field).into())).collect(),
+            fields: fields
+                .iter()
+                .map(|field| (field.clone(), self.strategy.select_field(object, field).into()))
+                .collect(),
             unreadable: false,
         }
     }

@@ -7,7 +7,7 @@
 //! generation bumps, finalizers, managed fields and admission. A strategy repeats none of it.
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Status, Value, names};
+use object::{Cursor, Errors, Status, Str, Value, names};
 
 use crate::Context;
 
@@ -210,18 +210,18 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Fields, besides metadata.name and metadata.namespace, that a field selector may use.
-    fn selectable_fields(&self) -> &'static [&'static str] {
+    fn selectable_fields(&self) -> &[Str] {
         &[]
     }
 
     /// A selectable field that lists are so often narrowed by that the cache keeps an index on it.
-    fn index(&self) -> Option<&'static str> {
+    fn index(&self) -> Option<Str> {
         None
     }
 
     /// The selectable field that a selector in the given group's version means by `field`; None if it means none.
-    fn selected_field(&self, _group: &str, field: &str) -> Option<&'static str> {
-        self.selectable_fields().iter().copied().find(|known| *known == field)
+    fn selected_field(&self, _group: &str, field: &str) -> Option<&Str> {
+        self.selectable_fields().iter().find(|known| *known == field)
     }
 
     /// How a selector on any other field is refused.
@@ -240,7 +240,7 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// The paths that `select_field` reads, if they are others than the fields' names.
-    fn selected_paths(&self) -> &'static [&'static str] {
+    fn selected_paths(&self) -> &[Str] {
         self.selectable_fields()
     }
 

@@ -26,6 +26,16 @@ pub struct Api {
     /// How nodes, pods and services are reached; None where they are not.
     pub dial: Option<Arc<dyn crate::Dial>>,
     pub recent: crate::Recent,
+    /// What keeps custom resources in the catalog; empty where there are none.
+    pub definitions: std::sync::OnceLock<Arc<dyn Definitions>>,
+}
+
+/// Keeps the catalog in line with the stored definitions of custom resources.
+#[async_trait]
+pub trait Definitions: Send + Sync {
+    /// Waits until every definition that was written before this call is in the catalog, on whatever server it was
+    /// written.
+    async fn caught_up(&self);
 }
 
 /// Everything a client can make the server hold has a bound.

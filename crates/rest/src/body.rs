@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use codec::Notes;
 use object::{GroupVersion, GroupVersionKind, Meta, Status, Value, quote};
-use registry::{Resource, Shape};
+use registry::{Resource, Shape, custom};
 
 use crate::media::Media;
 use crate::options::FieldValidation;
 use crate::scope::Scope;
 use crate::table::go_package;
-use crate::{custom, wire};
+use crate::wire;
 
 /// An object a client sent, in the version it was sent in, with what strict decoding found.
 pub struct Decoded {

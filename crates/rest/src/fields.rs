@@ -1,6 +1,6 @@
 //! Which fields a selector may use, and how upstream says no.
 
-use object::{Status, fields::Selector, quote};
+use object::{Status, Str, fields::Selector, quote};
 use registry::Resource;
 
 /// The selector as the stored version names fields; refused if it uses fields that cannot be selected by.
@@ -11,7 +11,9 @@ pub fn check(resource: &Resource, selector: &Selector) -> Result<Selector, Statu
         let found = match field {
             "metadata.name" => Some(field),
             "metadata.namespace" if has_namespace(resource) => Some(field),
-            _ => strategy.and_then(|strategy| strategy.selected_field(&resource.resource.group, field)),
+            _ => {
+                strategy.and_then(|strategy| strategy.selected_field(&resource.resource.group, field)).map(Str::as_str)
+            }
         };
         match found {
             Some(field) => Ok((field.to_string(), value.to_string())),
@@ -28,7 +30,7 @@ fn has_namespace(resource: &Resource) -> bool {
 }
 
 /// Upstream words this in several ways, by how the kind's selectable fields were registered.
-fn refusal(resource: &Resource, field: &str, known: &[&str]) -> String {
+fn refusal(resource: &Resource, field: &str, known: &[Str]) -> String {
     let style = resource.strategy().map(|strategy| strategy.field_refusal());
     match style {
         Some(registry::FieldRefusal::Plain) => format!("field label not supported: {field}"),
@@ -41,7 +43,7 @@ fn refusal(resource: &Resource, field: &str, known: &[&str]) -> String {
         }
         _ => {
             let mut all = vec!["metadata.name", "metadata.namespace"];
-            all.extend(known);
+            all.extend(known.iter().map(Str::as_str));
             let all: Vec<String> = all.iter().map(|name| quote(name)).collect();
             format!("{} is not a known field selector: only {}", quote(field), all.join(", "))
         }

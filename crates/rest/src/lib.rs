@@ -10,7 +10,6 @@ mod body;
 mod call;
 mod connect;
 mod create;
-mod custom;
 mod delete;
 mod fields;
 mod forward;
@@ -35,7 +34,7 @@ mod update;
 mod watch;
 mod wire;
 
-pub use api::{Api, Limits};
+pub use api::{Api, Definitions, Limits};
 pub use call::Call;
 pub use connect::Target;
 pub use forward::Dial;

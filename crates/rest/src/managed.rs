@@ -3,10 +3,9 @@
 use object::{GroupVersionKind, Meta, Status, Timestamp, Value};
 use patch::FieldSet;
 use patch::apply::{FieldManager, Kind, Resets};
-use registry::Shape;
+use registry::{Shape, custom};
 use schema::Schema;
 
-use crate::custom;
 use crate::restore::restore;
 use crate::scope::Scope;
 

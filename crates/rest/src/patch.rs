@@ -5,7 +5,7 @@ use bytes::Bytes;
 use codec::{DecodeError, Notes};
 use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status, Value};
 use patch::{JsonPatch, Reading};
-use registry::UpdateOptions;
+use registry::{UpdateOptions, custom};
 
 use crate::body::Expected;
 use crate::create::ensure_namespace;
@@ -14,7 +14,7 @@ use crate::reply::Reply;
 use crate::restore::restore;
 use crate::scope::Scope;
 use crate::update::{Wanted, check_name, update_scope, write};
-use crate::{Media, body, custom, managed, wire};
+use crate::{Media, body, managed, wire};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";

@@ -16,8 +16,15 @@ use crate::{
 
 /// Answers a resource request. Everything that goes wrong becomes a Status here and nowhere else.
 pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
-    let catalog = api.catalog.load_full();
+    let mut catalog = api.catalog.load_full();
     let info = &call.info;
+    // A definition that another server has just established may not be in this server's catalog yet.
+    if let Some(definitions) = api.definitions.get()
+        && catalog.get(&info.group, &info.version, &info.resource).is_none()
+    {
+        definitions.caught_up().await;
+        catalog = api.catalog.load_full();
+    }
     let found = catalog.get(&info.group, &info.version, &info.resource).cloned();
     let Some(resource) = found.filter(|resource| scope_fits(resource, &call)) else {
         return failure(&no_such_resource(), &Accept::of_status(&call.headers, &call.query));

@@ -174,6 +174,7 @@ fn scaled_scope(scope: &Scope) -> Result<Scope, Status> {
         deprecation: None,
         conversion: None,
         custom: false,
+        definition: None,
     };
     let call = Call {
         info: scope.call.info.clone(),

@@ -26,9 +26,10 @@ pub use openapi::from_openapi;
 pub use pattern::Pattern;
 pub use prune::prune;
 pub use types::{
-    Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union, Validation,
+    Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union,
+    Validation,
 };
-pub use validate::{is_known_format, validate, validate_lists, validate_update};
+pub use validate::{go_number, is_known_format, validate, validate_lists, validate_part_update, validate_update};
 pub use zero::is_zero;
 
 /// How deep the operations go into a value. Decoders stop much earlier; this keeps a value that was made by other means

@@ -55,10 +55,17 @@ impl Compiler {
             nullable: flag(schema, "nullable"),
             embedded: flag(schema, "x-kubernetes-embedded-resource"),
             list_type: list_type(schema),
-            map_type: if text(schema, "x-kubernetes-map-type") == "atomic" { MapType::Atomic } else { MapType::Granular },
+            map_type: if text(schema, "x-kubernetes-map-type") == "atomic" {
+                MapType::Atomic
+            } else {
+                MapType::Granular
+            },
             rules: self.rules(schema, place),
             ..Node::default()
         };
+        if node.embedded {
+            self.types.note_embedded();
+        }
         node.stated.list_type = schema.get("x-kubernetes-list-type").is_some();
         node.stated.map_type = schema.get("x-kubernetes-map-type").is_some();
         if let Some(default) = schema.get("default") {
@@ -101,9 +108,7 @@ impl Compiler {
     fn list(&mut self, schema: &Value, place: Place) -> Shape {
         let preserve = place.preserve || flag(schema, PRESERVE);
         match schema.get("items") {
-            Some(items @ Value::Map(_)) => {
-                Shape::List(Box::new(self.node(items, Place { preserve, ..place.below() })))
-            }
+            Some(items @ Value::Map(_)) => Shape::List(Box::new(self.node(items, Place { preserve, ..place.below() }))),
             _ => Shape::List(Box::default()),
         }
     }

@@ -18,6 +18,7 @@ pub struct Types {
     structs: Vec<Struct>,
     by_name: HashMap<Str, StructId>,
     zeros: bool,
+    embedded: bool,
 }
 
 /// The place of a struct in its arena.
@@ -248,6 +249,15 @@ impl Types {
 
     pub fn have_zeros(&self) -> bool {
         self.zeros
+    }
+
+    /// Whether objects are embedded below the root of a custom resource.
+    pub fn has_embedded(&self) -> bool {
+        self.embedded
+    }
+
+    pub(crate) fn note_embedded(&mut self) {
+        self.embedded = true;
     }
 
     /// Makes room for so many more structs at once.

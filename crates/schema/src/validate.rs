@@ -15,6 +15,7 @@ use crate::MAX_DEPTH;
 use crate::types::{Node, Rules, Schema, Shape};
 pub use formats::is_known_format;
 pub use lists::validate_lists;
+pub use number::go_number;
 use outcome::Outcome;
 use ratchet::Old;
 
@@ -27,6 +28,16 @@ pub fn validate(schema: Schema<'_>, value: &Value) -> Errors {
 pub fn validate_update(schema: Schema<'_>, value: &Value, old: &Value) -> Errors {
     let old = Old { schema, value: old };
     ratchet::check(Place { schema, path: "", depth: 0 }, value, Some(old)).into_errors()
+}
+
+/// The same for a part of an object that is checked by itself; errors are placed below `at`.
+pub fn validate_part_update(schema: Schema<'_>, value: &Value, old: &Value, at: &str) -> Errors {
+    let mut errors = Errors::new();
+    for mut error in validate_update(schema, value, old) {
+        error.field = if error.field == "<nil>" { at.to_string() } else { format!("{at}.{}", error.field) };
+        errors.push(error);
+    }
+    errors
 }
 
 /// Where we are.

@@ -157,6 +157,6 @@ pub fn by_node() -> ByNode {
 impl Describe for ByNode {
     fn describe(&self, Entry { value, .. }: &Entry) -> Header {
         let node = String::from_utf8_lossy(value).into_owned();
-        Header { fields: vec![("spec.nodeName", node.into())], ..Header::default() }
+        Header { fields: vec![("spec.nodeName".into(), node.into())], ..Header::default() }
     }
 }

@@ -20,8 +20,8 @@ pub fn decode(bytes: &[u8], schema: Schema<'_>) -> Result<Value, DecodeError> {
 
 /// Decodes only what is at these paths (`metadata.labels`, `spec.nodeName`) and skips the rest unread: what a filter
 /// looks at is a small part of an object.
-pub fn decode_paths(bytes: &[u8], schema: Schema<'_>, paths: &[&str]) -> Result<Value, DecodeError> {
-    decode_wanted(bytes, schema, &Wanted::Paths(paths.to_vec()))
+pub fn decode_paths(bytes: &[u8], schema: Schema<'_>, paths: &[impl AsRef<str>]) -> Result<Value, DecodeError> {
+    decode_wanted(bytes, schema, &Wanted::Paths(paths.iter().map(AsRef::as_ref).collect()))
 }
 
 fn decode_wanted(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Result<Value, DecodeError> {

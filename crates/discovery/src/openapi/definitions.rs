@@ -76,7 +76,7 @@ fn builtin_definition(name: &'static str) -> Option<(Str, Definition<'static>)> 
 /// The definitions of a resource's own kind and of lists of it.
 fn own_definitions(resource: &Resource) -> Vec<(Str, Definition<'_>)> {
     let kind = match named_struct(resource) {
-        Some(id) => Definition::Struct(&resource.shape.types, id),
+        Some(id) => Definition::Struct(resource.shape.schema().types, id),
         None => Definition::Custom(resource),
     };
     let mut own = vec![(name_of(resource, &resource.kind), kind)];
@@ -88,8 +88,12 @@ fn own_definitions(resource: &Resource) -> Vec<(Str, Definition<'_>)> {
 
 /// The struct of a built-in kind. Custom ones have structs too, but none that has a name.
 fn named_struct(resource: &Resource) -> Option<StructId> {
-    match resource.shape.node.shape {
-        Shape::Struct(id) if !resource.custom && !resource.shape.types.get(id).name.is_empty() => Some(id),
+    if resource.custom {
+        return None;
+    }
+    let schema = resource.shape.schema();
+    match schema.node.shape {
+        Shape::Struct(id) if !schema.types.get(id).name.is_empty() => Some(id),
         _ => None,
     }
 }
@@ -103,7 +107,7 @@ fn builtin_list(resource: &Resource) -> Option<&'static Struct> {
 pub fn name_of(resource: &Resource, kind: &GroupVersionKind) -> Str {
     if *kind == resource.kind {
         return match named_struct(resource) {
-            Some(id) => resource.shape.types.get(id).name.clone(),
+            Some(id) => resource.shape.schema().types.get(id).name.clone(),
             None => names::custom_definition(&kind.group, &kind.version, &kind.kind).into(),
         };
     }

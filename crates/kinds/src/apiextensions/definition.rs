@@ -1,11 +1,14 @@
 //! CustomResourceDefinitions as objects: their defaults, stored versions and cells. Whether names are accepted and when a
 //! definition is established is for a controller to say.
 
-use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy};
+use object::{Cursor, Errors, GroupResource, Meta, Status, Value, names};
+use registry::{Context, Deletion, Strategy};
 
 use super::{v1, validate};
 use crate::common::conditions;
+
+/// Holds a definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub struct Definition;
 
@@ -76,6 +79,45 @@ impl Strategy for Definition {
 
     fn allows_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn deletes_gracefully(&self) -> bool {
+        true
+    }
+
+    fn deletion(&self, _cx: &Context, object: &Value, _options: &Value) -> Deletion {
+        if object.is_deleting() { Deletion::Immediate } else { Deletion::Marked }
+    }
+
+    /// The first deletion leaves the definition in place until its objects are gone.
+    fn mark_deleted(&self, object: &mut Value) {
+        let now = object.deletion_timestamp().to_string();
+        if !object.finalizers().any(|held| held == CLEANUP) {
+            object.metadata_mut().entry("finalizers").make_list().push(CLEANUP.into());
+        }
+        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+        let conditions = object.slot(&["status", "conditions"]).make_list();
+        conditions.retain(|condition| condition.str_at(&["type"]) != "Terminating");
+        conditions.push(object::value!({
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": message,
+        }));
+    }
+
+    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Status> {
+        let resource = GroupResource::new(super::GROUP, super::RESOURCE);
+        let checks = [("uid", "UID", object.uid()), ("resourceVersion", "ResourceVersion", object.resource_version())];
+        for (field, title, actual) in checks {
+            if let Some(wanted) = preconditions.field(field).as_str().filter(|wanted| *wanted != actual) {
+                let why =
+                    format!("precondition failed: {title} in precondition: {wanted}, {title} in object meta: {actual}");
+                return Err(Status::conflict(&resource, object.name(), why));
+            }
+        }
+        Ok(())
     }
 
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {

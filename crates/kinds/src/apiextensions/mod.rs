@@ -9,6 +9,8 @@ mod validate;
 
 use std::sync::Arc;
 
+pub use v1::{to_stored, to_v1};
+
 use crate::{Conversions, Strategies};
 
 const GROUP: &str = "apiextensions.k8s.io";

@@ -21,17 +21,22 @@ const WEBHOOK: [(&str, &str); 2] =
 pub struct Definitions;
 
 impl Convert for Definitions {
-    fn to_storage(&self, mut object: Value) -> Result<Value, String> {
-        object.set(&["apiVersion"], "apiextensions.k8s.io/v1beta1");
-        if let Some(spec) = object.get_mut("spec").filter(|spec| !spec.is_null()) {
-            gather(spec);
-        }
-        Ok(object)
+    fn to_storage(&self, object: Value) -> Result<Value, String> {
+        Ok(to_stored(object))
     }
 
     fn from_storage(&self, object: Value) -> Result<Value, String> {
         Ok(to_v1(object))
     }
+}
+
+/// The form that is stored, of an object in the form of v1.
+pub fn to_stored(mut object: Value) -> Value {
+    object.set(&["apiVersion"], "apiextensions.k8s.io/v1beta1");
+    if let Some(spec) = object.get_mut("spec").filter(|spec| !spec.is_null()) {
+        gather(spec);
+    }
+    object
 }
 
 /// The form of v1, whatever the form of the object.

@@ -9,7 +9,7 @@ mod template;
 
 use object::duration::Duration;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Map, Meta, Path, Value};
+use object::{Cursor, Errors, Map, Meta, Path, Str, Value};
 use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns as cells};
 
 use crate::apps::{name_warning, selector_cell};
@@ -97,12 +97,12 @@ impl Strategy for Job {
         if undecided { vec![PODS_ARE_KEPT.to_string()] } else { Vec::new() }
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["status.successful"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["status.successful"]
     }
 
-    fn selected_paths(&self) -> &'static [&'static str] {
-        &["status.succeeded"]
+    fn selected_paths(&self) -> &[Str] {
+        object::strs!["status.succeeded"]
     }
 
     fn select_field(&self, object: &Value, _field: &str) -> String {

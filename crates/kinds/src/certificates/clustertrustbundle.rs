@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use object::{Cursor, Errors, Meta, Value};
+use object::{Cursor, Errors, Meta, Str, Value};
 use registry::{Context, FieldRefusal, Strategy};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -43,8 +43,8 @@ impl Strategy for ClusterTrustBundle {
         false
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["spec.signerName"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["spec.signerName"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::duration::Duration;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Map, Meta, Value};
+use object::{Cursor, Errors, Map, Meta, Str, Value};
 use registry::{Context, FieldRefusal, Strategy, columns};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -125,8 +125,8 @@ impl Strategy for SigningRequest {
         }
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["spec.signerName"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["spec.signerName"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

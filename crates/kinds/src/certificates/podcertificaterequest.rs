@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Cursor, Errors, Meta, Value, labels, names};
+use object::{Cursor, Errors, Meta, Str, Value, labels, names};
 use registry::{Context, FieldRefusal, Strategy};
 
 use super::possession::Possession;
@@ -100,8 +100,8 @@ impl Strategy for PodCertificateRequest {
         }
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["spec.signerName", "spec.podName", "spec.nodeName"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["spec.signerName", "spec.podName", "spec.nodeName"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

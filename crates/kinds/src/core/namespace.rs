@@ -1,6 +1,6 @@
 //! Namespaces: a phase, finalizers in the spec that outlive a deletion, and a label with the name.
 
-use object::{Cursor, Errors, GroupResource, Meta, Path, Status, Value, names};
+use object::{Cursor, Errors, GroupResource, Meta, Path, Status, Str, Value, names};
 use registry::{Context, Deletion, FieldRefusal, Strategy, columns};
 
 /// The finalizer that the namespace controller takes away once everything inside is gone.
@@ -116,8 +116,8 @@ impl Strategy for Namespace {
         true
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["status.phase"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["status.phase"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

@@ -6,7 +6,7 @@ mod config;
 
 use std::collections::BTreeSet;
 
-use object::{BadValue, Cursor, ErrorType, Errors, FieldError, Path, Value, names};
+use object::{BadValue, Cursor, ErrorType, Errors, FieldError, Path, Str, Value, names};
 use registry::{Context, FieldRefusal, Strategy};
 
 use super::address;
@@ -89,8 +89,8 @@ impl Strategy for Node {
         warnings
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["spec.unschedulable"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["spec.unschedulable"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

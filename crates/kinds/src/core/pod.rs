@@ -19,7 +19,7 @@ mod update;
 #[cfg(test)]
 mod tests;
 
-use object::{Cursor, Errors, Meta, Value, names};
+use object::{Cursor, Errors, Meta, Str, Value, names};
 use registry::{Context, Deletion, FieldRefusal, Strategy};
 
 use crate::common::internal;
@@ -159,12 +159,12 @@ impl Strategy for Pod {
     }
 
     /// Every kubelet lists its own.
-    fn index(&self) -> Option<&'static str> {
-        Some("spec.nodeName")
+    fn index(&self) -> Option<Str> {
+        Some(Str::const_new("spec.nodeName"))
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &[
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs![
             "spec.nodeName",
             "spec.host",
             "spec.restartPolicy",

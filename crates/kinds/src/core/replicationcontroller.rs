@@ -1,6 +1,6 @@
 //! ReplicationControllers.
 
-use object::{Cursor, ErrorType, Errors, FieldError, Meta, Path, Value, names};
+use object::{Cursor, ErrorType, Errors, FieldError, Meta, Path, Str, Value, names};
 use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns as cells};
 
 use crate::common::checks::{IS_NEGATIVE, report};
@@ -100,8 +100,8 @@ impl Strategy for ReplicationController {
         GarbageCollection::Orphan
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["status.replicas"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["status.replicas"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

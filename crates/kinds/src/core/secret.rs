@@ -4,7 +4,7 @@ mod tls;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Cursor, Errors, Meta, Path, Value, names};
+use object::{Cursor, Errors, Meta, Path, Str, Value, names};
 use registry::{Context, FieldRefusal, Strategy, columns};
 
 use super::data;
@@ -66,8 +66,8 @@ impl Strategy for Secret {
         tls::mismatch(&decoded(object, "tls.crt"), &decoded(object, "tls.key")).into_iter().collect()
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["type"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["type"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

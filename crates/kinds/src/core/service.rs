@@ -15,7 +15,7 @@ mod warnings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Status, Value, names};
+use object::{Cursor, Errors, Status, Str, Value, names};
 use registry::{Context, FieldRefusal, Strategy, Undo};
 
 pub use allocation::{Allocation, AllocationStore};
@@ -82,8 +82,8 @@ impl Strategy for Service {
         true
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["spec.clusterIP", "spec.type"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["spec.clusterIP", "spec.type"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use object::timestamp::{MicroTime, Time};
-use object::{BadValue, Cursor, Errors, Meta, Path, Timestamp, Value, names};
+use object::{BadValue, Cursor, Errors, Meta, Path, Str, Timestamp, Value, names};
 use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns, metadata};
 
 use crate::common::checks::{Checks, IMMUTABLE, report, same};
@@ -79,8 +79,8 @@ impl Strategy for Event {
         (!self.ttl.is_zero()).then_some(self.ttl)
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &[
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs![
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -95,7 +95,7 @@ impl Strategy for Event {
         ]
     }
 
-    fn selected_field(&self, group: &str, field: &str) -> Option<&'static str> {
+    fn selected_field(&self, group: &str, field: &str) -> Option<&Str> {
         let stored = match (group, field.split_once('.')) {
             ("", _) => field.to_string(),
             (_, Some(("regarding", part))) => format!("involvedObject.{part}"),
@@ -103,7 +103,7 @@ impl Strategy for Event {
             (_, None) if matches!(field, "reason" | "type") => field.to_string(),
             _ => return None,
         };
-        self.selectable_fields().iter().copied().find(|known| *known == stored)
+        self.selectable_fields().iter().find(|known| *known == stored.as_str())
     }
 
     fn field_refusal(&self) -> FieldRefusal {

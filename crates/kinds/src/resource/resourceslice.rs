@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use object::{Cursor, Errors, Map, Meta, Value, names};
+use object::{Cursor, Errors, Map, Meta, Str, Value, names};
 use registry::{Context, FieldRefusal, Strategy, columns};
 
 use super::claim::up_to;
@@ -67,8 +67,8 @@ impl Strategy for ResourceSlice {
         true
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
-        &["spec.nodeName", "spec.driver", "spec.pool.name"]
+    fn selectable_fields(&self) -> &[Str] {
+        object::strs!["spec.nodeName", "spec.driver", "spec.pool.name"]
     }
 
     fn field_refusal(&self) -> FieldRefusal {

@@ -1,0 +1,159 @@
+//! Deleting a definition: its objects go first, then its finalizer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use object::{GroupVersionKind, Meta, Reason, Status, Value, value};
+use registry::{AdmitAll, Change, Context, Storage, UpdateOptions, UpdateScope};
+use request::User;
+use rest::Tracked;
+
+use crate::Definitions;
+use crate::definitions::GROUP;
+use crate::status::{self, Condition};
+
+/// Holds a definition until its objects are gone.
+pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// How long objects with finalizers of their own are waited for before the condition says so.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Deletes the objects of a definition and lets it go; tries again until it is gone.
+pub async fn run(definitions: &Definitions, name: &str, storage: Option<Arc<Storage>>) {
+    let mut pause = FIRST_RETRY;
+    loop {
+        match finalize(definitions, name, storage.as_deref()).await {
+            Ok(()) => return,
+            Err(status) if status.reason == Reason::NotFound => return,
+            Err(status) => {
+                tracing::warn!(name, message = status.message, "objects of a definition are not all deleted")
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RETRY_MAX);
+    }
+}
+
+async fn finalize(definitions: &Definitions, name: &str, storage: Option<&Storage>) -> Result<(), Status> {
+    let now = || definitions.api.clock.now();
+    let terminating =
+        |status: bool, reason: &'static str, message: String| Condition::new("Terminating", status, reason, message);
+    let mut established = false;
+    let began = terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress".to_string());
+    update(definitions, name, &mut |object| {
+        established = status::is_true(object, "Established");
+        status::set(object, &began, now());
+        true
+    })
+    .await?;
+    let condition = match storage.filter(|_| established) {
+        None => terminating(false, "NeverEstablished", "resource was never established".to_string()),
+        Some(storage) => match delete_objects(definitions, storage).await {
+            Ok(()) => terminating(false, "InstanceDeletionCompleted", "removed all instances".to_string()),
+            Err((reason, message)) => {
+                let failed = terminating(true, reason, message.clone());
+                update(definitions, name, &mut |object| {
+                    status::set(object, &failed, now());
+                    true
+                })
+                .await?;
+                return Err(Status::internal(message));
+            }
+        },
+    };
+    update(definitions, name, &mut |object| {
+        status::set(object, &condition, now());
+        let left: Vec<Value> = object.finalizers().filter(|held| *held != FINALIZER).map(Value::from).collect();
+        if left.is_empty() {
+            object.metadata_mut().remove("finalizers");
+        } else {
+            object.metadata_mut().insert("finalizers", left);
+        }
+        true
+    })
+    .await
+}
+
+/// Deletes every object and waits until all of them are gone.
+async fn delete_objects(definitions: &Definitions, storage: &Storage) -> Result<(), (&'static str, String)> {
+    let failed = |error: String| ("InstanceDeletionFailed", error);
+    storage.cache.fresh().await.map_err(|error| failed(format!("could not list instances: {error}")))?;
+    let user = User::loopback();
+    let objects = storage.cache.snapshot(&storage.range("").into()).objects;
+    let mut errors: Vec<String> = Vec::new();
+    for object in &objects {
+        let header = object.header(storage.cache.describe());
+        let cx = context(definitions, &user, &header.namespace);
+        let options = value!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        match storage.delete(&cx, &header.name, &options, &AdmitAll).await {
+            Err(status) if status.reason != Reason::NotFound => errors.push(status.message),
+            _ => {}
+        }
+    }
+    if !errors.is_empty() {
+        errors.dedup();
+        let all = if errors.len() == 1 { errors.remove(0) } else { format!("[{}]", errors.join(", ")) };
+        return Err(failed(format!("could not issue all deletes: {all}")));
+    }
+    let gone = async {
+        while !storage.cache.is_empty() {
+            let seen = storage.cache.revision();
+            let _ = storage.cache.wait_for(seen + 1).await;
+        }
+    };
+    let waited = tokio::time::timeout(WAIT_MAX, gone).await;
+    waited.map_err(|_| {
+        let why = "could not confirm zero CustomResources remaining: timed out waiting for the condition";
+        ("InstanceDeletionCheck", why.to_string())
+    })
+}
+
+fn context<'a>(definitions: &'a Definitions, user: &'a User, namespace: &'a str) -> Context<'a> {
+    definitions.api.context(user, namespace, "v1", "", false)
+}
+
+/// Changes the status of a definition, in the form of v1, unless `change` says no.
+pub async fn update(
+    definitions: &Definitions,
+    name: &str,
+    change: &mut (dyn FnMut(&mut Value) -> bool + Send),
+) -> Result<(), Status> {
+    let user = User::loopback();
+    let cx = Context { group: GROUP, subresource: "status", ..context(definitions, &user, "") };
+    let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
+    let mut write = StatusWrite { definitions, cx, change };
+    match definitions.storage.update(&cx, name, &mut write, &AdmitAll, &options).await {
+        Ok(_) => Ok(()),
+        Err(status) if status.reason == Reason::Conflict => Ok(()),
+        Err(status) => Err(status),
+    }
+}
+
+struct StatusWrite<'a> {
+    definitions: &'a Definitions,
+    cx: Context<'a>,
+    change: &'a mut (dyn FnMut(&mut Value) -> bool + Send),
+}
+
+#[async_trait]
+impl Change for StatusWrite<'_> {
+    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        let definitions = self.definitions;
+        let live = kinds::apiextensions::to_v1(existing.cloned().unwrap_or_default());
+        let mut changed = live.clone();
+        if !(self.change)(&mut changed) {
+            return Err(Status::conflict(&definitions.storage.resource, live.name(), registry::MODIFIED));
+        }
+        let kind = GroupVersionKind::new(GROUP, "v1", "CustomResourceDefinition");
+        let tracked = Tracked {
+            kind: &kind,
+            shape: &definitions.shape,
+            subresource: "status",
+            resets: definitions.storage.strategy.reset_fields("status"),
+        };
+        let changed = rest::track(&tracked, &live, changed, "kube-apiserver", self.cx.now);
+        Ok(kinds::apiextensions::to_stored(changed))
+    }
+}

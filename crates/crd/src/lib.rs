@@ -1,0 +1,18 @@
+//! Custom resource definitions: from a stored definition to served resources.
+//!
+//! Start with [`Definitions`], which follows the stored definitions and keeps the catalog up to date, then
+//! `definition.rs` for what a definition says and `resource.rs` for what becomes of it.
+
+mod definitions;
+
+mod definition;
+mod finalize;
+mod status;
+
+mod codec;
+mod columns;
+mod jsonpath;
+mod resource;
+mod strategy;
+
+pub use definitions::{Definitions, Followers, Setup};

@@ -1,0 +1,254 @@
+//! The rules of custom resources: what their schema, their subresources and their definition say.
+
+use async_trait::async_trait;
+use object::{Cursor, Errors, GroupResource, Meta, Path, Status, Str, Value, names, quote};
+use registry::{Context, FieldRefusal, ScalePaths, Shape, Strategy, Undo, custom};
+
+use crate::columns::{self, Printer};
+use crate::jsonpath::JsonPath;
+
+/// The rules of one version.
+pub struct VersionStrategy {
+    pub resource: GroupResource,
+    pub shape: Shape,
+    pub has_status: bool,
+    pub scale: Option<ScalePaths>,
+    pub printer: Printer,
+    /// Names as selectors use them, `spec.color`, beside their paths.
+    pub selectable: Vec<Str>,
+    pub selectable_paths: Vec<JsonPath>,
+    pub terminating: bool,
+}
+
+/// Finalizers that are not qualified by a domain and need not be.
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+
+#[async_trait]
+impl Strategy for VersionStrategy {
+    fn default(&self, object: &mut Value) {
+        schema::default(self.shape.schema(), object);
+    }
+
+    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+        let (schema, value) = (self.shape.schema(), object.value());
+        errors.extend(schema::validate(schema, value));
+        self.validate_scale_spec(value, errors);
+        self.validate_scale_status(value, errors);
+        custom::validate_embedded(schema, value, errors);
+        errors.extend(schema::validate_lists(schema, value));
+    }
+
+    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let (schema, value) = (self.shape.schema(), new.value());
+        errors.extend(schema::validate_update(schema, value, old.value()));
+        self.validate_scale_spec(value, errors);
+        self.validate_scale_status(value, errors);
+        custom::validate_embedded(schema, value, errors);
+        if schema::validate_lists(schema, old.value()).is_empty() {
+            errors.extend(schema::validate_lists(schema, value));
+        }
+    }
+
+    fn has_status(&self) -> bool {
+        self.has_status
+    }
+
+    /// Status writes keep all metadata but who owns which field.
+    fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        let managed = new.metadata_mut().remove("managedFields");
+        let version = new.metadata_mut().remove("resourceVersion");
+        new.set(&["metadata"], old.field("metadata").clone());
+        for (name, value) in [("managedFields", managed), ("resourceVersion", version)] {
+            match value {
+                Some(value) => new.metadata_mut().insert(name, value),
+                None => new.metadata_mut().remove(name),
+            };
+        }
+    }
+
+    /// Only the status is checked, and by its own part of the schema.
+    fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let schema = self.shape.schema();
+        if let (Some(status), Some(value)) = (schema.child("status"), new.value().get("status")) {
+            let old = old.value().field("status");
+            errors.extend(schema::validate_part_update(status, value, old, "status"));
+        }
+        self.validate_scale_status(new.value(), errors);
+        if schema::validate_lists(schema, old.value()).is_empty() {
+            errors.extend(schema::validate_lists(schema, new.value()));
+        }
+    }
+
+    fn counts_generations(&self) -> bool {
+        true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        let rest = |object: &Value| {
+            let mut rest = object.clone();
+            rest.remove(&["metadata"]);
+            rest
+        };
+        rest(new) != rest(old)
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn checks_finalizer_names(&self) -> bool {
+        false
+    }
+
+    fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let known: Vec<&str> = old.map(|old| old.finalizers().collect()).unwrap_or_default();
+        let mut added: Vec<&str> = object.finalizers().filter(|name| !known.contains(name)).collect();
+        added.sort_unstable();
+        added.dedup();
+        added.into_iter().flat_map(finalizer_warnings).collect()
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
+        match subresource {
+            "" if self.has_status => vec![vec!["status"]],
+            "status" => vec![vec!["metadata"], vec!["spec"]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn selectable_fields(&self) -> &[Str] {
+        &self.selectable
+    }
+
+    fn field_refusal(&self) -> FieldRefusal {
+        FieldRefusal::Plain
+    }
+
+    fn select_field(&self, object: &Value, field: &str) -> String {
+        let paths = self.selectable.iter().zip(&self.selectable_paths);
+        let path = paths.filter(|(name, _)| *name == field).map(|(_, path)| path).next();
+        let found = path.and_then(|path| path.find(object).ok()).unwrap_or_default();
+        found.first().filter(|value| !value.is_null()).map(|value| columns::text(value)).unwrap_or_default()
+    }
+
+    fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
+        self.printer.cells(cx, object)
+    }
+
+    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+        if self.terminating {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&self.resource, object.name(), why));
+        }
+        Ok(None)
+    }
+}
+
+impl VersionStrategy {
+    fn validate_scale_spec(&self, object: &Value, errors: &mut Errors) {
+        if let Some(scale) = &self.scale {
+            check_replicas(object, &scale.spec_replicas, errors);
+        }
+    }
+
+    fn validate_scale_status(&self, object: &Value, errors: &mut Errors) {
+        let Some(scale) = &self.scale else { return };
+        check_replicas(object, &scale.status_replicas, errors);
+        if scale.selector.is_empty() {
+            return;
+        }
+        if let Err(why) = nested(object, &scale.selector, "string", |value| value.as_str().is_some()) {
+            errors.invalid(&dotted(&scale.selector), "", why);
+        }
+    }
+}
+
+fn check_replicas(object: &Value, path: &[Str], errors: &mut Errors) {
+    match nested(object, path, "int64", |value| matches!(value, Value::Int(_))) {
+        Err(why) => errors.invalid(&dotted(path), 0, why),
+        Ok(None) => {}
+        Ok(Some(value)) => match value.as_int().unwrap_or(0) {
+            replicas if replicas < 0 => errors.invalid(&dotted(path), replicas, "should be a non-negative integer"),
+            replicas if replicas > i64::from(i32::MAX) => {
+                let why = format!("should be less than or equal to {}", i32::MAX);
+                errors.invalid(&dotted(path), replicas, why);
+            }
+            _ => {}
+        },
+    }
+}
+
+/// The path as a definition writes it.
+fn dotted(path: &[Str]) -> Path {
+    Path::root().field(&format!(".{}", path.join(".")))
+}
+
+/// The value at a path of plain fields, with apimachinery's error where something else is in the way.
+fn nested<'v>(
+    object: &'v Value,
+    path: &[Str],
+    wanted: &str,
+    fits: impl Fn(&Value) -> bool,
+) -> Result<Option<&'v Value>, String> {
+    let shown = |depth: usize| path[..depth].iter().map(|part| format!(".{part}")).collect::<String>();
+    let mut value = object;
+    for (depth, name) in path.iter().enumerate() {
+        match value {
+            Value::Map(map) => match map.get(name) {
+                Some(child) => value = child,
+                None => return Ok(None),
+            },
+            Value::Null => return Ok(None),
+            other => {
+                let (found, shown) = (go_value(other), shown(depth));
+                return Err(format!(
+                    "{shown} accessor error: {found} is of the type {}, expected map[string]interface{{}}",
+                    go_type(other)
+                ));
+            }
+        }
+    }
+    if fits(value) {
+        return Ok(Some(value));
+    }
+    let (found, kind) = (go_value(value), go_type(value));
+    Err(format!("{} accessor error: {found} is of the type {kind}, expected {wanted}", shown(path.len())))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::List(_) => "[]interface {}",
+        Value::Map(_) | Value::Raw(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as Go's `%v` shows it.
+fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_string(),
+        Value::List(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
+        Value::Map(map) => {
+            let parts: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
+            format!("map[{}]", parts.join(" "))
+        }
+        other => columns::text(other),
+    }
+}
+
+fn finalizer_warnings(name: &str) -> Vec<String> {
+    let at = format!("metadata.finalizers: {}", quote(name));
+    let mut warnings: Vec<String> =
+        names::label_key(name).into_iter().map(|message| format!("{at}: {message}")).collect();
+    if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        warnings.push(format!(
+            "{at}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    warnings
+}
