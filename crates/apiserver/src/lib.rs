@@ -9,6 +9,7 @@ pub mod cli;
 mod client;
 mod components;
 mod config;
+mod definitions;
 mod dial;
 mod escalation;
 pub mod flags;

@@ -41,8 +41,6 @@ use crate::{Config, Pki, repair, serving, unsupported};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
-/// The same for custom resources.
-const CUSTOM_RENDITION_BUDGET_BYTES: usize = 128 * 1024 * 1024;
 
 /// Why a server does not start: one sentence for whoever started it.
 #[derive(Debug, thiserror::Error)]
@@ -179,16 +177,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
     let mut repair = repair::start(kinds.allocation.clone());
-    let definitions = crd::Setup {
-        api: api.clone(),
-        store: store.clone(),
-        prefix: config.store.prefix(),
-        budget: Budget::new(CUSTOM_RENDITION_BUDGET_BYTES),
-    };
-    if let Some(definitions) = crd::Definitions::start(definitions, &mut repair).await {
-        followers.connect(&definitions);
-        let _ = api.definitions.set(definitions);
-    }
+    crate::definitions::start(&config, &api, &store, &followers, &mut repair).await;
     let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised));
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
