@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::{Flow, Settings};
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{
     Always, Check, ConnectionOptions, Cors, Endpoint, Farewell, Health, Hook, Lifecycle, Seats, ShutdownCheck,
@@ -16,6 +17,7 @@ use crate::{Config, Pki};
 pub const FLAGS: &[&str] = &[
     "cors-allowed-origins",
     "disable-http2-serving",
+    "enable-priority-and-fairness",
     "goaway-chance",
     "http2-max-streams-per-connection",
     "kubelet-certificate-authority",
@@ -44,6 +46,8 @@ pub struct Serving {
     pub min_request_timeout: Duration,
     pub max_reads: usize,
     pub max_writes: usize,
+    /// Whether seats are given out by priority and fairness.
+    pub priority_and_fairness: bool,
     pub watch_grace: Duration,
     pub kubelet: KubeletFiles,
 }
@@ -67,6 +71,7 @@ impl Default for Serving {
             min_request_timeout: Duration::from_secs(1800),
             max_reads: 400,
             max_writes: 200,
+            priority_and_fairness: true,
             watch_grace: Duration::ZERO,
             kubelet: KubeletFiles::default(),
         }
@@ -80,6 +85,7 @@ impl Serving {
         match name {
             "cors-allowed-origins" => self.cors_origins = given.list().collect(),
             "disable-http2-serving" => self.protocols.http1_only = given.boolean()?,
+            "enable-priority-and-fairness" => self.priority_and_fairness = given.boolean()?,
             "goaway-chance" => self.connections.goaway_chance = chance(last)?,
             "http2-max-streams-per-connection" => match number(last)? {
                 // Zero leaves it to the server.
@@ -105,8 +111,12 @@ impl Serving {
         Ok(())
     }
 
+    /// With priority and fairness the sum of both limits is divided among priority levels.
     pub fn seats(&self) -> Seats {
-        Seats::new(self.max_reads, self.max_writes)
+        match self.priority_and_fairness {
+            true => Seats::by_priority(Arc::new(Flow::new(Settings { seats: self.max_reads + self.max_writes }))),
+            false => Seats::new(self.max_reads, self.max_writes),
+        }
     }
 
     pub fn cors(&self) -> Result<Cors, String> {

@@ -154,6 +154,10 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let (listener, address) = listen(&config, &pki).await?;
     let advertised = advertised(&config, address)?;
     crate::metrics::contribute(&metrics, &api, timings);
+    let seats = config.serving.seats();
+    if let Some(flow) = seats.flow().cloned() {
+        metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
+    }
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -164,7 +168,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         version: Version::default(),
         paths: paths(&config, &api, &accounts, &advertised),
         lifecycle: lifecycle.clone(),
-        seats: config.serving.seats(),
+        seats: seats.clone(),
         unfinished: Unfinished::default(),
         recorder: None,
         cors: config.serving.cors().map_err(StartError::Setting)?,
@@ -178,7 +182,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     }
     let mut repair = repair::start(kinds.allocation.clone());
     crate::definitions::start(&config, &api, &store, &followers, &mut repair).await;
-    let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised));
+    let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised), seats.flow().cloned());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));

@@ -83,6 +83,48 @@ impl Seats {
     pub fn admission(&self) -> &Admission {
         &self.route.admission
     }
+
+    /// Gives the seats back while the server waits for the client; [`Away::take_again`] takes them again.
+    pub fn give_back(mut self) -> Option<Away> {
+        let mut ticket = self.ticket.take()?;
+        let (work, distinguisher) = (ticket.work, ticket.distinguisher.clone());
+        // The work of serving watchers comes with the write, which has not happened yet.
+        ticket.work.additional_latency = Duration::ZERO;
+        self.route.level.finish(ticket);
+        Some(Away { route: self.route.clone(), work, distinguisher, verb: self.verb })
+    }
+}
+
+/// A request that was admitted and has given its seats back for a while.
+pub struct Away {
+    route: Arc<Route>,
+    work: Work,
+    distinguisher: Str,
+    verb: Verb,
+}
+
+/// How long a returning request waits before it tries a full level again.
+const RETURN_PAUSE: Duration = Duration::from_millis(50);
+
+impl Away {
+    /// Waits for seats for as long as it takes: the request was admitted once and is not refused later.
+    pub async fn take_again(self) -> Seats {
+        let Route { schema, level, .. } = &*self.route;
+        let hash = hash_flow(&schema.name, &self.distinguisher);
+        let ticket = loop {
+            match level.arrive(&schema.name, &self.distinguisher, hash, self.work) {
+                Arrival::Starts(ticket) => break ticket,
+                Arrival::Waits(ticket, woken) => {
+                    let waiting = Waiting { level: level.clone(), ticket: Some(ticket) };
+                    if let Ok(ticket) = waiting.wait(woken, Instant::now() + ADJUSTMENT_PERIOD).await {
+                        break ticket;
+                    }
+                }
+                Arrival::Refused(_) => tokio::time::sleep(RETURN_PAUSE).await,
+            }
+        };
+        Seats { route: self.route.clone(), ticket: Some(ticket), verb: self.verb }
+    }
 }
 
 impl Flow {
@@ -161,7 +203,7 @@ impl Flow {
     }
 
     /// Takes over all FlowSchemas and PriorityLevelConfigurations. Levels that are no longer wanted stay until their last
-    /// request has ended; call this again when [`Flow::needs_cleanup`] says so.
+    /// request has ended.
     pub fn configure(&self, schemas: &[Value], levels: &[Value]) {
         let _changing = self.changing.lock();
         let now = Instant::now();
@@ -187,10 +229,7 @@ impl Flow {
             }
         }
         kept.sort_by(|a, b| a.name.cmp(&b.name));
-        let shares: f64 = kept.iter().map(|level| level.state.lock().configuration.shares).sum();
-        for level in &kept {
-            level.set_bounds(self.settings.seats, shares);
-        }
+        self.share(&kept);
         self.divide(&kept, now);
         self.configuration.store(Arc::new(Configuration { routes, levels: kept }));
     }
@@ -241,10 +280,28 @@ impl Flow {
         schemas.into_iter().filter_map(route).collect()
     }
 
-    /// Moves seats from levels that do not use them to levels that need them; to be called every [`ADJUSTMENT_PERIOD`].
+    /// Moves seats from levels that do not use them to levels that need them, and removes unwanted levels that have become
+    /// idle; to be called every [`ADJUSTMENT_PERIOD`].
     pub fn adjust(&self) {
         let _changing = self.changing.lock();
-        self.divide(&self.configuration.load_full().levels, Instant::now());
+        let configuration = self.configuration.load_full();
+        let is_over = |level: &Arc<Level>| level.quiescing.load(Ordering::Relaxed) && level.is_idle();
+        let (over, levels): (Vec<_>, Vec<_>) = configuration.levels.iter().cloned().partition(is_over);
+        if !over.is_empty() {
+            over.iter().for_each(|level| self.forget(&level.name));
+            self.share(&levels);
+            let routes = configuration.routes.clone();
+            self.configuration.store(Arc::new(Configuration { routes, levels: levels.clone() }));
+        }
+        self.divide(&levels, Instant::now());
+    }
+
+    /// Sets the bounds of all levels by their shares.
+    fn share(&self, levels: &[Arc<Level>]) {
+        let shares: f64 = levels.iter().map(|level| level.state.lock().configuration.shares).sum();
+        for level in levels {
+            level.set_bounds(self.settings.seats, shares);
+        }
     }
 
     fn divide(&self, levels: &[Arc<Level>], now: Instant) {
@@ -257,12 +314,6 @@ impl Flow {
         if let Some(division) = division {
             self.numbers.set_fair_fraction(division.fair_fraction);
         }
-    }
-
-    /// Whether a level that is no longer wanted has become idle.
-    pub fn needs_cleanup(&self) -> bool {
-        let configuration = self.configuration.load();
-        configuration.levels.iter().any(|level| level.quiescing.load(Ordering::Relaxed) && level.is_idle())
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Configuration> {

@@ -20,5 +20,5 @@ mod watches;
 
 pub use configuration::{FlowSchema, PriorityLevel};
 pub use estimate::{ListOptions, ObjectStats, Work};
-pub use flow::{ADJUSTMENT_PERIOD, Admission, Flow, Rejected, Seats, Settings};
+pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, Rejected, Seats, Settings};
 pub use watches::{WatchTicket, Watches};

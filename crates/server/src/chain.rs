@@ -22,7 +22,7 @@ use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::receive::{Unfinished, timed_out};
 use crate::record::{Arrived, Recorder, Stage};
-use crate::seats::Full;
+use crate::seats::{Full, Seat};
 use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
@@ -79,6 +79,7 @@ impl Server {
             _ticket: self.lifecycle.enter(long_running),
             open: peer.begin(),
             seat: None,
+            watch: None,
             code: 0,
             bytes: 0,
         };
@@ -204,13 +205,14 @@ impl Server {
             tracked.reached(Stage::Impersonated(&user));
         }
         // Flow control: a request waits for a seat or is refused with 429.
-        tracked.seat = match self.seats.take(&info, &user).await {
+        let waits_until = tracked.began + timeout / 4;
+        let work = |flow: &flow::Flow, most: u64| flow.work(&info, most, || self.list_cost(&info, &query));
+        tracked.seat = match self.seats.take(&info, &user, waits_until, work).await {
             Ok(seat) => seat,
-            Err(Full) => {
-                self.metrics.requests.terminated();
-                return too_many("Too many requests, please try again later.\n", 1);
-            }
+            Err(full) => return self.refuse(full),
         };
+        tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&info));
+        let admission = tracked.seat.as_ref().and_then(Seat::admission);
         // Authorization: verbs need the permit that it gives.
         let permit = match authz::authorize(&*self.authorizer, &info, &user).await {
             Ok(permit) => permit,
@@ -232,10 +234,43 @@ impl Server {
         };
         let call = Call { info, user, method: parts.method, headers: parts.headers, query, body, timeout };
         // Resources are in the catalog; all other paths are answered by `path`.
-        if call.info.is_resource {
-            return rest::serve(self.api.clone(), permit, call).await.warn(&warnings);
-        }
-        self.path(call).await.warn(&warnings)
+        let reply = match call.info.is_resource {
+            true => rest::serve(self.api.clone(), permit, call).await,
+            false => self.path(call).await,
+        };
+        classified(reply.warn(&warnings), admission.as_ref())
+    }
+
+    /// 429 for a request that got no seat.
+    fn refuse(&self, Full(rejected): Full) -> Reply {
+        self.metrics.requests.terminated();
+        let retry_after = rejected.as_ref().map_or(1, |rejected| rejected.retry_after);
+        let reply = too_many("Too many requests, please try again later.\n", retry_after as u64);
+        classified(reply, rejected.as_ref().map(|rejected| &rejected.admission))
+    }
+
+    /// What the number of seats of a list or watch depends on.
+    fn list_cost<'a>(
+        &self,
+        info: &RequestInfo,
+        query: &'a [(String, String)],
+    ) -> (flow::ListOptions<'a>, Option<flow::ObjectStats>) {
+        let value = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
+        let resource_version = value("resourceVersion");
+        let options = flow::ListOptions {
+            limit: value("limit").parse().unwrap_or(0),
+            has_selector: !info.field_selector.is_empty() || !info.label_selector.is_empty(),
+            from_cache: value("continue").is_empty() && value("resourceVersionMatch") != "Exact",
+            resource_version,
+            send_initial_events: value("sendInitialEvents") == "true",
+        };
+        let catalog = self.api.catalog.load();
+        let storage = catalog.get(&info.group, &info.version, &info.resource).and_then(|found| found.storage.as_ref());
+        let stats = storage.map(|storage| {
+            let (count, bytes) = (storage.cache.len() as u64, storage.cache.encoded_bytes() as u64);
+            flow::ObjectStats { count, average_bytes: bytes.checked_div(count).unwrap_or(0) }
+        });
+        (options, stats)
     }
 
     async fn authenticate(&self, request: &Request<Incoming>, peer: &Peer) -> Result<Identity, ()> {
@@ -303,7 +338,10 @@ impl Server {
                 Some(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
             }
             "" => Some(self.root()),
-            _ => None,
+            _ => {
+                let page = path.strip_prefix("/debug/api_priority_and_fairness/")?;
+                self.seats.flow()?.dump(page).map(|body| text(StatusCode::OK, &body))
+            }
         }
     }
 
@@ -350,6 +388,20 @@ fn text(code: StatusCode, body: &str) -> Reply {
 fn too_many(body: &str, retry_after_seconds: u64) -> Reply {
     let mut reply = text(StatusCode::TOO_MANY_REQUESTS, body);
     reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
+    reply
+}
+
+/// Says in headers which FlowSchema and priority level the request was classified by.
+fn classified(mut reply: Reply, admission: Option<&flow::Admission>) -> Reply {
+    let Some(admission) = admission else { return reply };
+    for (name, uid) in [
+        ("x-kubernetes-pf-flowschema-uid", &admission.schema_uid),
+        ("x-kubernetes-pf-prioritylevel-uid", &admission.level_uid),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(uid) {
+            reply.headers.insert(HeaderName::from_static(name), value);
+        }
+    }
     reply
 }
 

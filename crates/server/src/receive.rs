@@ -166,7 +166,7 @@ mod tests {
     async fn a_client_that_pauses_keeps_no_seat_and_is_cut_off() {
         let seats = Seats::new(0, 1);
         let post = RequestInfo::parse("POST", "/api/v1/namespaces/x/pods", &[]);
-        let seat = seats.take(&post, &User::default()).await.unwrap();
+        let seat = seats.take(&post, &User::default(), Instant::now(), |_, _| flow::Work::ONE).await.unwrap();
         let all = Unfinished::default();
         let slow = stream::iter([chunk(3)]).chain(stream::pending()).boxed();
         let mut body = receiving(slow, seat, &all);
@@ -187,7 +187,7 @@ mod tests {
     async fn a_complete_body_has_its_seat_again() {
         let seats = Seats::new(0, 1);
         let post = RequestInfo::parse("POST", "/api/v1/namespaces/x/pods", &[]);
-        let seat = seats.take(&post, &User::default()).await.unwrap();
+        let seat = seats.take(&post, &User::default(), Instant::now(), |_, _| flow::Work::ONE).await.unwrap();
         let late = stream::once(async {
             tokio::time::sleep(STALL_TIMEOUT / 2).await;
             chunk(5)

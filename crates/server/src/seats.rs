@@ -1,4 +1,5 @@
-//! `--max-requests-inflight` and `--max-mutating-requests-inflight`: how many requests may be worked on at once.
+//! How many requests may be worked on at once: by priority and fairness, or without it by `--max-requests-inflight` and
+//! `--max-mutating-requests-inflight` alone.
 //!
 //! A seat is held while the server works on a request. It is given back while the server waits for the client to send its
 //! body, and for good when the response is ready to be sent, so slow clients cannot keep others out.
@@ -6,17 +7,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flow::{Flow, Rejected, Work};
 use parking_lot::Mutex;
-use request::{RequestInfo, User};
+use request::{RequestInfo, User, Verb};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::health::Endpoint;
 
-/// One limit for reads and one for writes. Zero is no limit.
+/// One limit for reads and one for writes (zero is no limit), or both together under priority and fairness.
 #[derive(Clone)]
 pub struct Seats {
     reads: Arc<Limit>,
     writes: Arc<Limit>,
+    flow: Option<Arc<Flow>>,
 }
 
 struct Limit {
@@ -25,9 +29,9 @@ struct Limit {
     taken: AtomicUsize,
 }
 
-/// All seats are taken.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Full;
+/// All seats are taken; says how priority and fairness classified the request, if it is on.
+#[derive(Debug)]
+pub struct Full(pub Option<Rejected>);
 
 impl Default for Seats {
     fn default() -> Seats {
@@ -41,25 +45,46 @@ impl Seats {
             let free = (most > 0).then(|| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
             Arc::new(Limit { free, taken: AtomicUsize::new(0) })
         };
-        Seats { reads: limit(reads), writes: limit(writes) }
+        Seats { reads: limit(reads), writes: limit(writes), flow: None }
     }
 
-    /// Takes a seat. Health checks and long-running requests need none. When all are taken, members of `system:masters` are
-    /// served without one and everybody else is refused.
-    pub async fn take(&self, info: &RequestInfo, user: &User) -> Result<Option<Seat>, Full> {
-        if info.is_long_running() || is_health_check(info) {
+    /// Seats that priority and fairness gives out.
+    pub fn by_priority(flow: Arc<Flow>) -> Seats {
+        Seats { flow: Some(flow), ..Seats::new(0, 0) }
+    }
+
+    pub fn flow(&self) -> Option<&Arc<Flow>> {
+        self.flow.as_ref()
+    }
+
+    /// Takes a seat, waiting for it until `deadline` at most. Health checks and long-running requests need none, except that
+    /// priority and fairness also limits how many watches are started at once. `work` tells how many seats the request needs.
+    pub async fn take(
+        &self,
+        info: &RequestInfo,
+        user: &User,
+        deadline: Instant,
+        work: impl FnOnce(&Flow, u64) -> Work,
+    ) -> Result<Option<Seat>, Full> {
+        let is_limited_watch = self.flow.is_some() && info.verb == Verb::Watch;
+        if (info.is_long_running() && !is_limited_watch) || is_health_check(info) {
             return Ok(None);
         }
         let limit = if info.verb.is_read() { &self.reads } else { &self.writes };
-        let permit = match &limit.free {
-            None => None,
-            Some(free) => match free.clone().try_acquire_owned() {
-                Ok(permit) => Some(permit),
+        let hold = match (&self.flow, &limit.free) {
+            (Some(flow), _) => {
+                let seats = flow.admit(info, user, deadline, |most| work(flow, most)).await;
+                Hold::Flow(seats.map_err(|rejected| Full(Some(rejected)))?)
+            }
+            (None, None) => Hold::Permit(None),
+            (None, Some(free)) => match free.clone().try_acquire_owned() {
+                Ok(permit) => Hold::Permit(Some(permit)),
+                // Administrators are served beyond the limit.
                 Err(_) if user.is_member(User::MASTERS) => return Ok(None),
-                Err(_) => return Err(Full),
+                Err(_) => return Err(Full(None)),
             },
         };
-        Ok(Some(Seat(Arc::new(Taken::new(limit.clone(), permit)))))
+        Ok(Some(Seat(Arc::new(Taken::new(limit.clone(), hold)))))
     }
 
     /// How many seats are taken by reads and by writes.
@@ -82,47 +107,68 @@ struct Taken {
 }
 
 enum State {
-    /// The permit is given back when it is dropped.
-    Seated {
-        _permit: Option<OwnedSemaphorePermit>,
-    },
-    Away,
+    Seated(Hold),
+    /// Given back for a while.
+    Away(Option<flow::Away>),
+}
+
+/// What gives the seat back when it is dropped.
+enum Hold {
+    /// None if there is no limit.
+    Permit(#[allow(dead_code)] Option<OwnedSemaphorePermit>),
+    Flow(flow::Seats),
 }
 
 impl Taken {
-    fn new(limit: Arc<Limit>, permit: Option<OwnedSemaphorePermit>) -> Taken {
+    fn new(limit: Arc<Limit>, hold: Hold) -> Taken {
         limit.taken.fetch_add(1, Ordering::AcqRel);
-        Taken { limit, state: Mutex::new(State::Seated { _permit: permit }) }
+        Taken { limit, state: Mutex::new(State::Seated(hold)) }
     }
 }
 
 impl Seat {
+    /// How priority and fairness classified the request; None if it is off, or while the seat is given back.
+    pub fn admission(&self) -> Option<flow::Admission> {
+        match &*self.0.state.lock() {
+            State::Seated(Hold::Flow(seats)) => Some(seats.admission().clone()),
+            _ => None,
+        }
+    }
+
     /// Gives the seat back until [`Seat::resume`].
     pub fn pause(&self) {
-        let before = std::mem::replace(&mut *self.0.state.lock(), State::Away);
-        if let State::Seated { .. } = before {
-            self.0.limit.taken.fetch_sub(1, Ordering::AcqRel);
+        let mut state = self.0.state.lock();
+        match std::mem::replace(&mut *state, State::Away(None)) {
+            State::Seated(hold) => {
+                self.0.limit.taken.fetch_sub(1, Ordering::AcqRel);
+                if let Hold::Flow(seats) = hold {
+                    *state = State::Away(seats.give_back());
+                }
+            }
+            away => *state = away,
         }
     }
 
     /// Waits for a free seat, in the order of arrival, if this one was given back.
     pub async fn resume(self) {
-        if let State::Seated { .. } = *self.0.state.lock() {
-            return;
-        }
-        let permit = match &self.0.limit.free {
+        let away = match &mut *self.0.state.lock() {
+            State::Seated(_) => return,
+            State::Away(away) => away.take(),
+        };
+        let hold = match (away, &self.0.limit.free) {
+            (Some(away), _) => Hold::Flow(away.take_again().await),
             // The semaphore is never closed.
-            Some(free) => free.clone().acquire_owned().await.ok(),
-            None => None,
+            (None, Some(free)) => Hold::Permit(free.clone().acquire_owned().await.ok()),
+            (None, None) => Hold::Permit(None),
         };
         self.0.limit.taken.fetch_add(1, Ordering::AcqRel);
-        *self.0.state.lock() = State::Seated { _permit: permit };
+        *self.0.state.lock() = State::Seated(hold);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let State::Seated { .. } = self.state.get_mut() {
+        if let State::Seated(_) = self.state.get_mut() {
             self.limit.taken.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -136,40 +182,55 @@ mod tests {
         RequestInfo::parse(method, path, &[])
     }
 
+    async fn take(seats: &Seats, info: &RequestInfo, user: &User) -> Result<Option<Seat>, Full> {
+        seats.take(info, user, Instant::now(), |_, _| Work::ONE).await
+    }
+
     #[tokio::test]
     async fn seats_are_limited() {
         let seats = Seats::new(1, 0);
         let (get, post) = (info("GET", "/api/v1/pods"), info("POST", "/api/v1/namespaces/x/pods"));
         let (alice, admin) = (User::default(), User { groups: vec![User::MASTERS.into()], ..User::default() });
-        let first = seats.take(&get, &alice).await.unwrap();
+        let first = take(&seats, &get, &alice).await.unwrap();
         assert!(first.is_some());
-        assert_eq!(seats.take(&get, &alice).await.err(), Some(Full));
-        assert!(seats.take(&get, &admin).await.unwrap().is_none());
+        assert!(take(&seats, &get, &alice).await.is_err());
+        assert!(take(&seats, &get, &admin).await.unwrap().is_none());
         for path in ["/livez", "/livez/ping", "/readyz", "/healthz"] {
-            assert!(seats.take(&info("GET", path), &alice).await.unwrap().is_none(), "{path}");
+            assert!(take(&seats, &info("GET", path), &alice).await.unwrap().is_none(), "{path}");
         }
-        assert!(seats.take(&post, &alice).await.unwrap().is_some());
+        assert!(take(&seats, &post, &alice).await.unwrap().is_some());
         assert_eq!(seats.taken(), (1, 0));
         drop(first);
-        assert!(seats.take(&get, &alice).await.unwrap().is_some());
+        assert!(take(&seats, &get, &alice).await.unwrap().is_some());
     }
 
     #[tokio::test]
     async fn a_seat_can_be_given_back_for_a_while() {
-        let seats = Seats::new(0, 1);
-        let post = info("POST", "/api/v1/namespaces/x/pods");
-        let first = seats.take(&post, &User::default()).await.unwrap().unwrap();
-        first.pause();
-        first.pause();
-        let second = seats.take(&post, &User::default()).await.unwrap().unwrap();
-        let resumed = tokio::spawn(first.clone().resume());
-        tokio::task::yield_now().await;
-        assert!(!resumed.is_finished());
-        drop(second);
-        resumed.await.unwrap();
-        assert_eq!(seats.taken(), (0, 1));
-        assert_eq!(seats.take(&post, &User::default()).await.err(), Some(Full));
-        drop(first);
-        assert_eq!(seats.taken(), (0, 0));
+        let flow = Arc::new(Flow::new(flow::Settings { seats: 1 }));
+        for seats in [Seats::new(0, 1), Seats::by_priority(flow)] {
+            let post = info("POST", "/api/v1/namespaces/x/pods");
+            let first = take(&seats, &post, &User::default()).await.unwrap().unwrap();
+            first.pause();
+            first.pause();
+            let second = take(&seats, &post, &User::default()).await.unwrap().unwrap();
+            let resumed = tokio::spawn(first.clone().resume());
+            tokio::task::yield_now().await;
+            assert!(!resumed.is_finished());
+            drop(second);
+            resumed.await.unwrap();
+            assert_eq!(seats.taken(), (0, 1));
+            assert!(take(&seats, &post, &User::default()).await.is_err());
+            drop(first);
+            assert_eq!(seats.taken(), (0, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn watches_take_a_seat_under_priority_and_fairness_only() {
+        let watch = RequestInfo::parse("GET", "/api/v1/pods", &[("watch".into(), "true".into())]);
+        assert!(take(&Seats::new(1, 1), &watch, &User::default()).await.unwrap().is_none());
+        let seats = Seats::by_priority(Arc::new(Flow::new(flow::Settings { seats: 10 })));
+        let seat = take(&seats, &watch, &User::default()).await.unwrap().unwrap();
+        assert_eq!(seat.admission().unwrap().schema, "catch-all");
     }
 }

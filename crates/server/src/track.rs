@@ -35,6 +35,8 @@ pub struct Tracked {
     pub open: OpenRequest,
     /// Held while the server works on the request, and while a watch sends its first events.
     pub seat: Option<Seat>,
+    /// Counts a watch among those that writes have to serve.
+    pub watch: Option<flow::WatchTicket>,
     pub record: Option<Box<dyn Record>>,
     pub code: u16,
     pub bytes: u64,

@@ -1,8 +1,11 @@
-//! Flow schemas say in their status whether the priority level they name is there.
+//! Priority and fairness follows the FlowSchemas and PriorityLevelConfigurations, and FlowSchemas say in their status whether
+//! the priority level they name exists.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use flow::Flow;
 use object::timestamp::Time;
 use object::{Meta, Value, value};
 use tokio::sync::Notify;
@@ -18,7 +21,7 @@ const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const ALWAYS_THERE: [&str; 2] = ["exempt", "catch-all"];
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-pub async fn run(client: Client) {
+pub async fn run(client: Client, flow: Option<Arc<Flow>>) {
     // Where the group is turned off there is nothing to look after.
     if client.list(FLOW_SCHEMAS).await.is_err_and(|failure| failure.is_not_found()) {
         return;
@@ -31,7 +34,7 @@ pub async fn run(client: Client) {
     let settle_whenever = async {
         loop {
             changed.notified().await;
-            if let Err(failure) = settle(&client).await {
+            if let Err(failure) = settle(&client, flow.as_deref()).await {
                 tracing::debug!(%failure, "the status of a flow schema could not be written; it is tried again");
                 tokio::time::sleep(RETRY_PAUSE).await;
                 changed.notify_one();
@@ -43,12 +46,24 @@ pub async fn run(client: Client) {
     tokio::join!(schemas, levels, settle_whenever);
 }
 
+/// Adjusts the limits of priority levels to their demand.
+pub async fn adjust(flow: Arc<Flow>) {
+    let mut ticks = tokio::time::interval(flow::ADJUSTMENT_PERIOD);
+    loop {
+        ticks.tick().await;
+        flow.adjust();
+    }
+}
+
 /// Writes the condition of every flow schema that does not have the right one.
-async fn settle(client: &Client) -> Result<(), Failure> {
-    let levels = client.list(PRIORITY_LEVELS).await?;
+async fn settle(client: &Client, flow: Option<&Flow>) -> Result<(), Failure> {
+    let levels = client.get(PRIORITY_LEVELS).await?;
     let mut known: BTreeSet<&str> = levels.list_at(&["items"]).iter().map(Meta::name).collect();
     known.extend(ALWAYS_THERE);
     let schemas = client.get(FLOW_SCHEMAS).await?;
+    if let Some(flow) = flow {
+        flow.configure(schemas.list_at(&["items"]), levels.list_at(&["items"]));
+    }
     for schema in schemas.list_at(&["items"]) {
         let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
         let wanted = condition(level, known.contains(level));

@@ -18,6 +18,7 @@ mod quotas;
 
 use std::sync::Arc;
 
+use flow::Flow;
 use rest::Api;
 use tokio::task::JoinSet;
 
@@ -37,10 +38,14 @@ impl Loops {
 }
 
 /// Starts the loops that every server runs, alone or not.
-pub fn start_own(api: Arc<Api>, identity: Identity) -> Loops {
+/// `flow` follows the flow schemas and priority levels, if priority and fairness is on.
+pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>) -> Loops {
     let client = Client::new(api, "kube-apiserver");
     let mut tasks = JoinSet::new();
-    tasks.spawn(flow_schemas::run(client.clone()));
+    tasks.spawn(flow_schemas::run(client.clone(), flow.clone()));
+    if let Some(flow) = flow {
+        tasks.spawn(flow_schemas::adjust(flow));
+    }
     tasks.spawn(identity::renew(client.clone(), identity));
     tasks.spawn(identity::collect(client));
     Loops { tasks }

@@ -132,11 +132,10 @@ async fn unwanted_levels_stay_until_they_are_idle() {
     flow.configure(&[schema("a", 10, "mine", "alice")], &[level("mine", 5, reject())]);
     let seats = admit(&flow, &alice()).await.unwrap();
     flow.configure(&[], &[]);
-    assert!(!flow.needs_cleanup());
+    flow.adjust();
     assert!(flow.dump("dump_priority_levels").unwrap().contains("mine"));
     drop(seats);
-    assert!(flow.needs_cleanup());
-    flow.configure(&[], &[]);
+    flow.adjust();
     assert!(!flow.dump("dump_priority_levels").unwrap().contains("mine"));
 }
 
@@ -169,4 +168,21 @@ async fn idle_seats_are_lent() {
     }
     let after = take(&mut waiting).await;
     assert!(before < after && after >= 80, "{before} {after}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn seats_can_be_given_back_and_taken_again() {
+    let flow = Arc::new(Flow::new(Settings { seats: 10 }));
+    flow.configure(&[schema("a", 10, "mine", "alice")], &[level("mine", 5, reject())]);
+    let mut taken = Vec::new();
+    while let Ok(seats) = admit(&flow, &alice()).await {
+        taken.push(seats);
+    }
+    let away = taken.pop().unwrap().give_back().unwrap();
+    let other = admit(&flow, &alice()).await.unwrap();
+    let returning = tokio::spawn(away.take_again());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!returning.is_finished());
+    drop(other);
+    assert_eq!(returning.await.unwrap().admission().schema, "a");
 }
