@@ -6,10 +6,10 @@
 mod attributes;
 mod chain;
 mod config;
+mod host;
 pub mod plugins;
-mod surroundings;
 
 pub use attributes::{Attributes, Operation};
 pub use chain::{Chain, Plugin};
 pub use config::Configuration;
-pub use surroundings::{Question, Surroundings};
+pub use host::Host;

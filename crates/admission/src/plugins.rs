@@ -35,7 +35,7 @@ use std::sync::Arc;
 use object::{GroupResource, Status};
 
 pub use self::resource_quota::{QuotaWriter, recount as quota};
-use crate::{Attributes, Chain, Configuration, Plugin, Surroundings};
+use crate::{Attributes, Chain, Configuration, Host, Plugin};
 
 /// What a chain is made of.
 pub struct Settings<'a> {
@@ -46,7 +46,7 @@ pub struct Settings<'a> {
     pub config: &'a Configuration,
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
     pub quotas: Arc<dyn QuotaWriter>,
 }
 

@@ -146,6 +146,7 @@ impl StoredObjects {
             verb: "",
             dry_run: false,
             features: &self.features,
+            catalog: registry::Catalog::empty(),
             lookup: &NoLookup,
         };
         let uid = Some(secret.uid().to_string());

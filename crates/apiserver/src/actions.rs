@@ -28,7 +28,7 @@ pub fn all(
 ) -> Actions {
     const AUTHORIZATION: &str = "authorization.k8s.io";
     const AUTHENTICATION: &str = "authentication.k8s.io";
-    let access = |who| -> Arc<dyn Action> { Arc::new(reviews::Access { authorizer: authorizer.clone(), who }) };
+    let access = |who| -> Arc<dyn Action> { Arc::new(reviews::AccessReview { authorizer: authorizer.clone(), who }) };
     let mut actions: Actions = HashMap::new();
     actions.insert((AUTHORIZATION, "subjectaccessreviews", ""), access(reviews::Who::Named));
     actions.insert((AUTHORIZATION, "localsubjectaccessreviews", ""), access(reviews::Who::NamedHere));

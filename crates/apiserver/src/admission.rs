@@ -3,25 +3,18 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use ::admission::plugins::{QuotaWriter, Settings};
-use ::admission::{Chain, Configuration, Question};
+use ::admission::{Chain, Configuration};
 use async_trait::async_trait;
 use authz::{Authorizer, Decision};
-use object::{Clock, GroupVersionKind, GroupVersionResource, Meta, Reason, Status, SystemClock, Value, value};
-use registry::{
-    Act, AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope,
-};
-use request::User;
+use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
+use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
+use request::{Access, User};
 use rest::{Api, Tracked};
 
 use crate::{Config, unsupported};
 
 /// The chain that the flags ask for.
-pub fn chain(
-    config: &Config,
-    catalog: &Catalog,
-    features: &Features,
-    server: Arc<Surroundings>,
-) -> Result<Chain, String> {
+pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Arc<Host>) -> Result<Chain, String> {
     let configuration = Configuration::read(config.admission_config_file.as_deref())?;
     unsupported::check_plugins(&config.enable_admission_plugins, |plugin| configuration.of(plugin).is_some())?;
     let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
@@ -36,14 +29,14 @@ pub fn chain(
 }
 
 /// What plugins see of the server. The API is built around the chain, so it comes later.
-pub struct Surroundings {
+pub struct Host {
     authorizer: Arc<dyn Authorizer>,
     api: OnceLock<Weak<Api>>,
 }
 
-impl Surroundings {
-    pub fn new(authorizer: Arc<dyn Authorizer>) -> Surroundings {
-        Surroundings { authorizer, api: OnceLock::new() }
+impl Host {
+    pub fn new(authorizer: Arc<dyn Authorizer>) -> Host {
+        Host { authorizer, api: OnceLock::new() }
     }
 
     /// Hands over the API, once there is one.
@@ -57,34 +50,19 @@ impl Surroundings {
 }
 
 #[async_trait]
-impl ::admission::Surroundings for Surroundings {
-    async fn allows(&self, question: &Question) -> Result<(), String> {
-        let act = Act {
-            verb: &question.verb,
-            group: &question.group,
-            version: &question.version,
-            resource: &question.resource,
-            subresource: &question.subresource,
-            namespace: &question.namespace,
-            name: &question.name,
-        };
-        let attributes = authz::Attributes::about(&question.user, &act);
-        match self.authorizer.decide(&attributes).await {
+impl ::admission::Host for Host {
+    async fn allows(&self, access: &Access<'_>) -> Result<(), String> {
+        match self.authorizer.decide(access).await {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
         }
     }
 
-    fn mapping(&self, kind: &GroupVersionKind) -> Option<(GroupVersionResource, bool)> {
-        let catalog = self.api()?.catalog.load_full();
-        let found = catalog.by_kind(kind)?;
-        Some((found.resource.clone(), found.namespaced))
-    }
-
     async fn make_namespace(&self, name: &str) -> Result<(), Status> {
         let api = self.api().ok_or_else(|| Status::internal("the server is not ready to make namespaces"))?;
-        let catalog = api.catalog.load_full();
-        let storage = catalog.stored("", "namespaces").ok_or_else(|| Status::internal("namespaces are not served"))?;
+        let api = api.snapshot();
+        let storage = api.catalog.stored("", "namespaces");
+        let storage = storage.ok_or_else(|| Status::internal("namespaces are not served"))?;
         let user = User::loopback();
         let cx = api.context(&user, "", "v1", "", false);
         let namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -143,6 +121,7 @@ impl QuotaWriter for Quotas {
             verb: "",
             dry_run: false,
             features: &self.features,
+            catalog: Catalog::empty(),
             lookup: &NoLookup,
         };
         let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };

@@ -52,7 +52,7 @@ impl AllocationStore for Allocations {
     async fn create_address(&self, address: Value) -> Result<bool, Status> {
         let storage = self.storage("networking.k8s.io", "ipaddresses")?;
         let user = User::loopback();
-        let api = self.api()?;
+        let api = self.api()?.snapshot();
         let cx = api.context(&user, "", "v1", "", false);
         let address = owned_address(&api, address);
         match storage.create(&cx, address, &AdmitAll).await {
@@ -65,7 +65,7 @@ impl AllocationStore for Allocations {
     async fn delete_address(&self, name: &str) -> Result<(), Status> {
         let storage = self.storage("networking.k8s.io", "ipaddresses")?;
         let user = User::loopback();
-        let api = self.api()?;
+        let api = self.api()?.snapshot();
         let cx = api.context(&user, "", "v1", "", false);
         match storage.delete(&cx, name, &Value::map(), &AdmitAll).await {
             Ok(_) => Ok(()),

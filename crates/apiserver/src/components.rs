@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Empty, Limited};
 use kinds::core::ComponentStatus;
 use object::{Value, quote, value};
-use registry::{Report, Strategy};
-use rest::{Dial, Target};
+use registry::{Report, Strategy, Target};
+use rest::{Dial, Unreachable};
 use storage::{Health, Status, Store};
 
 /// How long an answer may take, and how much of it is shown.
@@ -66,10 +65,14 @@ async fn probe(dial: &dyn Dial, port: u16) -> Result<String, String> {
     let url = quote(&format!("https://{host}:{port}{path}"));
     let failed = |why: String| format!("Get {url}: {why}");
     let request = Request::get(&path).header("host", format!("{host}:{port}")).header("user-agent", "kube-probe/1.37");
-    let request = request.body(Full::new(Bytes::new())).map_err(|error| failed(error.to_string()))?;
-    let target = Target { kubelet: false, tls: true, host, port, path };
+    let empty = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let request = request.body(empty).map_err(|error| failed(error.to_string()))?;
+    let target = Target { tls: true, host, port, path, ..Target::default() };
     let answer = async {
-        let response = dial.send(&target, request).await?;
+        let response = dial.send(&target, request).await.map_err(|error| match error {
+            Unreachable::Failed(why) => why,
+            Unreachable::NotAllowed => "address not allowed".to_string(),
+        })?;
         let code = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();

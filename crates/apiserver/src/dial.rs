@@ -1,16 +1,16 @@
 //! Connections to kubelets, pods and services: TCP, TLS where it is spoken, and one HTTP/1.1 request.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use rest::{Dial, Target};
+use registry::Target;
+use rest::{Dial, ForwardBody, Unreachable};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -66,32 +66,47 @@ impl Dialer {
         Ok(Arc::new(Dialer { kubelets: connector(kubelets), others: connector(others) }))
     }
 
-    async fn connect(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
+    async fn connect(&self, target: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable> {
+        let addresses = resolve(target).await?;
+        let stream = TcpStream::connect(addresses.as_slice()).await;
         let address = format!("{}:{}", target.host, target.port);
-        let stream = TcpStream::connect((target.host.as_str(), target.port));
-        let stream = stream.await.map_err(|error| format!("dial tcp {address}: connect: {}", in_gos_words(&error)))?;
+        let failed = |error| Unreachable::Failed(format!("dial tcp {address}: connect: {}", in_gos_words(&error)));
+        let stream = stream.map_err(failed)?;
         let _ = stream.set_nodelay(true);
         if !target.tls {
-            return exchange(stream, request).await;
+            return exchange(stream, request).await.map_err(Unreachable::Failed);
         }
-        let name = ServerName::try_from(target.host.clone()).map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(target.host.clone());
+        let name = name.map_err(|error| Unreachable::Failed(error.to_string()))?;
         let connector = if target.kubelet { &self.kubelets } else { &self.others };
-        let stream = connector.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
-        exchange(stream, request).await
+        let stream = connector.connect(name, stream).await;
+        let stream = stream.map_err(|error| Unreachable::Failed(format!("tls: {error}")))?;
+        exchange(stream, request).await.map_err(Unreachable::Failed)
     }
 }
 
 #[async_trait]
 impl Dial for Dialer {
-    async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
+    async fn send(&self, target: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable> {
         match tokio::time::timeout(CONNECT_TIMEOUT, self.connect(target, request)).await {
             Ok(result) => result,
-            Err(_) => Err(format!("dial tcp {}:{}: i/o timeout", target.host, target.port)),
+            Err(_) => Err(Unreachable::Failed(format!("dial tcp {}:{}: i/o timeout", target.host, target.port))),
         }
     }
 }
 
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String>
+/// The addresses of a target. They are looked up once and then connected to, so that what was checked is what is used.
+async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Unreachable> {
+    let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
+    let found = found.map_err(|error| Unreachable::Failed(format!("dial tcp: lookup {}: {error}", target.host)))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if target.only_global && !found.iter().all(|address| object::names::is_global_unicast(address.ip())) {
+        return Err(Unreachable::NotAllowed);
+    }
+    Ok(found)
+}
+
+async fn exchange<S>(stream: S, request: Request<ForwardBody>) -> Result<Response<Incoming>, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

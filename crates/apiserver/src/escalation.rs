@@ -8,6 +8,7 @@ use authz::rbac::{Rbac, Rule};
 use authz::{Authorizer, Decision};
 use kinds::rbac::escalation;
 use object::{GroupResource, Map, Status, Value};
+use request::Access;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -60,22 +61,19 @@ impl EscalationCheck {
     async fn may(&self, attributes: &Attributes<'_>, object: &Value, is_role: bool, verb: &str) -> bool {
         let reference = object.field("roleRef");
         let (resource, name) = match (is_role, reference.str_at(&["kind"])) {
-            (true, _) => (attributes.resource.resource.to_string(), attributes.name.to_string()),
-            (false, "Role") => ("roles".to_string(), reference.str_at(&["name"]).to_string()),
-            (false, _) => ("clusterroles".to_string(), reference.str_at(&["name"]).to_string()),
+            (true, _) => (attributes.resource.resource.as_str(), attributes.name),
+            (false, "Role") => ("roles", reference.str_at(&["name"])),
+            (false, _) => ("clusterroles", reference.str_at(&["name"])),
         };
-        let question = authz::Attributes {
-            user: attributes.cx.user.clone(),
-            verb: verb.into(),
-            is_resource: true,
-            group: GROUP.into(),
-            version: "v1".into(),
+        let access = Access {
+            group: GROUP,
+            version: "v1",
             resource,
-            namespace: attributes.cx.namespace.into(),
+            namespace: attributes.cx.namespace,
             name,
-            ..authz::Attributes::default()
+            ..Access::to_resource(attributes.cx.user, verb)
         };
-        matches!(self.authorizer.decide(&question).await, Decision::Allow(_))
+        matches!(self.authorizer.decide(&access).await, Decision::Allow(_))
     }
 
     fn bound_rules(&self, attributes: &Attributes<'_>, binding: &Value) -> Result<Vec<Value>, Status> {

@@ -1,9 +1,10 @@
 //! `/.well-known/openid-configuration` and `/openid/v1/jwks`: how others check service accounts' tokens.
 
 use authn::service_account::{PublicKey, key_set};
+use authz::Permitted;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use rest::{Accept, Call, Reply, ReplyBody, accept, failure};
+use rest::{Accept, Body, Call, Reply, ReplyBody, accept, failure};
 use server::Paths;
 
 use crate::accounts::Accounts;
@@ -53,7 +54,7 @@ fn algorithms(keys: &[PublicKey]) -> Vec<&'static str> {
 
 #[async_trait::async_trait]
 impl Paths for OpenId {
-    async fn answer(&self, call: &Call) -> Option<Reply> {
+    async fn answer(&self, call: &Permitted<Call>, _: &mut Body) -> Option<Reply> {
         let (media, body) = match call.info.path.trim_end_matches('/') {
             CONFIGURATION => ("application/json", &self.configuration),
             KEYS => ("application/jwk-set+json", &self.keys),

@@ -6,19 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use authn::service_account::ServiceAccountTokens;
 use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::rbac::{self, Rbac};
-use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Union};
+use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Permitted, Union};
 use bootstrap::Advertised;
 use cache::Budget;
 use discovery::Discovery;
 use kinds::core::service::Allocation;
 use object::{GroupVersion, SystemClock};
-use registry::{Catalog, Features, Report, Setup};
+use registry::{Catalog, Features, LiveCatalog, Report, Setup};
 use request::User;
-use rest::{Api, Call, Limits, Meters, Reply};
+use rest::{Api, Body, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
@@ -29,7 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::accounts::{Accounts, StoredObjects};
 use crate::actions::{self, Actions};
-use crate::admission::Surroundings;
+use crate::admission::Host;
 use crate::allocation::Allocations;
 use crate::components::Components;
 use crate::dial::Dialer;
@@ -126,14 +125,14 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
-    let surroundings = Arc::new(Surroundings::new(authorizer.clone()));
+    let host = Arc::new(Host::new(authorizer.clone()));
     let mut admission =
-        crate::admission::chain(&config, &catalog, &features, surroundings.clone()).map_err(StartError::Setting)?;
+        crate::admission::chain(&config, &catalog, &features, host.clone()).map_err(StartError::Setting)?;
     if let Some(rbac) = rbac {
         admission.push(Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() }));
     }
     let api = Arc::new(Api {
-        catalog: ArcSwap::from_pointee(catalog),
+        catalog: LiveCatalog::new(catalog),
         admission,
         authorizer: authorizer.clone(),
         clock,
@@ -145,7 +144,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         recent: rest::Recent::default(),
         definitions: Default::default(),
     });
-    surroundings.connect(&api);
+    host.connect(&api);
     let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
     kinds.allocation.connect(Arc::new(Allocations { api: Arc::downgrade(&api), store: store.clone(), ports_key }));
     let lifecycle = Lifecycle::default();
@@ -201,10 +200,13 @@ async fn listen(config: &Config, pki: &Pki) -> Result<(Listener, SocketAddr), St
     Ok((listener, address))
 }
 
-/// What is not stored is carried out (reviews, bindings) or made when somebody asks.
+/// What is not stored is carried out (reviews, bindings), connected to (exec, proxies) or made when it is asked for.
 fn set_unstored(catalog: &mut Catalog, actions: &Actions, components: Components) {
     for ((group, resource, subresource), action) in actions {
         catalog.set_action(group, resource, subresource, action);
+    }
+    for (resource, subresource, connect) in kinds::core::connects() {
+        catalog.set_connect("", resource, subresource, &connect);
     }
     let components: Arc<dyn Report> = Arc::new(components);
     catalog.set_report("", "componentstatuses", &components);
@@ -402,7 +404,7 @@ struct DiscoveryPaths(Discovery);
 
 #[async_trait::async_trait]
 impl Paths for DiscoveryPaths {
-    async fn answer(&self, call: &Call) -> Option<Reply> {
+    async fn answer(&self, call: &Permitted<Call>, _: &mut Body) -> Option<Reply> {
         self.0.answer(call).await
     }
 

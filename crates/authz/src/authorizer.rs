@@ -3,73 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use registry::Act;
-use request::{RequestInfo, User};
-
-/// What is to be decided. Built from a request, or made up by whoever needs to know (impersonation, escalation checks).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    pub user: User,
-    pub verb: String,
-    pub is_resource: bool,
-    pub group: String,
-    pub version: String,
-    pub resource: String,
-    pub subresource: String,
-    pub namespace: String,
-    pub name: String,
-    pub path: String,
-    pub field_selector: String,
-    pub label_selector: String,
-}
-
-impl Attributes {
-    pub fn of(info: &RequestInfo, user: &User) -> Attributes {
-        Attributes {
-            user: user.clone(),
-            verb: info.verb.as_str().to_string(),
-            is_resource: info.is_resource,
-            group: info.group.clone(),
-            version: info.version.clone(),
-            resource: info.resource.clone(),
-            subresource: info.subresource.clone(),
-            namespace: info.namespace.clone(),
-            name: info.name.clone(),
-            path: info.path.clone(),
-            field_selector: info.field_selector.clone(),
-            label_selector: info.label_selector.clone(),
-        }
-    }
-
-    /// Something else than what was asked for.
-    pub fn about(user: &User, act: &Act<'_>) -> Attributes {
-        Attributes {
-            user: user.clone(),
-            verb: act.verb.into(),
-            is_resource: true,
-            group: act.group.into(),
-            version: act.version.into(),
-            resource: act.resource.into(),
-            subresource: act.subresource.into(),
-            namespace: act.namespace.into(),
-            name: act.name.into(),
-            ..Attributes::default()
-        }
-    }
-}
+use request::{Access, User};
 
 /// An authorizer's answer, with a reason for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow(String),
     Deny(String),
-    /// Somebody else may decide; if nobody does, the request is refused.
+    /// The next authorizer decides; the request is refused if none allows it.
     NoOpinion(String),
 }
 
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {
-    async fn decide(&self, attributes: &Attributes) -> Decision;
+    async fn decide(&self, access: &Access<'_>) -> Decision;
 }
 
 /// The first authorizer with an opinion decides. Each has the name that its reasons are told under.
@@ -77,10 +24,10 @@ pub struct Union(pub Vec<(String, Arc<dyn Authorizer>)>);
 
 #[async_trait]
 impl Authorizer for Union {
-    async fn decide(&self, attributes: &Attributes) -> Decision {
+    async fn decide(&self, access: &Access<'_>) -> Decision {
         let mut reasons = Vec::new();
         for (name, authorizer) in &self.0 {
-            match authorizer.decide(attributes).await {
+            match authorizer.decide(access).await {
                 Decision::NoOpinion(reason) if !reason.is_empty() => reasons.push(format!("{name}: {reason}")),
                 Decision::NoOpinion(_) => {}
                 decided => return decided,
@@ -117,8 +64,8 @@ pub struct Masters;
 
 #[async_trait]
 impl Authorizer for Masters {
-    async fn decide(&self, attributes: &Attributes) -> Decision {
-        if attributes.user.is_member(User::MASTERS) {
+    async fn decide(&self, access: &Access<'_>) -> Decision {
+        if access.user.is_member(User::MASTERS) {
             return Decision::Allow(String::new());
         }
         Decision::NoOpinion(String::new())
@@ -130,7 +77,7 @@ pub struct AlwaysAllow;
 
 #[async_trait]
 impl Authorizer for AlwaysAllow {
-    async fn decide(&self, _: &Attributes) -> Decision {
+    async fn decide(&self, _: &Access<'_>) -> Decision {
         Decision::Allow(String::new())
     }
 }
@@ -140,7 +87,7 @@ pub struct AlwaysDeny;
 
 #[async_trait]
 impl Authorizer for AlwaysDeny {
-    async fn decide(&self, _: &Attributes) -> Decision {
+    async fn decide(&self, _: &Access<'_>) -> Decision {
         Decision::NoOpinion("Everything is forbidden.".into())
     }
 }
@@ -169,12 +116,12 @@ mod tests {
     async fn reasons_are_told_under_the_name_of_their_mode() {
         let union =
             Union(vec![("system:masters".into(), Arc::new(Masters)), ("alwaysdeny".into(), Arc::new(AlwaysDeny))]);
-        let question = |groups: &[&str]| {
+        for (groups, want) in [
+            (&["system:masters"][..], Decision::Allow(String::new())),
+            (&[], Decision::NoOpinion("alwaysdeny: Everything is forbidden.".into())),
+        ] {
             let user = User { name: "u".into(), groups: strings(groups), ..User::default() };
-            Attributes { user, ..Attributes::default() }
-        };
-        assert_eq!(union.decide(&question(&["system:masters"])).await, Decision::Allow(String::new()));
-        let refused = Decision::NoOpinion("alwaysdeny: Everything is forbidden.".into());
-        assert_eq!(union.decide(&question(&[])).await, refused);
+            assert_eq!(union.decide(&Access::to_resource(&user, "get")).await, want);
+        }
     }
 }

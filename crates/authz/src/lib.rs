@@ -1,8 +1,8 @@
-//! Authorization: who may do what. The only maker of a [`Permit`], without which no REST verb can be called.
+//! Authorization: who may do what. The only maker of [`Permitted`] calls, which is what the REST verbs take.
 
 mod authorizer;
-mod permit;
+mod permitted;
 pub mod rbac;
 
-pub use authorizer::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Decision, Masters, Union, check_modes};
-pub use permit::{Permit, authorize, refusal};
+pub use authorizer::{AlwaysAllow, AlwaysDeny, Authorizer, Decision, Masters, Union, check_modes};
+pub use permitted::{Ask, Permitted, Refused, authorize, check};

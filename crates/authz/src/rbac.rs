@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use object::Value;
 use registry::Storage;
-use request::User;
+use request::{Access, User};
 
-use crate::{Attributes, Authorizer, Decision};
+use crate::{Authorizer, Decision};
 pub use policy::Rule;
 use policy::{Binding, Policy};
 
@@ -127,8 +127,8 @@ fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value)
 
 #[async_trait]
 impl Authorizer for Rbac {
-    async fn decide(&self, attributes: &Attributes) -> Decision {
-        match self.policy().allows(attributes) {
+    async fn decide(&self, access: &Access<'_>) -> Decision {
+        match self.policy().allows(access) {
             Ok(reason) => Decision::Allow(format!("RBAC: allowed by {reason}")),
             Err(missing) if missing.is_empty() => Decision::NoOpinion(String::new()),
             Err(missing) => Decision::NoOpinion(format!("RBAC: {}", aggregate(&missing))),

@@ -25,8 +25,8 @@ pub async fn publish(api: &Arc<Api>, how: &BTreeMap<String, String>) -> Result<(
         "metadata": {"name": AUTHENTICATION, "namespace": NAMESPACE}, "data": (data.clone())
     });
     crate::reconcile::ensure(api, "configmaps", config_map).await?;
-    let catalog = api.catalog.load_full();
-    let Some(storage) = catalog.stored("", "configmaps") else { return Ok(()) };
+    let api = api.snapshot();
+    let Some(storage) = api.catalog.stored("", "configmaps") else { return Ok(()) };
     let user = User::loopback();
     let cx = api.context(&user, NAMESPACE, "v1", "", false);
     storage.update(&cx, AUTHENTICATION, &mut Publish(data), &AdmitAll, &UpdateOptions::default()).await.map(|_| ())

@@ -6,16 +6,16 @@ use async_trait::async_trait;
 use object::{GroupVersion, Meta, Reason, Status, Value};
 use registry::{AdmitAll, Change, Storage, UpdateOptions, UpdateScope};
 use request::User;
-use rest::{Api, Tracked};
+use rest::{Api, Snapshot, Tracked};
 
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// Creates the object if it is missing; adds what a default role or binding has lost since.
 pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(), Status> {
     let group = GroupVersion::parse(object.api_version()).map_err(Status::internal)?.group;
-    let catalog = api.catalog.load_full();
+    let api = api.snapshot();
     // A group that was turned off has nothing to bootstrap.
-    let Some(storage) = catalog.stored(&group, resource) else { return Ok(()) };
+    let Some(storage) = api.catalog.stored(&group, resource) else { return Ok(()) };
     let user = User::loopback();
     let namespace = object.namespace().to_string();
     let cx = api.context(&user, &namespace, &storage.kind.version, "", false);
@@ -24,7 +24,7 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
         schema::default(schema, &mut wanted);
     }
     storage.strategy.default(&mut wanted);
-    let wanted = owned(api, storage, wanted);
+    let wanted = owned(&api, storage, wanted);
     if storage.cache.get(&storage.key(&namespace, wanted.name())).is_none() {
         return match storage.create(&cx, wanted, &AdmitAll).await {
             Ok(_) => Ok(()),
@@ -44,18 +44,18 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
 /// Applies the conditions that an object of ours should have, unless it has conditions already.
 pub async fn apply_status(api: &Arc<Api>, resource: &str, config: Value, manager: &'static str) -> Result<(), Status> {
     let group = GroupVersion::parse(config.api_version()).map_err(Status::internal)?.group;
-    let catalog = api.catalog.load_full();
-    let Some(storage) = catalog.stored(&group, resource) else { return Ok(()) };
+    let api = api.snapshot();
+    let Some(storage) = api.catalog.stored(&group, resource) else { return Ok(()) };
     let user = User::loopback();
     let cx = api.context(&user, "", &storage.kind.version, "status", false);
     let name = config.name().to_string();
-    let mut change = ApplyStatus { api, storage, config, manager };
+    let mut change = ApplyStatus { api: &api, storage, config, manager };
     let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
     storage.update(&cx, &name, &mut change, &AdmitAll, &options).await.map(|_| ())
 }
 
 struct ApplyStatus<'a> {
-    api: &'a Api,
+    api: &'a Snapshot,
     storage: &'a Storage,
     config: Value,
     manager: &'static str,
@@ -77,7 +77,7 @@ impl Change for ApplyStatus<'_> {
 }
 
 /// The object with the fields it brings as those of the server, under the names that upstream's servers use.
-fn owned(api: &Api, storage: &Storage, object: Value) -> Value {
+fn owned(api: &Snapshot, storage: &Storage, object: Value) -> Value {
     let manager = match storage.resource.group.as_str() {
         "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
         _ => "kube-apiserver",
@@ -89,14 +89,13 @@ fn owned(api: &Api, storage: &Storage, object: Value) -> Value {
 
 /// Works with what fields of this resource are tracked by; None where its stored version is not served.
 fn tracked<T>(
-    api: &Api,
+    api: &Snapshot,
     storage: &Storage,
     subresource: &'static str,
     work: impl FnOnce(&Tracked<'_>) -> T,
 ) -> Option<T> {
-    let catalog = api.catalog.load();
     let (id, kind) = (&storage.resource, &storage.kind);
-    let resource = catalog.of(&kind.group_version()).find(|r| r.resource.resource == id.resource)?;
+    let resource = api.catalog.of(&kind.group_version()).find(|r| r.resource.resource == id.resource)?;
     let resets = storage.strategy.reset_fields(subresource);
     (resource.kind == *kind).then(|| work(&Tracked { kind, shape: &resource.shape, subresource, resets }))
 }

@@ -233,3 +233,51 @@ async fn watches_may_ask_for_any_timeout() {
     }
     server.stop().await;
 }
+
+/// Upgrading a GET runs commands just as a POST does, so both need `create`; and admission sees every connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_need_create_and_are_admitted() {
+    let server = TestServer::start().await;
+    let mut admin = User::connect(&server, "admin-token").await;
+    let reads = json!([{"apiGroups": [""], "resources": ["pods", "pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get"]}]);
+    grant(&mut admin, "ns1", reads).await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    assert_eq!(admin.ask("POST", "/api/v1/namespaces/ns1/pods", &pod).await.0, 201);
+    let path = |part: &str| format!("/api/v1/namespaces/ns1/pods/p/{part}");
+    for part in ["exec?command=ls&stdout=1", "attach?stdout=1", "portforward?ports=80"] {
+        for method in ["GET", "GET UPGRADE"] {
+            let (code, message) = alice_once(&server, method, &path(part)).await;
+            assert_eq!((code, message.as_str()), (403, r#"pods "p" is forbidden: "#), "{method} {part}");
+        }
+        let (code, message) = admin.ask("GET", &path(part), &Value::Null).await;
+        assert_eq!((code, message.as_str()), (400, "pod p does not have a host assigned"), "{part}");
+        assert_eq!(admin.ask("DELETE", &path(part), &Value::Null).await.0, 405, "{part}");
+        let (code, message) = admin.ask("POST", &format!("{}&dryRun=All", path(part)), &Value::Null).await;
+        assert_eq!((code, message.as_str()), (400, "dryRun is not supported"));
+    }
+    let (code, message) = admin.ask("GET", "/api/v1/namespaces/ns1/pods/proxy-x:80/proxy/", &Value::Null).await;
+    assert_eq!((code, message.as_str()), (404, r#"pods "proxy-x" not found"#));
+    server.stop().await;
+
+    // A plugin that refuses every operation refuses connections too; logs are reads.
+    let server = TestServer::start_with(|config| config.enable_admission_plugins = vec!["AlwaysDeny".into()]).await;
+    let mut admin = User::connect(&server, "admin-token").await;
+    for (path, want) in [
+        ("/api/v1/namespaces/default/pods/p/exec", 403),
+        ("/api/v1/namespaces/default/pods/p/attach", 403),
+        ("/api/v1/namespaces/default/pods/p/portforward", 403),
+        ("/api/v1/namespaces/default/pods/p/proxy/x", 403),
+        ("/api/v1/namespaces/default/services/s/proxy/x", 403),
+        ("/api/v1/nodes/n/proxy/metrics", 403),
+        ("/api/v1/namespaces/default/pods/p/log", 404),
+    ] {
+        let (code, message) = admin.ask("GET", path, &Value::Null).await;
+        assert_eq!(code, want, "{path}: {message}");
+    }
+    server.stop().await;
+}
+
+async fn alice_once(server: &TestServer, method: &str, path: &str) -> (u16, String) {
+    User::connect(server, "user-token").await.ask(method, path, &Value::Null).await
+}

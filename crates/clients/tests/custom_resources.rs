@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
 
+use bytes::Bytes;
 use clients::TestServer;
 use difftest::Client;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 const LIST: &str = "/apis/stable.example.com/v1/namespaces/default/crontabs";
@@ -108,8 +109,11 @@ async fn a_definition_comes_and_goes() {
     let conditions: Vec<_> = conditions.map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
     assert_eq!(conditions, [("NamesAccepted", "True"), ("Established", "True")]);
     let version = definition["metadata"]["resourceVersion"].as_str().unwrap().to_string();
+    let watch = begin_watch(&tester).await;
     assert_eq!(tester.json("DELETE", DEFINITION, Value::Null).await.0, 200);
     deleted(&tester, &version).await;
+    let rest = tokio::time::timeout(std::time::Duration::from_secs(10), watch.collect()).await;
+    rest.expect("watches of a resource that is no longer served end").unwrap();
     assert_eq!(tester.get(DEFINITION).await.0, 404);
     assert_eq!(tester.get(LIST).await.0, 404);
     assert_eq!(tester.get("/apis/stable.example.com/v1").await.0, 404);
@@ -118,6 +122,23 @@ async fn a_definition_comes_and_goes() {
     let (_, paths) = tester.get("/openapi/v3").await;
     assert!(paths["paths"].get("apis/stable.example.com/v1").is_none());
     server.stop().await;
+}
+
+/// A watch of which the first event has been read.
+async fn begin_watch(tester: &Tester) -> hyper::body::Incoming {
+    let stream = tester.0.connect(&[b"http/1.1"]).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get(format!("{LIST}?watch=1"))
+        .header("host", "x")
+        .header("authorization", "Bearer admin-token")
+        .body(Full::new(Bytes::new()))
+        .unwrap();
+    let mut body = sender.send_request(request).await.unwrap().into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(first.starts_with(b"{\"type\":\"ADDED\""), "{first:?}");
+    body
 }
 
 /// Watches the definition until it is gone.

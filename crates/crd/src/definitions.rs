@@ -260,7 +260,7 @@ impl Follower {
             }
         }
         if !put.is_empty() || !removed.is_empty() {
-            definitions.api.catalog.rcu(|catalog| catalog.changed(&put, &removed));
+            definitions.api.catalog.change(|catalog| catalog.changed(&put, &removed));
         }
         for (name, object) in writes {
             let definitions = definitions.clone();

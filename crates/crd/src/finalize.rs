@@ -81,11 +81,12 @@ async fn delete_objects(definitions: &Definitions, storage: &Storage) -> Result<
     let failed = |error: String| ("InstanceDeletionFailed", error);
     storage.cache.fresh().await.map_err(|error| failed(format!("could not list instances: {error}")))?;
     let user = User::loopback();
+    let api = definitions.api.snapshot();
     let objects = storage.cache.snapshot(&storage.range("").into()).objects;
     let mut errors: Vec<String> = Vec::new();
     for object in &objects {
         let header = object.header(storage.cache.describe());
-        let cx = context(definitions, &user, &header.namespace);
+        let cx = api.context(&user, &header.namespace, "v1", "", false);
         let options = value!({"kind": "DeleteOptions", "apiVersion": "v1"});
         match storage.delete(&cx, &header.name, &options, &AdmitAll).await {
             Err(status) if status.reason != Reason::NotFound => errors.push(status.message),
@@ -110,10 +111,6 @@ async fn delete_objects(definitions: &Definitions, storage: &Storage) -> Result<
     })
 }
 
-fn context<'a>(definitions: &'a Definitions, user: &'a User, namespace: &'a str) -> Context<'a> {
-    definitions.api.context(user, namespace, "v1", "", false)
-}
-
 /// Changes the status of a definition, in the form of v1, unless `change` says no.
 pub async fn update(
     definitions: &Definitions,
@@ -121,7 +118,8 @@ pub async fn update(
     change: &mut (dyn FnMut(&mut Value) -> bool + Send),
 ) -> Result<(), Status> {
     let user = User::loopback();
-    let cx = Context { group: GROUP, subresource: "status", ..context(definitions, &user, "") };
+    let api = definitions.api.snapshot();
+    let cx = Context { group: GROUP, ..api.context(&user, "", "v1", "status", false) };
     let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
     let mut write = StatusWrite { definitions, cx, change };
     match definitions.storage.update(&cx, name, &mut write, &AdmitAll, &options).await {

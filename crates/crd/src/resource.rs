@@ -71,6 +71,7 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
     let cache = Cache::start(stores.store.clone(), range, describe, stores.budget.clone(), options).await?;
     let resource = stored.with_resource(&definition.accepted.plural).group_resource();
     let storage = |kind: &GroupVersionKind, codec: &Arc<dyn StoredCodec>, strategy: &Arc<dyn Strategy>| Storage {
+        id: Storage::next_id(),
         resource: resource.clone(),
         kind: kind.clone(),
         namespaced: definition.namespaced,
@@ -172,6 +173,7 @@ fn described(
         deprecation: version.deprecated.then(|| deprecation(definition, version)),
         conversion: None,
         custom: true,
+        withdrawn: Default::default(),
         definition: Some(Arc::new(registry::Definition {
             openapi: Box::new(move || read_openapi(&source.0, &source.1)),
             preserve_unknown: definition.preserve_unknown,
@@ -185,7 +187,7 @@ fn described(
 fn subresources(version: &Version, kind: &GroupVersionKind) -> Vec<Subresource> {
     let part = |name: &str, kind: GroupVersionKind, shape: Option<Shape>| {
         let verbs = ["get", "patch", "update"].map(Into::into).to_vec();
-        Subresource { name: name.into(), kind, verbs, action: None, shape }
+        Subresource { name: name.into(), kind, verbs, action: None, connect: None, shape }
     };
     let status = version.has_status.then(|| part("status", kind.clone(), None));
     let scale_kind = GroupVersionKind::new("autoscaling", "v1", "Scale");

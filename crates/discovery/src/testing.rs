@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use object::{GroupVersionKind, ManualClock, Timestamp};
-use registry::{Catalog, Features, Resource, Shape, Subresource};
+use registry::{Catalog, Features, LiveCatalog, Resource, Shape, Subresource};
 use request::{RequestInfo, User};
-use rest::{Api, Body, Call, Limits, Reply, ReplyBody};
+use rest::{Api, Call, Limits, Reply, ReplyBody};
 use schema::{Builtin, builtin};
 
 use crate::Discovery;
@@ -29,6 +28,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         verbs: part.verbs.clone(),
         shape: None,
         action: None,
+        connect: None,
     };
     Resource {
         resource: resource.name.clone(),
@@ -50,6 +50,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         deprecation: None,
         custom: false,
         definition: None,
+        withdrawn: Default::default(),
     }
 }
 
@@ -63,7 +64,7 @@ pub struct Server {
 impl Server {
     pub fn new(catalog: Catalog) -> Server {
         let api = Arc::new(Api {
-            catalog: ArcSwap::from_pointee(catalog),
+            catalog: LiveCatalog::new(catalog),
             admission: admission::Chain::default(),
             authorizer: Arc::new(authz::AlwaysAllow),
             clock: Arc::new(ManualClock::new(Timestamp::new(1_794_734_740, 0))),
@@ -80,9 +81,11 @@ impl Server {
 
     /// Swaps the catalog as the server does when a custom resource comes or goes.
     pub fn change(&self, change: impl FnOnce(&mut Catalog)) {
-        let mut catalog = Catalog::clone(&self.api.catalog.load());
-        change(&mut catalog);
-        self.api.catalog.store(Arc::new(catalog));
+        self.api.catalog.change(|served| {
+            let mut catalog = served.clone();
+            change(&mut catalog);
+            catalog
+        });
     }
 
     pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
@@ -102,7 +105,6 @@ impl Server {
             method: Method::from_bytes(method.as_bytes()).unwrap(),
             headers: headers.iter().map(header).collect::<HeaderMap>(),
             query,
-            body: Body::Empty,
             timeout: std::time::Duration::from_secs(60),
         };
         Answer::of(self.discovery.answer(&call).await)
@@ -165,6 +167,7 @@ pub fn crontabs(version: &str) -> Resource {
         verbs: ["get", "patch", "update"].map(Into::into).to_vec(),
         shape: None,
         action: None,
+        connect: None,
     };
     Resource {
         resource: kind.group_version().with_resource("crontabs"),
@@ -193,6 +196,7 @@ pub fn crontabs(version: &str) -> Resource {
         deprecation: None,
         custom: true,
         definition: None,
+        withdrawn: Default::default(),
         kind,
     }
 }

@@ -167,6 +167,7 @@ impl Check {
             verb: "",
             dry_run: false,
             features: &self.features,
+            catalog: registry::Catalog::empty(),
             lookup: &self.world,
         }
     }

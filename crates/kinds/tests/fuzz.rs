@@ -126,6 +126,7 @@ fn exercise(strategy: &Arc<dyn Strategy>, schema: Schema<'_>, mut old: Value, mu
         verb: "",
         dry_run: true,
         features: &features,
+        catalog: registry::Catalog::empty(),
         lookup: &NoLookup,
     };
     for object in [&mut old, &mut new] {

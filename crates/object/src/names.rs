@@ -17,7 +17,7 @@ pub use dns::{
 pub use domain::{domain_prefixed_key, domain_prefixed_path, fully_qualified_domain_name, fully_qualified_name};
 pub use ip::{
     Cidr, cidr, cidr_for_legacy_field, cidr_warnings, interface_address, ip, ip_for_legacy_field, ip_warnings,
-    parse_cidr_sloppy, parse_ip_sloppy,
+    is_global_unicast, parse_cidr_sloppy, parse_ip_sloppy,
 };
 pub use keys::{
     c_identifier, config_map_key, env_var_name, label_key, label_value, prefixed_label_key, relaxed_env_var_name,

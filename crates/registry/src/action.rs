@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use object::{Status, Value};
 
-use crate::{Admit, Catalog, Context};
+use crate::{Admit, Context};
 
 /// A resource or subresource that is carried out instead of being stored.
 #[async_trait]
@@ -15,7 +15,6 @@ pub trait Action: Send + Sync + 'static {
 /// What an action works with.
 pub struct ActionCall<'a> {
     pub cx: Context<'a>,
-    pub catalog: &'a Catalog,
     /// The object the action is about; "" for resources that are actions themselves.
     pub name: &'a str,
     /// What was sent, in the version of the request, with defaults, after mutating admission.

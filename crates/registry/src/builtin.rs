@@ -9,10 +9,10 @@ use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
 use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
-use crate::Strategy;
 use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
 use crate::storage::{Describer, Storage, StoredCodec};
 use crate::strategy::Generic;
+use crate::{Strategy, Withdrawn};
 
 /// What the built-in catalog is made of besides the table.
 pub struct Setup {
@@ -85,6 +85,7 @@ impl Setup {
         let range = KeyRange::prefix(prefix.clone());
         let cache = Cache::start(self.store.clone(), range, describe, self.budget.clone(), options).await?;
         Ok(Arc::new(Storage {
+            id: Storage::next_id(),
             resource: resource.name.group_resource(),
             kind: kind.clone(),
             namespaced,
@@ -120,6 +121,7 @@ impl Setup {
             kind: subresource.kind.clone(),
             verbs: subresource.verbs.clone(),
             action: None,
+            connect: None,
             shape: shape_of(table, &subresource.kind),
         });
         let columns = resource.columns.iter().map(|column| Column {
@@ -149,6 +151,7 @@ impl Setup {
             conversion,
             custom: false,
             definition: None,
+            withdrawn: Withdrawn::default(),
         })
     }
 }

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
 use schema::{Node, Schema, Types};
 
-use crate::{Action, Definition, Report, Storage, Strategy};
+use crate::{Action, Connect, Definition, Report, Storage, Strategy, Withdrawn};
 
 /// All served resources.
 #[derive(Clone, Default)]
@@ -49,9 +49,11 @@ pub struct Resource {
     pub custom: bool,
     /// What the definition of a custom resource says; None for built-in ones.
     pub definition: Option<Arc<Definition>>,
+    /// Set when the resource leaves the catalog, or is replaced in it.
+    pub withdrawn: Withdrawn,
 }
 
-/// What whoever uses something old should know.
+/// What users of something old should know.
 #[derive(Clone, Debug)]
 pub struct Deprecation {
     pub warning: Str,
@@ -67,6 +69,8 @@ pub struct Subresource {
     pub verbs: Vec<Str>,
     /// What a POST does; None where there is none, or where the subresource is a view on the object.
     pub action: Option<Arc<dyn Action>>,
+    /// Where connections to it go; None where it is not a connection.
+    pub connect: Option<Arc<dyn Connect>>,
     /// What requests and answers look like; None where it is the resource itself or not an object.
     pub shape: Option<Shape>,
 }
@@ -97,6 +101,12 @@ pub trait Convert: Send + Sync + 'static {
 impl Catalog {
     pub fn new() -> Catalog {
         Catalog::default()
+    }
+
+    /// A catalog without resources, for tests and for writes that look at no other kind.
+    pub fn empty() -> &'static Catalog {
+        static EMPTY: LazyLock<Catalog> = LazyLock::new(Catalog::default);
+        &EMPTY
     }
 
     /// This catalog with some resources removed and others added or replaced. A snapshot never changes.
@@ -152,6 +162,15 @@ impl Catalog {
             }
             for part in found.subresources.iter_mut().filter(|part| part.name == subresource) {
                 part.action = Some(action.clone());
+            }
+        }
+    }
+
+    /// Says where connections to a subresource go, in every version. For a catalog that is not in use yet.
+    pub fn set_connect(&mut self, group: &str, resource: &str, subresource: &str, connect: &Arc<dyn Connect>) {
+        for found in self.entries_mut(group, resource) {
+            for part in found.subresources.iter_mut().filter(|part| part.name == subresource) {
+                part.connect = Some(connect.clone());
             }
         }
     }
@@ -221,6 +240,37 @@ impl hashbrown::Equivalent<GroupVersion> for Named<'_> {
 }
 
 impl Resource {
+    /// A resource with a kind and a shape and nothing else.
+    pub fn unstored(
+        resource: GroupVersionResource,
+        kind: GroupVersionKind,
+        namespaced: bool,
+        shape: Shape,
+    ) -> Resource {
+        Resource {
+            resource,
+            kind,
+            list_kind: Str::default(),
+            singular: Str::default(),
+            namespaced,
+            verbs: Vec::new(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: Str::default(),
+            shape,
+            subresources: Vec::new(),
+            columns: Vec::new(),
+            storage: None,
+            report: None,
+            action: None,
+            deprecation: None,
+            conversion: None,
+            custom: false,
+            definition: None,
+            withdrawn: Withdrawn::default(),
+        }
+    }
+
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }

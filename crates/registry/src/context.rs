@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{Timestamp, Value};
-use request::User;
+use request::{Access, User};
 
-use crate::Features;
+use crate::{Catalog, Features};
 
 /// Passed to every strategy hook. It holds everything that would otherwise be a global.
 #[derive(Clone, Copy)]
@@ -25,36 +25,25 @@ pub struct Context<'a> {
     pub verb: &'a str,
     pub dry_run: bool,
     pub features: &'a Features,
+    /// What the server served when the request began.
+    pub catalog: &'a Catalog,
     pub lookup: &'a dyn Lookup,
 }
 
-/// What strategies may ask of the world outside.
+/// What strategies may ask of the rest of the server.
 #[async_trait]
 pub trait Lookup: Send + Sync {
     /// Reads another object from the cache: as current as a list without resourceVersion, in the storage version.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
     /// All objects of a namespace, or of all namespaces if it is "".
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>>;
-    /// Whether somebody may do something else than what they asked for, or the words to refuse it with.
-    async fn may(&self, _user: &User, _act: &Act<'_>) -> Result<(), String> {
+    /// Whether a user may do something besides what the request asks for; the authorizer's reason if not, which may be "".
+    async fn may(&self, _access: &Access<'_>) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Something that is done to a resource, as authorizers see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Act<'a> {
-    pub verb: &'a str,
-    pub group: &'a str,
-    pub version: &'a str,
-    pub resource: &'a str,
-    pub subresource: &'a str,
-    /// "" for all of them.
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
-
-/// A world without other objects, for tests of rules.
+/// A server without other objects, for tests and for writes that look at nothing else.
 pub struct NoLookup;
 
 #[async_trait]

@@ -1,6 +1,7 @@
 //! [`Storage`]: where the objects of one resource live, in whatever version they are asked for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use cache::{Cache, Describe, Header};
@@ -12,6 +13,8 @@ use crate::Strategy;
 /// The stored side of a resource: one for all its served versions.
 #[derive(Clone)]
 pub struct Storage {
+    /// Tells storages apart, also those that follow one another for one resource with another schema.
+    pub id: u64,
     pub resource: GroupResource,
     /// The kind in the version that is stored.
     pub kind: GroupVersionKind,
@@ -78,6 +81,12 @@ pub trait StoredCodec: Send + Sync + 'static {
 }
 
 impl Storage {
+    /// An id that no other storage of this process has.
+    pub fn next_id() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The same storage as another group serves it: its messages name the resource as that group does.
     pub fn served_as(self: Arc<Storage>, resource: &GroupResource) -> Arc<Storage> {
         if self.resource == *resource {

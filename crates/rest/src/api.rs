@@ -1,20 +1,20 @@
-//! [`Api`]: what all requests share.
+//! [`Api`]: what all requests share, and [`Snapshot`]: what one request sees of it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use admission::Chain;
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use authz::Decision;
 use object::{Clock, Value};
-use registry::{Act, Catalog, Context, Features, Lookup};
-use request::User;
+use registry::{Catalog, Context, Features, LiveCatalog, Lookup};
+use request::{Access, User};
 
 /// The serving side of the API.
 pub struct Api {
-    /// Swapped whole; a request works on the snapshot it began with.
-    pub catalog: ArcSwap<Catalog>,
+    /// What is served now. Requests use the catalog of their [`Snapshot`] instead.
+    pub catalog: LiveCatalog,
     pub admission: Chain,
     pub authorizer: Arc<dyn authz::Authorizer>,
     pub clock: Arc<dyn Clock>,
@@ -23,7 +23,7 @@ pub struct Api {
     /// What a column of a built-in kind's table shows: (kind, column) → text. Asked for when a table is, not before.
     pub describe_column: fn(&str, &str) -> &'static str,
     pub meters: crate::Meters,
-    /// How nodes, pods and services are reached; None where they are not.
+    /// How kubelets, pods and services are reached; None in a server that makes no connections.
     pub dial: Option<Arc<dyn crate::Dial>>,
     pub recent: crate::Recent,
     /// What keeps custom resources in the catalog; empty where there are none.
@@ -38,7 +38,7 @@ pub trait Definitions: Send + Sync {
     async fn caught_up(&self);
 }
 
-/// Everything a client can make the server hold has a bound.
+/// Bounds on what a client can make the server hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The largest request body: 3 MiB, as upstream.
@@ -60,7 +60,29 @@ impl Default for Limits {
 }
 
 impl Api {
-    /// What strategies may know about a request.
+    /// The API with the catalog that is served now, which stays the same however long the snapshot is kept.
+    pub fn snapshot(self: &Arc<Api>) -> Snapshot {
+        Snapshot { catalog: self.catalog.load_full(), api: self.clone() }
+    }
+}
+
+/// The API as one request sees it: `catalog` is the one that was served when the request began.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub catalog: Arc<Catalog>,
+    api: Arc<Api>,
+}
+
+impl Deref for Snapshot {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+impl Snapshot {
+    /// What strategies may know about a write that the server makes for itself.
     pub fn context<'a>(
         &'a self,
         user: &'a User,
@@ -78,31 +100,29 @@ impl Api {
             subresource,
             verb: "",
             dry_run,
-            features: &self.features,
+            features: &self.api.features,
+            catalog: &self.catalog,
             lookup: self,
         }
     }
 }
 
 #[async_trait]
-impl Lookup for Api {
+impl Lookup for Snapshot {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let catalog = self.catalog.load();
-        let storage = catalog.stored(group, resource)?;
+        let storage = self.catalog.stored(group, resource)?;
         self.recent.get(storage, &storage.key(namespace, name))
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {
-        let catalog = self.catalog.load();
-        let Some(storage) = catalog.stored(group, resource) else { return Vec::new() };
+        let Some(storage) = self.catalog.stored(group, resource) else { return Vec::new() };
         self.recent.list(storage, storage.range(namespace))
     }
 
-    async fn may(&self, user: &User, act: &Act<'_>) -> Result<(), String> {
-        let question = authz::Attributes::about(user, act);
-        match self.authorizer.decide(&question).await {
+    async fn may(&self, access: &Access<'_>) -> Result<(), String> {
+        match self.authorizer.decide(access).await {
             Decision::Allow(_) => Ok(()),
-            Decision::Deny(why) | Decision::NoOpinion(why) => Err(authz::refusal(&question, &why).message),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
         }
     }
 }

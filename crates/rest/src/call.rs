@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, Method};
-use object::Status;
-use request::{RequestInfo, User};
+use request::{Access, RequestInfo, User};
 
-use crate::reply::Body;
-
-/// A request after the filters: authenticated, authorized, its path understood.
+/// A request whose user is known and whose path is understood. Its body stays apart, because it can be read only once.
 pub struct Call {
     pub info: RequestInfo,
     pub user: User,
@@ -17,9 +13,14 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Decoded query parameters in the order sent.
     pub query: Vec<(String, String)>,
-    pub body: Body,
     /// When a request that is not long-running must be over.
     pub timeout: Duration,
+}
+
+impl authz::Ask for Call {
+    fn access(&self) -> Access<'_> {
+        Access::of(&self.info, &self.user)
+    }
 }
 
 impl Call {
@@ -28,11 +29,16 @@ impl Call {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of a query parameter.
+    pub fn query_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.query.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
 
-    /// Who changes fields: the parameter, or the first word of the user agent.
+    /// The field manager of a write: the query parameter, or the first word of the user agent.
     pub fn field_manager(&self) -> String {
         if let Some(manager) = self.query("fieldManager").filter(|manager| !manager.is_empty()) {
             return manager.to_string();
@@ -40,11 +46,5 @@ impl Call {
         let agent = self.header("user-agent").split('/').next().unwrap_or("");
         // Upstream cuts the default at the limit that it enforces on explicit names.
         agent.chars().filter(|c| object::is_print(*c)).take(128).collect()
-    }
-
-    /// Reads the whole body, up to `limit` bytes.
-    pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, Status> {
-        let body = std::mem::take(&mut self.body);
-        body.read(limit).await
     }
 }

@@ -2,7 +2,6 @@
 
 use admission::Operation;
 use async_trait::async_trait;
-use authz::Permit;
 use http::StatusCode;
 use object::{Meta, Seen, Status, Value};
 use registry::Admit;
@@ -13,38 +12,34 @@ use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::{get, managed};
 
-pub async fn create(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let media = body::input_media(scope, scope.call.header("content-type"))?;
-    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+    let bytes = scope.read_body().await?;
     let options = WriteOptions::parse(&scope.call, "CreateOptions", false)?;
     let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
-    scope.warnings.extend(decoded.warnings);
+    scope.warn(decoded.warnings);
     let mut object = scope.default(decoded.object)?;
-    if scope.resource.kind.kind == "Namespace" && scope.resource.kind.group.is_empty() {
-        // A namespace is in itself, as far as admission and authorization go.
-        scope.call.info.namespace = object.name().to_string();
-    }
     wipe_system_fields(&mut object);
     ensure_namespace(scope, &mut object)?;
     dedup_owners(scope, &mut object);
     let object = managed::track_update(scope, &Value::map(), object, &options.field_manager);
     let mut object = scope.to_storage(object)?;
-    let (outcome, warnings) = {
-        let storage = scope.storage()?.clone();
-        let cx = scope.context(options.dry_run);
-        let name = object.name().to_string();
-        let generated = object.meta_str("generateName").to_string();
-        let attributes = scope.admission(Operation::Create, &name, cx, &options.object).with_generated_name(&generated);
-        let admit = Admission { scope, attributes: &attributes };
-        let outcome = match scope.api.admission.mutate(&attributes, &mut object, None).await {
-            Ok(()) => storage.create(&cx, object, &admit).await,
-            Err(status) => Err(status),
-        };
-        (outcome, attributes.take_warnings())
+    let name = object.name().to_string();
+    let generated = object.meta_str("generateName").to_string();
+    let mut cx = scope.context(options.dry_run);
+    if scope.resource.kind.kind == "Namespace" && scope.resource.kind.group.is_empty() {
+        // To admission a new namespace is in itself, as it is in the paths of later requests.
+        cx.namespace = &name;
+    }
+    let attributes = scope.admission(Operation::Create, &name, cx, &options.object).with_generated_name(&generated);
+    let admit = Admission { scope, attributes: &attributes };
+    let outcome = match scope.api.admission.mutate(&attributes, &mut object, None).await {
+        Ok(()) => scope.storage()?.create(&cx, object, &admit).await,
+        Err(status) => Err(status),
     };
-    scope.warnings.extend(warnings);
+    scope.warn(attributes.take_warnings());
     let outcome = outcome?;
-    scope.warnings.extend(outcome.warnings);
+    scope.warn(outcome.warnings);
     get::respond(scope, StatusCode::CREATED, outcome.object)
 }
 
@@ -73,7 +68,7 @@ pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status>
 }
 
 /// Removes owner references that repeat, with a warning.
-pub fn dedup_owners(scope: &mut Scope, object: &mut Value) {
+pub fn dedup_owners(scope: &Scope, object: &mut Value) {
     let mut seen = Seen::new();
     let (kept, repeated): (Vec<&Value>, Vec<&Value>) =
         object.owner_references().iter().partition(|owner| seen.insert(owner));
@@ -83,10 +78,10 @@ pub fn dedup_owners(scope: &mut Scope, object: &mut Value) {
     let repeated: Vec<String> = repeated.iter().map(|owner| owner.str_at(&["uid"]).to_string()).collect();
     let kept: Vec<Value> = kept.into_iter().cloned().collect();
     object.metadata_mut().insert("ownerReferences", kept);
-    scope.warnings.push(format!(
+    scope.warn([format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         repeated.join(", ")
-    ));
+    )]);
 }
 
 /// The validating half of admission, called when an object is final.

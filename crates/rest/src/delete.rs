@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use admission::Operation;
-use authz::Permit;
 use bytes::Bytes;
 use http::StatusCode;
 use object::{BadValue, Errors, GroupKind, GroupVersion, GroupVersionKind, Map, Meta, Path, Status, Value};
@@ -18,7 +17,7 @@ use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::{Media, get, wire};
 
-pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+pub async fn delete(scope: &Scope) -> Result<Reply, Status> {
     let options = read_options(scope).await?;
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     if options.field(UNREADABLE).as_bool() == Some(true) {
@@ -26,18 +25,13 @@ pub async fn delete(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status>
     }
     registry::validate_options(&options)?;
     let warnings = deletion_warnings(scope, &options);
-    scope.warnings.extend(warnings);
-    let (deleted, warnings) = {
-        let shared: &Scope = scope;
-        let storage = shared.storage()?.clone();
-        let cx = shared.context(dry_run);
-        let name = shared.call.info.name.clone();
-        let attributes = shared.admission(Operation::Delete, &name, cx, &options);
-        let admit = Admission { scope: shared, attributes: &attributes };
-        let deleted = storage.delete(&cx, &name, &options, &admit).await;
-        (deleted, attributes.take_warnings())
-    };
-    scope.warnings.extend(warnings);
+    scope.warn(warnings);
+    let cx = scope.context(dry_run);
+    let name = scope.call.info.name.as_str();
+    let attributes = scope.admission(Operation::Delete, name, cx, &options);
+    let admit = Admission { scope, attributes: &attributes };
+    let deleted = scope.storage()?.delete(&cx, name, &options, &admit).await;
+    scope.warn(attributes.take_warnings());
     let deleted = deleted?;
     let accepted = !deleted.gone && options.field("orphanDependents").as_bool() == Some(false);
     let status = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -56,9 +50,7 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
     }
     const VERB: &str = "unsafe-delete-ignore-read-errors";
     let info = &scope.call.info;
-    let mut question = authz::Attributes::of(info, &scope.call.user);
-    question.verb = VERB.into();
-    match scope.api.authorizer.decide(&question).await {
+    match scope.api.authorizer.decide(&scope.access(VERB)).await {
         authz::Decision::Allow(_) => {}
         authz::Decision::Deny(reason) | authz::Decision::NoOpinion(reason) => {
             let why = format!("not permitted to do {}, reason: {reason}", object::quote(VERB));
@@ -77,8 +69,14 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
     Ok(Reply::value(StatusCode::OK, &plain(scope), &status_kind(), &done))
 }
 
+pub async fn delete_collection(scope: &Arc<Scope>) -> Result<Reply, Status> {
+    let (list, options) = read_collection_options(scope).await?;
+    let page = collect(scope, &list, &options).await?;
+    list::respond(scope, page)
+}
+
 /// The options of a deletion of many: which objects, and how they are to go.
-pub async fn read_collection_options(scope: &mut Scope) -> Result<(ListOptions, Value), Status> {
+async fn read_collection_options(scope: &Scope) -> Result<(ListOptions, Value), Status> {
     let list = ListOptions::parse(&scope.call, &scope.resource, false)?;
     let options = read_options(scope).await?;
     registry::validate_options(&options)?;
@@ -89,18 +87,8 @@ pub async fn read_collection_options(scope: &mut Scope) -> Result<(ListOptions, 
         return Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors));
     }
     let warnings = deletion_warnings(scope, &options);
-    scope.warnings.extend(warnings);
+    scope.warn(warnings);
     Ok((list, options))
-}
-
-pub async fn delete_collection(
-    scope: &Arc<Scope>,
-    list: &ListOptions,
-    options: &Value,
-    _permit: Permit,
-) -> Result<Reply, Status> {
-    let page = collect(scope, list, options).await?;
-    list::respond(scope, page)
 }
 
 async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> Result<list::Page, Status> {
@@ -124,8 +112,8 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
 }
 
 /// DeleteOptions from the body, or from the query if there is none.
-async fn read_options(scope: &mut Scope) -> Result<Value, Status> {
-    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+async fn read_options(scope: &Scope) -> Result<Value, Status> {
+    let bytes = scope.read_body().await?;
     let mut options = if bytes.is_empty() {
         delete_options(&scope.call)?
     } else {

@@ -1,28 +1,38 @@
-//! Passing a request on to a kubelet, a pod or a service, and its answer back; bytes both ways where it was an upgrade.
-
-use std::sync::Arc;
+//! Passing a request on to another server and its answer back, both as streams; bytes both ways after an upgrade. Kubelets,
+//! proxies and aggregated APIs share it.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use object::{Status, quote};
+use registry::Target;
 
-use crate::connect::Target;
-use crate::reply::{Cut, Reply, ReplyBody};
-use crate::scope::Scope;
+use crate::reply::{Body, Cut, Reply, ReplyBody};
 
-/// Makes connections to what is not part of the API.
+/// The body of a request that is passed on.
+pub type ForwardBody = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// Makes connections to other servers.
 #[async_trait]
 pub trait Dial: Send + Sync + 'static {
-    /// Sends one request on a connection of its own. Err says why there is no connection, as Go would.
-    async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String>;
+    /// Sends one request on a connection of its own.
+    async fn send(&self, target: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable>;
 }
 
-/// Headers that are about one connection, or about us, and none of the other end's business.
+/// Why a request did not reach its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// The target's name resolves to an address that must not be connected to.
+    NotAllowed,
+    /// What Go's client would say.
+    Failed(String),
+}
+
+/// Headers that are about the connection to this server, or that only this server should see.
 const NOT_PASSED_ON: [HeaderName; 8] = [
     header::AUTHORIZATION,
     header::CONNECTION,
@@ -34,21 +44,24 @@ const NOT_PASSED_ON: [HeaderName; 8] = [
     header::ACCEPT_ENCODING,
 ];
 
-/// Sends the call to its target and answers with what comes back.
-pub async fn forward(scope: &mut Scope, dial: Arc<dyn Dial>, target: &Target) -> Result<Reply, Status> {
-    let upgraded = scope.call.body.take_upgrade();
-    let body = scope.call.read_body(scope.api.limits.body_bytes).await?;
-    let mut request = Request::builder().method(scope.call.method.clone()).uri(target.path.as_str());
-    if let Some(headers) = request.headers_mut() {
-        headers.extend(passed_on(&scope.call.headers, upgraded.is_some()));
-        if let Ok(host) = HeaderValue::from_str(&format!("{}:{}", target.host, target.port)) {
-            headers.insert(header::HOST, host);
-        }
+/// Sends a request to its target and answers with what comes back.
+pub async fn forward(
+    dial: &dyn Dial,
+    target: &Target,
+    method: Method,
+    headers: &HeaderMap,
+    mut body: Body,
+) -> Result<Reply, Unreachable> {
+    let upgrade = body.take_upgrade();
+    let failed = |error: http::Error| Unreachable::Failed(error.to_string());
+    let mut request = Request::builder().method(method).uri(&target.path).body(body.into_stream()).map_err(failed)?;
+    *request.headers_mut() = passed_on(headers, upgrade.is_some());
+    if let Ok(host) = HeaderValue::from_str(&format!("{}:{}", target.host, target.port)) {
+        request.headers_mut().insert(header::HOST, host);
     }
-    let request = request.body(Full::new(body)).map_err(|error| Status::bad_request(error.to_string()))?;
-    let mut response = dial.send(target, request).await.map_err(|why| unreachable(scope, target, &why))?;
+    let mut response = dial.send(target, request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS
-        && let Some(client) = upgraded
+        && let Some(client) = upgrade
     {
         let other = hyper::upgrade::on(&mut response);
         tokio::spawn(join(client, other));
@@ -71,7 +84,7 @@ fn passed_on(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Copies bytes both ways until one side has enough.
+/// Copies bytes both ways until one side closes.
 async fn join(client: OnUpgrade, other: OnUpgrade) {
     let (client, other) = match tokio::try_join!(client, other) {
         Ok(both) => both,
@@ -79,19 +92,6 @@ async fn join(client: OnUpgrade, other: OnUpgrade) {
     };
     let (mut client, mut other) = (hyper_util::rt::TokioIo::new(client), hyper_util::rt::TokioIo::new(other));
     if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut other).await {
-        tracing::debug!(%error, "a connection to a node ended early");
+        tracing::debug!(%error, "an upgraded connection ended early");
     }
-}
-
-/// What upstream says when nobody answers: a log is read by a client of its own, everything else is proxied.
-fn unreachable(scope: &Scope, target: &Target, why: &str) -> Status {
-    if scope.call.info.subresource == "log" {
-        let scheme = if target.tls { "https" } else { "http" };
-        let url = format!("{scheme}://{}:{}{}", target.host, target.port, target.path);
-        return Status::internal(format!("Get {}: {why}", quote(&url)));
-    }
-    if target.kubelet && scope.call.info.subresource != "proxy" {
-        return Status::internal(format!("error dialing backend: {why}"));
-    }
-    Status::unavailable(format!("error trying to reach service: {why}"))
 }

@@ -1,6 +1,5 @@
 //! GET: one object.
 
-use authz::Permit;
 use bytes::BytesMut;
 use http::StatusCode;
 use object::{GroupVersionKind, Status, Value};
@@ -12,7 +11,7 @@ use crate::scope::Scope;
 use crate::{render, table};
 
 /// Answers with the bytes that are cached; nothing is decoded for a representation that was asked for before.
-pub async fn get(scope: &Scope, _permit: Permit) -> Result<Reply, Status> {
+pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let storage = scope.storage()?;
     let name = &scope.call.info.name;
     let given = scope.call.query("resourceVersion").unwrap_or("");

@@ -28,16 +28,14 @@ mod restore;
 mod route;
 mod scale;
 mod scope;
-mod subresource;
 mod table;
 mod update;
 mod watch;
 mod wire;
 
-pub use api::{Api, Definitions, Limits};
+pub use api::{Api, Definitions, Limits, Snapshot};
 pub use call::Call;
-pub use connect::Target;
-pub use forward::Dial;
+pub use forward::{Dial, ForwardBody, Unreachable, forward};
 pub use managed::{Tracked, apply_own, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use authz::Permit;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -32,7 +31,7 @@ pub struct Page {
     pub remaining: Option<usize>,
 }
 
-pub async fn list(scope: &Arc<Scope>, _permit: Permit) -> Result<Reply, Status> {
+pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(&scope.call, &scope.resource, false)?;
     let page = page(scope, &options).await?;
     respond(scope, page)

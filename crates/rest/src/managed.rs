@@ -112,7 +112,7 @@ impl Kind for Versions<'_> {
         if object.api_version() == api_version {
             return Ok(object.clone());
         }
-        let catalog = self.scope.api.catalog.load();
+        let catalog = &self.scope.api.catalog;
         let wanted = object::GroupVersion::parse(api_version)?.with_kind(object.kind());
         let given = object::GroupVersion::parse(object.api_version())?.with_kind(object.kind());
         let find = |kind| catalog.by_kind(kind).ok_or_else(|| format!("no kind {kind} is served"));

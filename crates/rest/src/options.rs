@@ -209,6 +209,15 @@ impl WriteOptions {
     }
 }
 
+impl WriteOptions {
+    /// The options as admission sees them where the request turns out to be another operation: the same fields.
+    pub fn of_kind(&self, kind: &str) -> Value {
+        let mut options = self.object.clone();
+        options.set(&["kind"], kind);
+        options
+    }
+}
+
 /// DeleteOptions from the query, for requests without a body.
 pub fn delete_options(call: &Call) -> Result<Value, Status> {
     let mut options = Value::map();

@@ -1,6 +1,5 @@
 //! PATCH: change an object by JSON patch, merge patch, strategic merge patch or server-side apply.
 
-use authz::Permit;
 use bytes::Bytes;
 use codec::{DecodeError, Notes};
 use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status, Value};
@@ -37,7 +36,7 @@ enum PatchKind {
     ApplyCbor,
 }
 
-pub async fn patch(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
+pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
     let patch = Patch::read(scope).await?;
     let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
     patch.check()?;
@@ -46,7 +45,7 @@ pub async fn patch(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> 
     write(scope, &options, update, Wanted::Patch(patch)).await
 }
 
-fn patch_kind(scope: &mut Scope) -> Result<PatchKind, Status> {
+fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
     let content_type = scope.call.header("content-type").to_string();
     let content_type = content_type.split(';').next().unwrap_or("").trim();
     let mut taken = vec![JSON_PATCH, MERGE_PATCH];
@@ -59,7 +58,7 @@ fn patch_kind(scope: &mut Scope) -> Result<PatchKind, Status> {
     }
     if !taken.contains(&content_type) {
         // This is upstream's router speaking, before any warning about the resource.
-        scope.warnings.clear();
+        scope.take_warnings();
         return Err(Status::generic(415, "", &GroupResource::default(), "", "415: Unsupported Media Type"));
     }
     Ok(match content_type {
@@ -72,9 +71,9 @@ fn patch_kind(scope: &mut Scope) -> Result<PatchKind, Status> {
 }
 
 impl Patch {
-    pub async fn read(scope: &mut Scope) -> Result<Patch, Status> {
+    pub async fn read(scope: &Scope) -> Result<Patch, Status> {
         let kind = patch_kind(scope)?;
-        let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+        let bytes = scope.read_body().await?;
         Ok(Patch { kind, bytes })
     }
 

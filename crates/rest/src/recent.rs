@@ -10,14 +10,23 @@ use parking_lot::Mutex;
 use registry::Storage;
 use storage::{Key, KeyRange, Revision};
 
-/// More are not remembered, nor larger ones: with both, the memory this can take is bounded.
+/// More objects are not kept, nor larger ones: with both, the memory this can take is bounded.
 const OBJECTS_MAX: usize = 512;
 const STORED_BYTES_MAX: usize = 4096;
 /// Longer lists would drive everything else out.
 const LIST_MAX: usize = 64;
 
+/// Decoded objects by key. An object is found again only by the revision, and by the codec, that it was decoded with:
+/// another schema means another codec.
 #[derive(Default)]
-pub struct Recent(Mutex<HashMap<Key, (Revision, Arc<Value>)>>);
+pub struct Recent(Mutex<HashMap<Key, Decoded>>);
+
+#[derive(Clone)]
+struct Decoded {
+    revision: Revision,
+    storage: u64,
+    value: Arc<Value>,
+}
 
 impl Recent {
     /// The current object, decoded now or earlier.
@@ -36,10 +45,11 @@ impl Recent {
 
     fn decoded(&self, storage: &Storage, object: &Object) -> Option<Arc<Value>> {
         let known = self.0.lock().get(object.key()).cloned();
-        if let Some((revision, value)) = known
-            && revision == object.revision()
+        if let Some(known) = known
+            && known.revision == object.revision()
+            && known.storage == storage.id
         {
-            return Some(value);
+            return Some(known.value);
         }
         let value = decode(storage, object)?;
         if object.value().len() <= STORED_BYTES_MAX {
@@ -47,7 +57,8 @@ impl Recent {
             if recent.len() >= OBJECTS_MAX {
                 recent.clear();
             }
-            recent.insert(object.key().clone(), (object.revision(), value.clone()));
+            let decoded = Decoded { revision: object.revision(), storage: storage.id, value: value.clone() };
+            recent.insert(object.key().clone(), decoded);
         }
         Some(value)
     }

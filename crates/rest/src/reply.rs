@@ -14,6 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use object::{GroupVersionKind, Status, Value};
 use schema::Schema;
 
+use crate::forward::ForwardBody;
 use crate::media::{Accept, Media};
 
 /// How much of a body that is too large is read and thrown away, and for how long.
@@ -43,6 +44,16 @@ impl Body {
                 *self = other;
                 None
             }
+        }
+    }
+
+    /// As it comes, for passing it on.
+    pub(crate) fn into_stream(self) -> ForwardBody {
+        let ready = |bytes| http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
+        match self {
+            Body::Empty | Body::Upgrade(_) => ready(Bytes::new()),
+            Body::Ready(bytes) => ready(bytes),
+            Body::Stream(body) => body.map_err(|status| std::io::Error::other(status.message)).boxed_unsync(),
         }
     }
 

@@ -1,6 +1,5 @@
-//! GET and LIST of objects that are made when somebody asks.
+//! GET and LIST of objects that are made when they are asked for.
 
-use authz::Permit;
 use cache::Header;
 use http::StatusCode;
 use object::{GroupResource, Meta, Status, Value};
@@ -11,7 +10,7 @@ use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::{get, list};
 
-pub async fn get(scope: &Scope, report: &dyn Report, _permit: Permit) -> Result<Reply, Status> {
+pub async fn get(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
     let name = &scope.call.info.name;
     let object = report.object(name).await;
     // Upstream names it by its singular here.
@@ -19,7 +18,7 @@ pub async fn get(scope: &Scope, report: &dyn Report, _permit: Permit) -> Result<
     get::respond(scope, StatusCode::OK, object.ok_or_else(missing)?)
 }
 
-pub async fn list(scope: &Scope, report: &dyn Report, _permit: Permit) -> Result<Reply, Status> {
+pub async fn list(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
     let options = ListOptions::parse(&scope.call, &scope.resource, false)?;
     let mut objects = report.objects().await;
     objects.retain(|object| options.filter.is_everything() || options.filter.matches(&header(object)));

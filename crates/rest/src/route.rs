@@ -2,43 +2,54 @@
 
 use std::sync::Arc;
 
-use authz::Permit;
+use authz::Permitted;
 use http::Method;
 use object::{GroupResource, Status};
-use registry::Resource;
-use request::Verb;
+use registry::{Action, Connect, Report, Resource};
+use request::{RequestInfo, Verb};
 
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
 use crate::{
-    Accept, Api, Call, action, connect, create, delete, failure, get, list, patch, report, subresource, update, watch,
+    Accept, Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale,
+    update, watch,
 };
 
-/// Answers a resource request. Everything that goes wrong becomes a Status here and nowhere else.
-pub async fn serve(api: Arc<Api>, permit: Permit, call: Call) -> Reply {
-    let mut catalog = api.catalog.load_full();
+/// Answers a resource request. Every failure becomes a Status here and nowhere else.
+pub async fn serve(api: &Arc<Api>, call: Permitted<Call>, body: Body) -> Reply {
     let info = &call.info;
-    // A definition that another server has just established may not be in this server's catalog yet.
-    if let Some(definitions) = api.definitions.get()
-        && catalog.get(&info.group, &info.version, &info.resource).is_none()
-    {
-        definitions.caught_up().await;
-        catalog = api.catalog.load_full();
-    }
-    let found = catalog.get(&info.group, &info.version, &info.resource).cloned();
-    let Some(resource) = found.filter(|resource| scope_fits(resource, &call)) else {
+    let api = snapshot(api, info).await;
+    let found = api.catalog.get(&info.group, &info.version, &info.resource).cloned();
+    let Some(resource) = found.filter(|resource| is_in_scope(resource, info)) else {
         return failure(&no_such_resource(), &Accept::of_status(&call.headers, &call.query));
     };
-    let mut scope = Scope::new(api, resource, call);
+    let mut scope = Scope::new(api, resource, Arc::new(call), body);
     if let Err(refused) = scope.negotiate() {
-        return refused.reply(&scope.warnings);
+        return refused.reply(&scope.take_warnings());
     }
-    dispatch(scope, permit).await
+    let scope = Arc::new(scope);
+    let reply = match dispatch(&scope).await {
+        Ok(reply) => reply,
+        Err(status) => failure(&status, &scope.accept),
+    };
+    reply.warn(&scope.take_warnings())
+}
+
+/// The catalog that the request works on.
+async fn snapshot(api: &Arc<Api>, info: &RequestInfo) -> Snapshot {
+    let snapshot = api.snapshot();
+    match api.definitions.get() {
+        // A definition that another server has just established may not be in this server's catalog yet.
+        Some(definitions) if snapshot.catalog.get(&info.group, &info.version, &info.resource).is_none() => {
+            definitions.caught_up().await;
+            api.snapshot()
+        }
+        _ => snapshot,
+    }
 }
 
 /// Whether the resource exists where the path looks for it: namespaced resources below a namespace, others never.
-fn scope_fits(resource: &Resource, call: &Call) -> bool {
-    let info = &call.info;
+fn is_in_scope(resource: &Resource, info: &RequestInfo) -> bool {
     // Only a proxy has a path below its subresource.
     if info.parts.len() > 3 && info.subresource != "proxy" {
         return false;
@@ -51,128 +62,101 @@ fn scope_fits(resource: &Resource, call: &Call) -> bool {
     }
 }
 
-async fn dispatch(scope: Scope, permit: Permit) -> Reply {
-    let info = &scope.call.info;
-    let method = scope.call.method.clone();
-    let subresource = info.subresource.clone();
-    // What can be listed answers for itself that it cannot be watched.
-    if info.verb == Verb::Watch && scope.resource.serves("list") && !scope.resource.serves("watch") {
-        let status = Status::method_not_supported(&scope.group_resource(), "watch");
-        return failure(&status, &scope.accept).warn(&scope.warnings);
-    }
-    if let Err(status) = check_served(&scope, &method, &subresource) {
-        return failure(&status, &scope.accept);
-    }
-    match (info.verb, subresource.as_str()) {
-        (Verb::List | Verb::Get, "") if scope.resource.report.is_some() => {
-            let result = reported(&scope, permit).await;
-            finish(scope, result)
-        }
-        (Verb::List, "") => shared(scope, async |scope| list::list(scope, permit).await).await,
-        (Verb::Watch, _) => shared(scope, async |scope| watch::watch(scope, permit).await).await,
-        (Verb::DeleteCollection, "") => {
-            let mut scope = scope;
-            match delete::read_collection_options(&mut scope).await {
-                Err(status) => failure(&status, &scope.accept).warn(&scope.warnings),
-                Ok((list, options)) => {
-                    shared(scope, async |scope| delete::delete_collection(scope, &list, &options, permit).await).await
-                }
-            }
-        }
-        (Verb::Get, "" | "status") => {
-            let result = get::get(&scope, permit).await;
-            finish(scope, result)
-        }
-        (verb, name) => {
-            let mut scope = scope;
-            // Boxed: writes hold much more than reads, and reads should not be as large as they are.
-            let result = match (verb, name) {
-                (_, name) if connect::handles(name) => Box::pin(connect::connect(&mut scope, permit)).await,
-                (_, name) if subresource::handles(&scope.resource, name) => {
-                    Box::pin(subresource::serve(&mut scope, permit)).await
-                }
-                (Verb::Create, "") if scope.resource.action.is_some() => {
-                    Box::pin(action::act(&mut scope, permit)).await
-                }
-                (Verb::Create, "") => Box::pin(create::create(&mut scope, permit)).await,
-                (Verb::Update, "" | "status") => Box::pin(update::update(&mut scope, permit)).await,
-                (Verb::Patch, "" | "status") => Box::pin(patch::patch(&mut scope, permit)).await,
-                (Verb::Delete, "") => Box::pin(delete::delete(&mut scope, permit)).await,
-                _ => Err(method_not_allowed()),
-            };
-            finish(scope, result)
-        }
+/// What a path addresses.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    /// Stored objects.
+    Object,
+    /// Objects that are made when they are asked for.
+    Report(&'a dyn Report),
+    /// A resource or subresource that is carried out instead of stored.
+    Action(&'a dyn Action),
+    /// `status`, and other views on a stored object.
+    View,
+    Scale,
+    /// exec, attach, portforward, log, proxy.
+    Connect(&'a dyn Connect),
+}
+
+/// The table of verbs. Which of them a resource has is in the catalog and was checked before.
+async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
+    let part = part_of(scope)?;
+    check_served(scope, part)?;
+    // Writes are boxed: they hold much more than reads, and every request's future is as large as the largest row.
+    match (scope.call.info.verb, part) {
+        (Verb::Get, Part::Object | Part::View) => get::get(scope).await,
+        (Verb::List, Part::Object) => list::list(scope).await,
+        (Verb::Watch, Part::Object) => watch::watch(scope).await,
+        (Verb::Create, Part::Object) => Box::pin(create::create(scope)).await,
+        (Verb::Update, Part::Object | Part::View) => Box::pin(update::update(scope)).await,
+        (Verb::Patch, Part::Object | Part::View) => Box::pin(patch::patch(scope)).await,
+        (Verb::Delete, Part::Object) => Box::pin(delete::delete(scope)).await,
+        (Verb::DeleteCollection, Part::Object) => Box::pin(delete::delete_collection(scope)).await,
+        (Verb::Get, Part::Scale) => scale::get(scope).await,
+        (Verb::Update, Part::Scale) => Box::pin(scale::update(scope)).await,
+        (Verb::Patch, Part::Scale) => Box::pin(scale::patch(scope)).await,
+        (Verb::Get, Part::Report(report)) => report::get(scope, report).await,
+        (Verb::List, Part::Report(report)) => report::list(scope, report).await,
+        (Verb::Create, Part::Action(action)) => Box::pin(action::act(scope, action)).await,
+        (_, Part::Connect(target)) => Box::pin(connect::connect(scope, target)).await,
+        _ => Err(method_not_allowed()),
     }
 }
 
-async fn reported(scope: &Scope, permit: Permit) -> Result<Reply, Status> {
-    let report = scope.resource.report.as_deref().ok_or_else(method_not_allowed)?;
-    match scope.call.info.verb {
-        Verb::List => report::list(scope, report, permit).await,
-        _ => report::get(scope, report, permit).await,
-    }
-}
-
-/// Whether the resource has this verb at all. HEAD is not a verb of the API, whatever HTTP says.
-fn check_served(scope: &Scope, method: &Method, subresource: &str) -> Result<(), Status> {
-    let info = &scope.call.info;
+fn part_of(scope: &Scope) -> Result<Part<'_>, Status> {
     let resource = &scope.resource;
-    if info.verb == Verb::Proxy {
+    let name = scope.call.info.subresource.as_str();
+    if name.is_empty() {
+        return Ok(match (&resource.report, &resource.action) {
+            (Some(report), _) => Part::Report(&**report),
+            (None, Some(action)) => Part::Action(&**action),
+            (None, None) => Part::Object,
+        });
+    }
+    let subresource = resource.subresource(name).ok_or_else(no_such_resource)?;
+    Ok(match (&subresource.connect, &subresource.action) {
+        (Some(connect), _) => Part::Connect(&**connect),
+        (None, Some(action)) => Part::Action(&**action),
+        (None, None) if name == "scale" => Part::Scale,
+        (None, None) => Part::View,
+    })
+}
+
+/// Whether the resource or subresource has the request's verb, and the path the right length for it.
+fn check_served(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
+    let (info, resource, method) = (&scope.call.info, &scope.resource, &scope.call.method);
+    let is_connect = matches!(part, Part::Connect(_));
+    // The prefixes /proxy and /watch are not paths of subresources, and a watch is a GET.
+    if info.verb == Verb::Proxy || (info.is_watch_path && (method != Method::GET || !info.subresource.is_empty())) {
         return Err(no_such_resource());
     }
-    if info.is_watch_path && (method != Method::GET || !subresource.is_empty()) {
-        return Err(no_such_resource());
-    }
-    if connect::handles(subresource) && resource.subresource(subresource).is_some() {
-        return Ok(());
-    }
-    let collection = info.parts.len() < 2;
-    let verb = match (method.as_str(), collection) {
-        ("GET", true) if info.verb == Verb::Watch => "watch",
-        ("GET", true) => "list",
-        ("GET", false) if info.verb == Verb::Watch => "watch",
-        ("GET", false) => "get",
-        ("POST", _) => "create",
-        ("PUT", false) => "update",
-        ("PATCH", false) => "patch",
-        ("DELETE", true) => "deletecollection",
-        ("DELETE", false) => "delete",
-        _ => return Err(method_not_allowed()),
-    };
-    // All namespaces at once can be read, never written: nobody empties a cluster with one request.
-    let everywhere = resource.namespaced && info.namespace.is_empty() && resource.verbs.iter().any(|v| v == "list");
-    if everywhere && matches!(verb, "create" | "deletecollection") {
+    // HEAD is read as a get, but only proxies serve it.
+    if method == Method::HEAD && !is_connect {
         return Err(method_not_allowed());
     }
-    let served = match subresource {
-        "" if verb == "create" && !collection => false,
-        "" => resource.serves(verb),
-        name => match resource.subresource(name) {
-            Some(subresource) => subresource.verbs.iter().any(|v| v == verb),
-            None => return Err(no_such_resource()),
-        },
+    if is_connect && info.subresource == "proxy" {
+        return Ok(());
+    }
+    // A resource that can be listed but not watched says so itself, not the router.
+    if info.verb == Verb::Watch && resource.serves("list") && !resource.serves("watch") {
+        return Err(Status::method_not_supported(&scope.group_resource(), "watch"));
+    }
+    let is_collection = info.parts.len() == 1;
+    let has_length = match info.verb {
+        Verb::Create if info.subresource.is_empty() => is_collection,
+        Verb::Update | Verb::Patch => !is_collection,
+        _ => true,
     };
-    if served { Ok(()) } else { Err(method_not_allowed()) }
+    // All namespaces at once can be read but not written.
+    let everywhere = resource.namespaced && !info.in_namespace;
+    if !has_length || everywhere && matches!(info.verb, Verb::Create | Verb::DeleteCollection) {
+        return Err(method_not_allowed());
+    }
+    let verbs = resource.subresource(&info.subresource).map_or(&resource.verbs, |subresource| &subresource.verbs);
+    if verbs.iter().any(|verb| verb == info.verb.as_str()) { Ok(()) } else { Err(method_not_allowed()) }
 }
 
-async fn shared(scope: Scope, work: impl AsyncFnOnce(&Arc<Scope>) -> Result<Reply, Status>) -> Reply {
-    let scope = Arc::new(scope);
-    let reply = match work(&scope).await {
-        Ok(reply) => reply,
-        Err(status) => failure(&status, &scope.accept),
-    };
-    reply.warn(&scope.warnings)
-}
-
-fn finish(scope: Scope, result: Result<Reply, Status>) -> Reply {
-    let reply = match result {
-        Ok(reply) => reply,
-        Err(status) => failure(&status, &scope.accept),
-    };
-    reply.warn(&scope.warnings)
-}
-
-/// What the end of the chain answers: nobody serves this.
+/// What upstream's router says when it has no such path.
 pub fn no_such_resource() -> Status {
     Status::generic(404, "", &GroupResource::default(), "", "")
 }

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use admission::Operation;
 use async_trait::async_trait;
-use authz::Permit;
 use http::StatusCode;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Value, labels, quote};
 use patch::apply::ScaleFields;
-use registry::{Change, Resource, UpdateOptions, UpdateScope};
-use request::Verb;
+use registry::{Change, Resource, Shape, UpdateOptions, UpdateScope};
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, ensure_namespace};
@@ -17,40 +15,31 @@ use crate::options::WriteOptions;
 use crate::patch::Patch;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::{Body, Call, Transform, table, update};
+use crate::update::check_name;
+use crate::{Body, Transform, table};
 
-pub async fn serve(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
-    match scope.call.info.verb {
-        Verb::Get => {
-            let storage = scope.storage()?;
-            let object = storage.get(&scope.call.info.namespace, &scope.call.info.name).await?;
-            respond(scope, StatusCode::OK, &scale_of(scope, &object)?)
-        }
-        Verb::Update => {
-            let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
-            let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
-            let media = body::input_media(scope, scope.call.header("content-type"))?;
-            let kind = scale_kind();
-            let shape = scope
-                .resource
-                .subresource("scale")
-                .and_then(|scale| scale.shape.clone())
-                .ok_or_else(method_not_allowed)?;
-            let expected = Expected { kind: &kind, shape: &shape, custom: false };
-            let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
-            scope.warnings.extend(decoded.warnings);
-            let mut wanted = decoded.object;
-            ensure_namespace(scope, &mut wanted)?;
-            update::check_name(scope, &wanted)?;
-            write(scope, &options, Wanted::Scale(wanted)).await
-        }
-        Verb::Patch => {
-            let patch = Patch::read(scope).await?;
-            let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
-            write(scope, &options, Wanted::Patch(patch)).await
-        }
-        _ => Err(method_not_allowed()),
-    }
+pub async fn get(scope: &Scope) -> Result<Reply, Status> {
+    let object = scope.storage()?.get(&scope.call.info.namespace, &scope.call.info.name).await?;
+    respond(scope, StatusCode::OK, &scale_of(scope, &object)?)
+}
+
+pub async fn update(scope: &Scope) -> Result<Reply, Status> {
+    let bytes = scope.read_body().await?;
+    let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
+    let media = body::input_media(scope, scope.call.header("content-type"))?;
+    let expected = Expected { kind: &scale_kind(), shape: &scale_shape(scope)?, custom: false };
+    let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
+    scope.warn(decoded.warnings);
+    let mut wanted = decoded.object;
+    ensure_namespace(scope, &mut wanted)?;
+    check_name(scope, &wanted)?;
+    write(scope, &options, Wanted::Scale(wanted)).await
+}
+
+pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
+    let patch = Patch::read(scope).await?;
+    let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
+    write(scope, &options, Wanted::Patch(patch)).await
 }
 
 enum Wanted {
@@ -58,22 +47,17 @@ enum Wanted {
     Patch(Patch),
 }
 
-async fn write(scope: &mut Scope, options: &WriteOptions, wanted: Wanted) -> Result<Reply, Status> {
-    let (outcome, warnings) = {
-        let shared: &Scope = scope;
-        let storage = shared.storage()?.clone();
-        let cx = shared.context(options.dry_run);
-        let name = shared.call.info.name.clone();
-        let attributes = shared.admission(Operation::Update, &name, cx, &options.object);
-        let mut change = Rescale { scope: shared, options, wanted, warnings: Vec::new() };
-        let admit = Admission { scope: shared, attributes: &attributes };
-        let update = UpdateOptions { scope: UpdateScope::Object, ..UpdateOptions::default() };
-        let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await?;
-        (outcome, change.warnings)
-    };
-    scope.warnings.extend(warnings);
-    let scale = scale_of(scope, &outcome.object)?;
-    respond(scope, StatusCode::OK, &scale)
+async fn write(scope: &Scope, options: &WriteOptions, wanted: Wanted) -> Result<Reply, Status> {
+    let cx = scope.context(options.dry_run);
+    let name = scope.call.info.name.as_str();
+    let as_update = options.of_kind("UpdateOptions");
+    let attributes = scope.admission(Operation::Update, name, cx, &as_update);
+    let mut change = Rescale { scope, options, wanted, warnings: Vec::new() };
+    let admit = Admission { scope, attributes: &attributes };
+    let update = UpdateOptions { scope: UpdateScope::Object, ..UpdateOptions::default() };
+    let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await?;
+    scope.warn(change.warnings);
+    respond(scope, StatusCode::OK, &scale_of(scope, &outcome.object)?)
 }
 
 fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Result<Reply, Status> {
@@ -153,39 +137,14 @@ fn carry_back(scope: &Scope, existing: &Value, scale: &Value) -> Result<Value, S
 
 /// The same call, about the Scale as if it were a resource of its own: patches and ownership need nothing more.
 fn scaled_scope(scope: &Scope) -> Result<Scope, Status> {
-    let shape =
-        scope.resource.subresource("scale").and_then(|scale| scale.shape.clone()).ok_or_else(method_not_allowed)?;
-    let resource = Resource {
-        resource: scope.resource.resource.clone(),
-        kind: scale_kind(),
-        list_kind: Default::default(),
-        singular: Default::default(),
-        namespaced: scope.resource.namespaced,
-        verbs: Vec::new(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        storage_version_hash: Default::default(),
-        shape,
-        subresources: Vec::new(),
-        columns: Vec::new(),
-        storage: None,
-        report: None,
-        action: None,
-        deprecation: None,
-        conversion: None,
-        custom: false,
-        definition: None,
-    };
-    let call = Call {
-        info: scope.call.info.clone(),
-        user: scope.call.user.clone(),
-        method: scope.call.method.clone(),
-        headers: scope.call.headers.clone(),
-        query: scope.call.query.clone(),
-        body: Body::Empty,
-        timeout: scope.call.timeout,
-    };
-    Ok(Scope::new(scope.api.clone(), Arc::new(resource), call))
+    let name = scope.resource.resource.clone();
+    let resource = Resource::unstored(name, scale_kind(), scope.resource.namespaced, scale_shape(scope)?);
+    Ok(Scope::new(scope.api.clone(), Arc::new(resource), scope.call.clone(), Body::Empty))
+}
+
+fn scale_shape(scope: &Scope) -> Result<Shape, Status> {
+    let scale = scope.resource.subresource("scale");
+    scale.and_then(|scale| scale.shape.clone()).ok_or_else(method_not_allowed)
 }
 
 fn validate(scale: &Value) -> Result<(), Status> {

@@ -1,29 +1,32 @@
-//! [`Scope`]: one call, the resource it is about, and how its answer is to look.
+//! [`Scope`]: one authorized call, the resource it is about, and how its answer is to look.
 
 use std::sync::Arc;
 
 use admission::{Attributes, Operation};
-use authz::Decision;
+use authz::Permitted;
+use bytes::Bytes;
 use object::{GroupResource, Meta, Status, Value};
+use parking_lot::Mutex;
 use registry::{Context, Resource, Storage, Strategy};
+use request::Access;
 
 use crate::media::{Accept, Offer, Refused};
-use crate::{Api, Call};
+use crate::{Body, Call, Snapshot};
 
 /// Everything a verb works with.
 pub struct Scope {
-    pub api: Arc<Api>,
+    pub api: Snapshot,
     pub resource: Arc<Resource>,
-    pub call: Call,
+    pub call: Arc<Permitted<Call>>,
     pub accept: Accept,
-    /// What the client is told besides the answer.
-    pub warnings: Vec<String>,
+    body: Mutex<Body>,
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Scope {
-    pub fn new(api: Arc<Api>, resource: Arc<Resource>, call: Call) -> Scope {
+    pub fn new(api: Snapshot, resource: Arc<Resource>, call: Arc<Permitted<Call>>, body: Body) -> Scope {
         let warnings = resource.deprecation.iter().map(|old| old.warning.to_string()).collect();
-        Scope { api, resource, call, accept: Accept::json(), warnings }
+        Scope { api, resource, call, accept: Accept::json(), body: Mutex::new(body), warnings: Mutex::new(warnings) }
     }
 
     /// Settles how the answer is written; failures until then are JSON.
@@ -37,6 +40,26 @@ impl Scope {
         let part = self.call.info.subresource.as_str();
         let tables = self.resource.strategy().is_some_and(|strategy| strategy.has_table(part));
         Offer { proto: !self.resource.custom, cbor, tables }
+    }
+
+    /// The request's body, which can be taken once.
+    pub fn take_body(&self) -> Body {
+        std::mem::take(&mut *self.body.lock())
+    }
+
+    /// Reads the whole body, up to the limit for objects.
+    pub async fn read_body(&self) -> Result<Bytes, Status> {
+        let body = self.take_body();
+        body.read(self.api.limits.body_bytes).await
+    }
+
+    /// Adds `Warning` headers to the answer, whatever it will be.
+    pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.lock().extend(warnings);
+    }
+
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock())
     }
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.
@@ -59,14 +82,9 @@ impl Scope {
         Context { group: &info.group, verb: info.verb.as_str(), ..cx }
     }
 
-    /// Refuses the request unless its user may also do `verb` to what it is about.
-    pub async fn authorize_also(&self, verb: &str) -> Result<(), Status> {
-        let mut question = authz::Attributes::of(&self.call.info, &self.call.user);
-        question.verb = verb.into();
-        match self.api.authorizer.decide(&question).await {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(&question, &reason)),
-        }
+    /// The request with another verb, for what it does besides its own.
+    pub fn access<'a>(&'a self, verb: &'a str) -> Access<'a> {
+        Access { verb, ..Access::of(&self.call.info, &self.call.user) }
     }
 
     pub fn admission<'a>(

@@ -2,7 +2,6 @@
 
 use admission::Operation;
 use async_trait::async_trait;
-use authz::Permit;
 use http::StatusCode;
 use object::{Meta, Status, Value};
 use registry::{Admit, Change, UpdateOptions, UpdateScope};
@@ -15,12 +14,12 @@ use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::{get, managed};
 
-pub async fn update(scope: &mut Scope, _permit: Permit) -> Result<Reply, Status> {
-    let bytes = scope.call.read_body(scope.api.limits.body_bytes).await?;
+pub async fn update(scope: &Scope) -> Result<Reply, Status> {
+    let bytes = scope.read_body().await?;
     let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
     let media = body::input_media(scope, scope.call.header("content-type"))?;
     let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
-    scope.warnings.extend(decoded.warnings);
+    scope.warn(decoded.warnings);
     let mut object = scope.default(decoded.object)?;
     ensure_namespace(scope, &mut object)?;
     check_name(scope, &object)?;
@@ -66,34 +65,27 @@ pub enum Wanted {
 
 /// Runs an update or a patch through admission and the registry and answers with the result.
 pub async fn write(
-    scope: &mut Scope,
+    scope: &Scope,
     options: &WriteOptions,
     update: UpdateOptions,
     wanted: Wanted,
 ) -> Result<Reply, Status> {
-    let (outcome, warnings) = {
-        let shared: &Scope = scope;
-        let storage = shared.storage()?.clone();
-        let cx = shared.context(options.dry_run);
-        let name = shared.call.info.name.clone();
-        // An update may turn out to be a creation: apply, and PUT for the few kinds that allow it.
-        let updating = shared.admission(Operation::Update, &name, cx, &options.object);
-        let creating = shared.admission(Operation::Create, &name, cx, &options.object);
-        let admit = EitherAdmission {
-            may_create: OnceCell::new(),
-            creating: Admission { scope: shared, attributes: &creating },
-            updating: Admission { scope: shared, attributes: &updating },
-        };
-        let mut change = Write { admit: &admit, options, wanted, warnings: Vec::new() };
-        let outcome = storage.update(&cx, &name, &mut change, &admit, &update).await;
-        let mut warnings = change.warnings;
-        warnings.extend(creating.take_warnings());
-        warnings.extend(updating.take_warnings());
-        (outcome, warnings)
+    let cx = scope.context(options.dry_run);
+    let name = scope.call.info.name.as_str();
+    // An update may turn out to be a creation: apply, and PUT for the few kinds that allow it.
+    let (as_create, as_update) = (options.of_kind("CreateOptions"), options.of_kind("UpdateOptions"));
+    let updating = scope.admission(Operation::Update, name, cx, &as_update);
+    let creating = scope.admission(Operation::Create, name, cx, &as_create);
+    let admit = EitherAdmission {
+        may_create: OnceCell::new(),
+        creating: Admission { scope, attributes: &creating },
+        updating: Admission { scope, attributes: &updating },
     };
-    scope.warnings.extend(warnings);
+    let mut change = Write { admit: &admit, options, wanted, warnings: Vec::new() };
+    let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await;
+    scope.warn(change.warnings.into_iter().chain(creating.take_warnings()).chain(updating.take_warnings()));
     let outcome = outcome?;
-    scope.warnings.extend(outcome.warnings);
+    scope.warn(outcome.warnings);
     let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
     get::respond(scope, status, outcome.object)
 }
@@ -113,7 +105,9 @@ impl Admit for EitherAdmission<'_> {
             return self.updating.validate(new, old).await;
         }
         let scope = self.creating.scope;
-        self.may_create.get_or_init(|| scope.authorize_also("create")).await.clone()?;
+        let access = scope.access("create");
+        let may_create = self.may_create.get_or_init(|| authz::check(&*scope.api.authorizer, &access));
+        may_create.await.clone()?;
         self.creating.validate(new, old).await
     }
 

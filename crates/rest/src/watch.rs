@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use authz::Permit;
 use bytes::{Bytes, BytesMut};
 use cache::{Event, Item, Object, Start, Watcher};
+use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use http::StatusCode;
 use object::{GroupVersionKind, Map, Meta, Status, Value};
@@ -29,7 +29,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-pub async fn watch(scope: &Arc<Scope>, _permit: Permit) -> Result<Reply, Status> {
+pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(&scope.call, &scope.resource, true)?;
     let storage = scope.storage()?;
     let asked = options.revision().map_err(not_a_revision)?;
@@ -71,6 +71,7 @@ pub async fn watch(scope: &Arc<Scope>, _permit: Permit) -> Result<Reply, Status>
         timer: Box::pin(tokio::time::sleep_until(deadline)),
         first: true,
         over: false,
+        withdrawn: scope.resource.custom.then(|| scope.resource.withdrawn.wait().boxed()),
         meter: scope.api.meters.of(&scope.resource.resource),
     };
     feed.set_timer();
@@ -111,6 +112,8 @@ struct Feed {
     /// No event has been sent yet: tables carry their columns once.
     first: bool,
     over: bool,
+    /// Ends the watch when the custom resource is no longer served, or has another definition; built-in ones always are.
+    withdrawn: Option<BoxFuture<'static, ()>>,
     meter: Arc<WatchMeter>,
 }
 
@@ -181,6 +184,10 @@ impl Stream for Feed {
 impl Feed {
     /// Nothing happens: tells the client how far it is from time to time, and that it is over when it is.
     fn poll_timer(&mut self, cx: &mut Context<'_>, out: &mut Chunk) -> Poll<()> {
+        if self.withdrawn.as_mut().is_some_and(|withdrawn| withdrawn.poll_unpin(cx).is_ready()) {
+            self.over = true;
+            return Poll::Ready(());
+        }
         ready!(self.timer.poll_unpin(cx));
         if Instant::now() >= self.deadline {
             self.over = true;

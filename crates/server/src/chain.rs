@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authn::{Authenticator, Credentials, Identity};
-use authz::Authorizer;
+use authz::{Authorizer, Permitted};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -182,11 +182,6 @@ impl Server {
     async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, timeout: Duration) -> Reply {
         let Parsed { info, query, tracked } = parsed;
         let readable = || Accept::of_status(request.headers(), &query);
-        let forbid = |status: Status, warnings: &[String]| {
-            let mut reply = failure(&status, &readable()).warn(warnings);
-            reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            reply
-        };
         // Authentication: a bad credential is a 401.
         let peer = tracked.open.peer().clone();
         let Identity { user, warnings, .. } = match self.authenticate(&request, &peer).await {
@@ -199,7 +194,7 @@ impl Server {
         let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers(), constrained);
         let user = match wanted.await {
             Ok(user) => user,
-            Err(status) => return forbid(status, &warnings),
+            Err(status) => return forbidden(&status, &readable(), &warnings),
         };
         if impersonate::is_asked(request.headers()) {
             tracked.reached(Stage::Impersonated(&user));
@@ -213,15 +208,6 @@ impl Server {
         };
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&info));
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
-        // Authorization: verbs need the permit that it gives.
-        let permit = match authz::authorize(&*self.authorizer, &info, &user).await {
-            Ok(permit) => permit,
-            Err(status) => {
-                tracked.reached(Stage::Authorized { allowed: false, reason: &status.message });
-                return forbid(status, &warnings);
-            }
-        };
-        tracked.reached(Stage::Authorized { allowed: true, reason: permit.reason() });
         let (mut parts, incoming) = request.into_parts();
         // Proxied servers must not see the client's credentials.
         parts.headers.remove(http::header::AUTHORIZATION);
@@ -232,11 +218,21 @@ impl Server {
             _ if incoming.is_end_stream() => Body::Empty,
             _ => Body::Stream(self.unfinished.receive(incoming, tracked.seat.clone())),
         };
-        let call = Call { info, user, method: parts.method, headers: parts.headers, query, body, timeout };
+        let call = Call { info, user, method: parts.method, headers: parts.headers, query, timeout };
+        // Authorization: verbs take nothing but a call that was permitted.
+        let call = match authz::authorize(&*self.authorizer, call).await {
+            Ok(call) => call,
+            Err(refused) => {
+                tracked.reached(Stage::Authorized { allowed: false, reason: &refused.status.message });
+                let readable = Accept::of_status(&refused.call.headers, &refused.call.query);
+                return forbidden(&refused.status, &readable, &warnings);
+            }
+        };
+        tracked.reached(Stage::Authorized { allowed: true, reason: call.reason() });
         // Resources are in the catalog; all other paths are answered by `path`.
         let reply = match call.info.is_resource {
-            true => rest::serve(self.api.clone(), permit, call).await,
-            false => self.path(call).await,
+            true => rest::serve(&self.api, call, body).await,
+            false => self.path(&call, body).await,
         };
         classified(reply.warn(&warnings), admission.as_ref())
     }
@@ -302,13 +298,13 @@ impl Server {
         }
     }
 
-    async fn path(&self, call: Call) -> Reply {
+    async fn path(&self, call: &Permitted<Call>, mut body: Body) -> Reply {
         let path = call.info.path.trim_end_matches('/').to_string();
-        if let Some(reply) = self.own_path(&path, &call).await {
+        if let Some(reply) = self.own_path(&path, call).await {
             return reply;
         }
         for paths in &self.paths {
-            if let Some(reply) = paths.answer(&call).await {
+            if let Some(reply) = paths.answer(call, &mut body).await {
                 return reply;
             }
         }
@@ -375,6 +371,12 @@ impl Server {
         reply.headers.entry(http::header::CACHE_CONTROL).or_insert(private);
         reply.into_response()
     }
+}
+
+fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {
+    let mut reply = failure(status, readable).warn(warnings);
+    reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
 }
 
 fn text(code: StatusCode, body: &str) -> Reply {

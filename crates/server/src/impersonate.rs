@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use authn::headers;
-use authz::{Attributes, Authorizer, Decision};
+use authz::Authorizer;
 use http::HeaderMap;
 use object::names::{self, Problem};
 use object::{Errors, Path, Status};
 use parking_lot::Mutex;
-use request::{RequestInfo, User};
+use request::{Access, RequestInfo, User};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -66,7 +66,7 @@ impl Impersonation {
         constrained: bool,
     ) -> Result<User, Status> {
         let Some(wanted) = wanted(headers)? else { return Ok(requestor) };
-        let request = Attributes::of(info, &requestor);
+        let request = Access::of(info, &requestor);
         let last = self.last.lock().get(&requestor.name).copied();
         let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
         let mut refused = None;
@@ -75,7 +75,7 @@ impl Impersonation {
             if !(mode.covers)(&wanted, &requestor) {
                 continue;
             }
-            match (Check { authorizer, mode, request: &request }).run(&wanted).await {
+            match Check::new(authorizer, mode, request).run(&wanted).await {
                 Ok(user) => {
                     self.remember(&requestor, at);
                     return Ok(user);
@@ -118,14 +118,32 @@ struct Check<'a> {
     authorizer: &'a dyn Authorizer,
     mode: &'a Mode,
     /// What the requestor wants to do as the other user.
-    request: &'a Attributes,
+    request: Access<'a>,
+    /// The requestor as the authorizer sees it.
+    requestor: User,
+    /// The verb for the parts of the identity.
+    verb: String,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(authorizer: &'a dyn Authorizer, mode: &'a Mode, request: Access<'a>) -> Check<'a> {
+        let mut requestor = request.user.clone();
+        if mode.name == ASSOCIATED_NODE {
+            // The permission must not depend on which node, so the authorizer sees only the names of the extra values.
+            let keys = requestor.extra.iter().map(|(key, _)| key.clone()).collect();
+            requestor.extra = vec![("authentication.kubernetes.io/associated-node-keys".into(), keys)];
+        }
+        let verb = match mode.name {
+            "" => "impersonate".to_string(),
+            mode => format!("impersonate:{mode}"),
+        };
+        Check { authorizer, mode, request, requestor, verb }
+    }
+
     async fn run(&self, wanted: &User) -> Result<User, Status> {
         if self.is_constrained() {
             let verb = format!("impersonate-on:{}:{}", self.mode.name, self.request.verb);
-            self.ask(Attributes { verb, ..self.request.clone() }).await?;
+            self.ask(Access { verb: &verb, user: &self.requestor, ..self.request }).await?;
         }
         let mut actual = wanted.clone();
         self.name(wanted, &mut actual).await?;
@@ -156,7 +174,7 @@ impl Check<'_> {
                 actual.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
             }
             let part = self.part(self.name_group(), "serviceaccounts", name);
-            return self.ask(Attributes { namespace: namespace.into(), ..part }).await;
+            return self.ask(Access { namespace, ..part }).await;
         }
         match node(&wanted.name) {
             Some(name) if self.is_constrained() => {
@@ -168,14 +186,14 @@ impl Check<'_> {
     }
 
     async fn groups(&self, groups: &[String]) -> Result<(), Status> {
-        let part = |name: &str| self.part(self.name_group(), "groups", name);
+        let part = |name| self.part(self.name_group(), "groups", name);
         if self.is_constrained() {
             for (group, shown, why) in [
                 ("", "", "impersonating the empty string group is not allowed"),
                 (User::MASTERS, User::MASTERS, "impersonating the system:masters group is not allowed"),
             ] {
                 if groups.iter().any(|other| other == group) {
-                    return Err(authz::refusal(&part(shown), why));
+                    return Err(part(shown).refusal(why));
                 }
             }
             if groups.len() >= MANY && self.ask(part("*")).await.is_ok() {
@@ -189,13 +207,10 @@ impl Check<'_> {
     }
 
     async fn extra(&self, extra: &[(String, Vec<String>)]) -> Result<(), Status> {
-        let part = |key: &str, value: &str| {
-            let subresource = key.to_string();
-            Attributes { subresource, ..self.part(AUTHENTICATION, "userextras", value) }
-        };
+        let part = |key, value| Access { subresource: key, ..self.part(AUTHENTICATION, "userextras", value) };
         if self.is_constrained() {
             if let Some(why) = extra.iter().find_map(|(key, values)| wrong_extra(key, values)) {
-                return Err(authz::refusal(&part("", ""), &why));
+                return Err(part("", "").refusal(&why));
             }
             let values: usize = extra.iter().map(|(_, values)| values.len()).sum();
             if values.max(extra.len()) >= MANY && self.ask(part("*", "*")).await.is_ok() {
@@ -216,34 +231,14 @@ impl Check<'_> {
     }
 
     /// The question whether one part of an identity may be impersonated.
-    fn part(&self, group: &str, resource: &str, name: &str) -> Attributes {
-        let verb = match self.mode.name {
-            "" => "impersonate".to_string(),
-            mode => format!("impersonate:{mode}"),
-        };
-        Attributes {
-            user: self.request.user.clone(),
-            verb,
-            is_resource: true,
-            group: group.into(),
-            version: "v1".into(),
-            resource: resource.into(),
-            // A service account may impersonate the node it runs on only if it may do so on every node.
-            name: if self.mode.name == ASSOCIATED_NODE { "*".into() } else { name.into() },
-            ..Attributes::default()
-        }
+    fn part<'p>(&'p self, group: &'p str, resource: &'p str, name: &'p str) -> Access<'p> {
+        // A service account may impersonate the node it runs on only if it may do so on every node.
+        let name = if self.mode.name == ASSOCIATED_NODE { "*" } else { name };
+        Access { group, version: "v1", resource, name, ..Access::to_resource(&self.requestor, &self.verb) }
     }
 
-    async fn ask(&self, mut attributes: Attributes) -> Result<(), Status> {
-        if self.mode.name == ASSOCIATED_NODE {
-            // The permission must not depend on which node, so the authorizer sees only the names of the extra values.
-            let keys = attributes.user.extra.iter().map(|(key, _)| key.clone()).collect();
-            attributes.user.extra = vec![("authentication.kubernetes.io/associated-node-keys".into(), keys)];
-        }
-        match self.authorizer.decide(&attributes).await {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(&attributes, &reason)),
-        }
+    async fn ask(&self, access: Access<'_>) -> Result<(), Status> {
+        authz::check(self.authorizer, &access).await
     }
 }
 

@@ -129,7 +129,6 @@ impl Client {
         let query = query.iter().copied().chain(selection.split_once('='));
         let query: Vec<(String, String)> = query.map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let info = RequestInfo::parse(method.as_str(), path, &query);
-        let permit = authz::authorize(&*self.api.authorizer, &info, &self.user).await.map_err(from_status)?;
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(self.agent));
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
@@ -143,8 +142,10 @@ impl Client {
             }
         };
         let user = self.user.clone();
-        let call = Call { info, user, method, headers, query, body, timeout: TIMEOUT };
-        Ok(rest::serve(self.api.clone(), permit, call).await)
+        let call = Call { info, user, method, headers, query, timeout: TIMEOUT };
+        let call =
+            authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status))?;
+        Ok(rest::serve(&self.api, call, body).await)
     }
 }
 

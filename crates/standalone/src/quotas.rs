@@ -143,7 +143,7 @@ impl Keeper {
 
     /// Nothing is written over what was charged since the quota was read: that is a conflict, and counted again.
     async fn write(&self, namespace: &str, quota: &Value, objects: &[(&GroupResource, Value)]) -> Result<(), Failure> {
-        let api = &self.client.api;
+        let api = self.client.api.snapshot();
         let cx = api.context(&self.client.user, namespace, "v1", "status", false);
         let status = quota::status(&cx, quota, objects.iter().map(|(of, list)| (*of, list.list_at(&["items"]))));
         if quota::same(&status, quota.field("status")) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine;
 use object::{Status, Value, asn1, quote};
+use request::Access;
 use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -13,21 +14,21 @@ use x509_parser::prelude::FromDer;
 use x509_parser::x509::AttributeTypeAndValue;
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin, Question, Surroundings};
+use crate::{Attributes, Host, Operation, Plugin};
 
 const GROUP: &str = "certificates.k8s.io";
 const API_SERVER_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 pub struct CertificateApproval {
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
 }
 
 pub struct CertificateSigning {
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
 }
 
 pub struct ClusterTrustBundleAttest {
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
 }
 
 pub struct CertificateSubjectRestriction;
@@ -150,19 +151,12 @@ fn is_request(attributes: &Attributes<'_>, subresource: &str) -> bool {
 }
 
 /// Whether the user may do this for the signer, by its name or by all names of its domain.
-async fn may(server: &dyn Surroundings, attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
+async fn may(server: &dyn Host, attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or("");
     for name in [signer.to_string(), format!("{domain}/*")] {
-        let question = Question {
-            user: attributes.cx.user.clone(),
-            verb: verb.into(),
-            group: GROUP.into(),
-            version: "*".into(),
-            resource: "signers".into(),
-            name,
-            ..Question::default()
-        };
-        if server.allows(&question).await.is_ok() {
+        let access = Access::to_resource(attributes.cx.user, verb);
+        let access = Access { group: GROUP, version: "*", resource: "signers", name: &name, ..access };
+        if server.allows(&access).await.is_ok() {
             return true;
         }
     }

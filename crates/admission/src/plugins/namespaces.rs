@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use object::{GroupResource, Status, Value};
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin, Surroundings};
+use crate::{Attributes, Host, Operation, Plugin};
 
 pub struct NamespaceAutoProvision {
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
 }
 
 pub struct NamespaceExists;

@@ -14,10 +14,10 @@ use request::User;
 
 use super::certificates::subject;
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin, Surroundings};
+use crate::{Attributes, Host, Operation, Plugin};
 
 pub struct NodeRestriction {
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
 }
 
 const USER_PREFIX: &str = "system:node:";

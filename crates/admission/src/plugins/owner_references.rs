@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupVersion, Meta, Status, Value};
+use request::Access;
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin, Question, Surroundings};
+use crate::{Attributes, Host, Operation, Plugin};
 
 pub struct OwnerReferencesPermissionEnforcement {
-    pub server: Arc<dyn Surroundings>,
+    pub server: Arc<dyn Host>,
 }
 
 #[async_trait]
@@ -48,38 +49,30 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
 impl OwnerReferencesPermissionEnforcement {
     async fn check_delete(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let resource = attributes.resource;
-        let question = Question {
-            user: attributes.cx.user.clone(),
-            verb: "delete".into(),
-            group: resource.group.to_string(),
-            version: resource.version.to_string(),
-            resource: resource.resource.to_string(),
-            subresource: attributes.subresource.into(),
-            namespace: attributes.cx.namespace.into(),
-            name: attributes.name.into(),
+        let access = Access {
+            group: &resource.group,
+            version: &resource.version,
+            resource: &resource.resource,
+            subresource: attributes.subresource,
+            namespace: attributes.cx.namespace,
+            name: attributes.name,
+            ..Access::to_resource(attributes.cx.user, "delete")
         };
-        self.server.allows(&question).await.map_err(|reason| {
+        self.server.allows(&access).await.map_err(|reason| {
             forbidden(attributes, format!("cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"))
         })
     }
 
     async fn check_blocking(&self, attributes: &Attributes<'_>, owners: &[&Value]) -> Result<(), Status> {
-        let finalizers = Question {
-            user: attributes.cx.user.clone(),
-            verb: "update".into(),
-            subresource: "finalizers".into(),
-            ..Question::default()
-        };
-        let star = || "*".to_string();
-        let anything =
-            Question { group: star(), version: star(), resource: star(), name: star(), ..finalizers.clone() };
+        let finalizers = Access { subresource: "finalizers", ..Access::to_resource(attributes.cx.user, "update") };
+        let anything = Access { group: "*", version: "*", resource: "*", name: "*", ..finalizers };
         if owners.is_empty() || self.server.allows(&anything).await.is_ok() {
             return Ok(());
         }
         for owner in owners {
             let (version, kind) = (owner.str_at(&["apiVersion"]), owner.str_at(&["kind"]));
             let full = GroupVersion::parse(version).unwrap_or_default().with_kind(kind);
-            let Some((found, namespaced)) = self.server.mapping(&full) else {
+            let Some(found) = attributes.cx.catalog.by_kind(&full) else {
                 return Err(forbidden(
                     attributes,
                     format!(
@@ -89,15 +82,15 @@ impl OwnerReferencesPermissionEnforcement {
                     ),
                 ));
             };
-            let question = Question {
-                group: found.group.to_string(),
-                version: found.version.to_string(),
-                resource: found.resource.to_string(),
-                namespace: if namespaced { attributes.cx.namespace.to_string() } else { String::new() },
-                name: owner.str_at(&["name"]).to_string(),
-                ..finalizers.clone()
+            let access = Access {
+                group: &found.resource.group,
+                version: &found.resource.version,
+                resource: &found.resource.resource,
+                namespace: if found.namespaced { attributes.cx.namespace } else { "" },
+                name: owner.str_at(&["name"]),
+                ..finalizers
             };
-            self.server.allows(&question).await.map_err(|reason| {
+            self.server.allows(&access).await.map_err(|reason| {
                 forbidden(
                     attributes,
                     format!(

@@ -2,16 +2,16 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context as Task, Poll, Waker};
 
 use async_trait::async_trait;
-use object::{GroupVersionKind, GroupVersionResource, Meta, Status, Timestamp, Value};
-use registry::{Context, Features, Lookup};
-use request::User;
+use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Status, Timestamp, Value};
+use registry::{Catalog, Context, Features, Lookup, Resource, Shape};
+use request::{Access, User};
 
 use crate::plugins::QuotaWriter;
-use crate::{Attributes, Operation, Plugin, Question, Surroundings};
+use crate::{Attributes, Host, Operation, Plugin};
 
 /// Other objects, by group and resource.
 #[derive(Default)]
@@ -78,13 +78,9 @@ impl As {
 pub struct Open;
 
 #[async_trait]
-impl Surroundings for Open {
-    async fn allows(&self, _: &Question) -> Result<(), String> {
+impl Host for Open {
+    async fn allows(&self, _: &Access<'_>) -> Result<(), String> {
         Ok(())
-    }
-
-    fn mapping(&self, _: &GroupVersionKind) -> Option<(GroupVersionResource, bool)> {
-        None
     }
 
     async fn make_namespace(&self, _: &str) -> Result<(), Status> {
@@ -98,21 +94,9 @@ pub struct Closed {
 }
 
 #[async_trait]
-impl Surroundings for Closed {
-    async fn allows(&self, question: &Question) -> Result<(), String> {
-        if format!("{} {}", question.verb, question.name) == self.allowed { Ok(()) } else { Err(String::new()) }
-    }
-
-    fn mapping(&self, kind: &GroupVersionKind) -> Option<(GroupVersionResource, bool)> {
-        let resource = format!("{}s", kind.kind.to_lowercase());
-        Some((
-            GroupVersionResource {
-                group: kind.group.clone(),
-                version: kind.version.clone(),
-                resource: resource.into(),
-            },
-            false,
-        ))
+impl Host for Closed {
+    async fn allows(&self, access: &Access<'_>) -> Result<(), String> {
+        if format!("{} {}", access.verb, access.name) == self.allowed { Ok(()) } else { Err(String::new()) }
     }
 
     async fn make_namespace(&self, _: &str) -> Result<(), Status> {
@@ -173,6 +157,7 @@ async fn admit_as(
         verb: "",
         dry_run: false,
         features: &features,
+        catalog: catalog(),
         lookup: world,
     };
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
@@ -191,4 +176,16 @@ fn now<T>(future: impl Future<Output = T>) -> T {
         Poll::Ready(value) => value,
         Poll::Pending => unreachable!("the plugin waits for something that the test does not have"),
     }
+}
+
+/// A catalog of the kinds that tests refer to as owners.
+fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+        let mut catalog = Catalog::new();
+        let version = GroupVersion::new("", "v1");
+        let shape = Shape::new(Arc::default(), Default::default());
+        catalog.insert(Resource::unstored(version.with_resource("nodes"), version.with_kind("Node"), false, shape));
+        catalog
+    });
+    &CATALOG
 }

@@ -105,7 +105,9 @@ impl Evicting<'_> {
 
     /// All budgets of the namespace, as they are now.
     async fn budgets(&self) -> Result<Vec<Arc<Value>>, Status> {
-        let Some(storage) = self.call.catalog.stored("policy", "poddisruptionbudgets") else { return Ok(Vec::new()) };
+        let Some(storage) = self.call.cx.catalog.stored("policy", "poddisruptionbudgets") else {
+            return Ok(Vec::new());
+        };
         storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
         Ok(self.cx.lookup.list("policy", "poddisruptionbudgets", self.cx.namespace))
     }
@@ -134,7 +136,7 @@ impl Evicting<'_> {
         if self.cx.dry_run {
             return Ok(true);
         }
-        let resource = self.call.catalog.get("policy", "v1", "poddisruptionbudgets");
+        let resource = self.call.cx.catalog.get("policy", "v1", "poddisruptionbudgets");
         let Some((resource, storage)) = resource.and_then(|found| Some((found, found.storage.as_ref()?))) else {
             return Ok(true);
         };

@@ -48,7 +48,7 @@ impl Change for Assign<'_> {
 }
 
 pub fn pods<'a>(call: &'a ActionCall<'_>) -> Result<&'a Arc<Storage>, Status> {
-    call.catalog.stored("", "pods").ok_or_else(|| Status::internal("pods are not served"))
+    call.cx.catalog.stored("", "pods").ok_or_else(|| Status::internal("pods are not served"))
 }
 
 /// What clients are told when all went well.

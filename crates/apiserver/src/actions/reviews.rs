@@ -11,7 +11,7 @@ use object::timestamp::Time;
 use object::{Map, Meta, Status, Value};
 use registry::{Action, ActionCall};
 
-pub use self::access::{Access, Who};
+pub use self::access::{AccessReview, Who};
 use super::token::strings;
 
 /// SelfSubjectRulesReview: everything the asker may do in a namespace.

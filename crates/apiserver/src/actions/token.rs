@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use authn::service_account::{Bound, Claims, Reference};
-use authz::{Authorizer, Decision};
+use authz::Authorizer;
 use object::timestamp::Time;
 use object::{
     BadValue, Cursor, Errors, GroupKind, GroupResource, GroupVersion, GroupVersionKind, Meta, Status, Timestamp, Value,
@@ -190,7 +190,7 @@ fn validate(request: &Value) -> Result<(), Status> {
 }
 
 async fn stored(call: &ActionCall<'_>, resource: &str, namespace: &str, name: &str) -> Result<Value, Status> {
-    let storage = call.catalog.stored("", resource);
+    let storage = call.cx.catalog.stored("", resource);
     let storage = storage.ok_or_else(|| Status::not_found(&GroupResource::new("", resource), name))?;
     storage.get(namespace, name).await
 }
@@ -223,13 +223,5 @@ fn uid_of(bound: &Bound) -> &str {
         | Bound::Node(to)
         | Bound::ValidatingWebhook(to)
         | Bound::MutatingWebhook(to) => &to.uid,
-    }
-}
-
-/// Asks whether somebody may do something, for checks within an action.
-pub async fn allowed(authorizer: &dyn Authorizer, question: &authz::Attributes) -> Result<(), Status> {
-    match authorizer.decide(question).await {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::refusal(question, &reason)),
     }
 }

@@ -7,8 +7,9 @@ use authz::Authorizer;
 use object::timestamp::Time;
 use object::{Cursor, Errors, GroupResource, GroupVersionKind, Map, Meta, Status, Value, names};
 use registry::ActionCall;
+use request::Access;
 
-use super::token::{allowed, reference, shown, strings};
+use super::token::{reference, shown, strings};
 
 const GATE: &str = "APIServerWebhookAuthenticationToken";
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -107,17 +108,15 @@ impl Issuing<'_> {
     /// The account itself must be allowed to speak for the group.
     async fn authorize(&self, group: &str) -> Result<(), Status> {
         let account = self.account;
-        let question = authz::Attributes {
-            user: user(account.namespace(), account.name(), account.uid()),
-            verb: "attest".into(),
-            is_resource: true,
-            group: "authentication.k8s.io".into(),
-            version: "*".into(),
-            resource: API_GROUPS.into(),
-            name: group.into(),
-            ..authz::Attributes::default()
+        let user = user(account.namespace(), account.name(), account.uid());
+        let access = Access {
+            group: "authentication.k8s.io",
+            version: "*",
+            resource: API_GROUPS,
+            name: group,
+            ..Access::to_resource(&user, "attest")
         };
-        allowed(self.authorizer, &question).await
+        authz::check(self.authorizer, &access).await
     }
 
     /// The configuration, if it has a webhook that is called for the group and is known by the audience.

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use object::{Meta, Value, quote};
-use request::User;
-
-use crate::Attributes;
+use request::{Access, User};
 
 /// One rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,12 +58,12 @@ impl Policy {
     }
 
     /// The binding that allows this, as the audit log words it; or which bound roles do not exist, if none does.
-    pub fn allows(&self, attributes: &Attributes) -> Result<String, Vec<String>> {
+    pub fn allows(&self, access: &Access<'_>) -> Result<String, Vec<String>> {
         let mut missing = Vec::new();
-        for binding in self.bindings_in(&attributes.namespace) {
-            let Some(subject) = binding.subject_of(&attributes.user) else { continue };
+        for binding in self.bindings_in(access.namespace) {
+            let Some(subject) = binding.subject_of(access.user) else { continue };
             match self.rules_of(&binding.namespace, &binding.role_kind, &binding.role_name) {
-                Some(rules) if rules.iter().any(|rule| rule.allows(attributes)) => return Ok(binding.reason(subject)),
+                Some(rules) if rules.iter().any(|rule| rule.allows(access)) => return Ok(binding.reason(subject)),
                 Some(_) => {}
                 None => missing.push(binding.role_missing()),
             }
@@ -130,17 +128,17 @@ impl Binding {
 }
 
 impl Rule {
-    pub fn allows(&self, attributes: &Attributes) -> bool {
+    pub fn allows(&self, access: &Access<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
-        if !has(&self.verbs, &attributes.verb) {
+        if !has(&self.verbs, access.verb) {
             return false;
         }
-        if !attributes.is_resource {
-            return self.urls.iter().any(|url| url_matches(url, &attributes.path));
+        if !access.is_resource {
+            return self.urls.iter().any(|url| url_matches(url, access.path));
         }
-        has(&self.groups, &attributes.group)
-            && self.resources.iter().any(|resource| resource_matches(resource, attributes))
-            && (self.names.is_empty() || self.names.contains(&attributes.name))
+        has(&self.groups, access.group)
+            && self.resources.iter().any(|resource| resource_matches(resource, access))
+            && (self.names.is_empty() || self.names.iter().any(|name| name == access.name))
     }
 }
 
@@ -149,15 +147,15 @@ fn url_matches(pattern: &str, path: &str) -> bool {
 }
 
 /// `pods`, `pods/log`, `*`, and `*/scale` for a subresource of anything.
-fn resource_matches(pattern: &str, attributes: &Attributes) -> bool {
+fn resource_matches(pattern: &str, access: &Access<'_>) -> bool {
     if pattern == "*" {
         return true;
     }
-    match attributes.subresource.as_str() {
-        "" => pattern == attributes.resource,
+    match access.subresource {
+        "" => pattern == access.resource,
         subresource => match pattern.split_once('/') {
             Some(("*", part)) => part == subresource,
-            Some((resource, part)) => resource == attributes.resource && part == subresource,
+            Some((resource, part)) => resource == access.resource && part == subresource,
             None => false,
         },
     }
@@ -228,19 +226,12 @@ mod tests {
     fn ask(user: &str, groups: &[&str], verb: &str, what: (&str, &str, &str, &str, &str)) -> bool {
         let (namespace, group, resource, subresource, name) = what;
         let groups = groups.iter().map(|g| g.to_string()).collect();
-        let attributes = Attributes {
-            user: User { name: user.into(), groups, ..User::default() },
-            verb: verb.into(),
-            is_resource: !resource.is_empty(),
-            group: group.into(),
-            resource: resource.into(),
-            subresource: subresource.into(),
-            namespace: namespace.into(),
-            name: name.into(),
-            path: if resource.is_empty() { name.into() } else { String::new() },
-            ..Attributes::default()
-        };
-        policy().allows(&attributes).is_ok()
+        let user = User { name: user.into(), groups, ..User::default() };
+        let is_resource = !resource.is_empty();
+        let path = if is_resource { "" } else { name };
+        let access = Access::to_resource(&user, verb);
+        let access = Access { is_resource, group, resource, subresource, namespace, name, path, ..access };
+        policy().allows(&access).is_ok()
     }
 
     #[test]
@@ -251,9 +242,9 @@ mod tests {
             "subjects": [{"kind": "User", "name": "eve"}]
         }))));
         let user = User { name: "eve".into(), ..User::default() };
-        let attributes = Attributes { user, verb: "get".into(), namespace: "ns".into(), ..Attributes::default() };
+        let access = Access { namespace: "ns", ..Access::to_resource(&user, "get") };
         let missing = r#"role.rbac.authorization.k8s.io "gone" not found"#;
-        assert_eq!(policy.allows(&attributes), Err(vec![missing.to_string()]));
+        assert_eq!(policy.allows(&access), Err(vec![missing.to_string()]));
     }
 
     #[test]

@@ -169,6 +169,7 @@ pub fn context<'a>(subresource: &'a str, features: &'a Features, user: &'a User)
         verb: "",
         dry_run: false,
         features,
+        catalog: registry::Catalog::empty(),
         lookup: &NoLookup,
     }
 }

@@ -7,6 +7,7 @@ use crate::{Options, Strategies, events};
 pub(crate) mod address;
 mod componentstatus;
 mod configmap;
+mod connect;
 mod data;
 pub(crate) mod endpoints;
 mod limitrange;
@@ -25,6 +26,7 @@ mod volume_cells;
 
 pub use componentstatus::ComponentStatus;
 pub use configmap::ConfigMap;
+pub use connect::{Connects, connects};
 pub use endpoints::Endpoints;
 pub use limitrange::LimitRange;
 pub use namespace::Namespace;

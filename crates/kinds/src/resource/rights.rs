@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Errors, Path, Value, names};
-use registry::{Act, Context};
-use request::User;
+use registry::Context;
+use request::{Access, User};
 
 use super::status;
 use crate::common::versioned;
@@ -27,8 +27,14 @@ pub async fn authorize(cx: &Context<'_>, new: &Value, old: &Value, errors: &mut 
     }
 }
 
-fn act<'a>(cx: &Context<'a>, verb: &'a str, subresource: &'a str) -> Act<'a> {
-    Act { verb, group: cx.group, version: cx.version, resource: "resourceclaims", subresource, namespace: "", name: "" }
+/// A verb on a virtual subresource of all claims.
+fn access<'a>(cx: &Context<'a>, verb: &'a str, subresource: &'a str) -> Access<'a> {
+    let (group, version) = (cx.group, cx.version);
+    Access { group, version, resource: "resourceclaims", subresource, ..Access::to_resource(cx.user, verb) }
+}
+
+async fn check(cx: &Context<'_>, access: &Access<'_>) -> Result<(), String> {
+    cx.lookup.may(access).await.map_err(|reason| access.refusal(&reason).message)
 }
 
 /// Schedulers bind claims of all namespaces, so that is what they need the right to.
@@ -37,7 +43,7 @@ async fn authorize_binding(cx: &Context<'_>, new: &Value, old: &Value, errors: &
     if same("allocation", ALLOCATION) && same_list(CONSUMER, new.field("reservedFor"), old.field("reservedFor")) {
         return;
     }
-    if let Err(why) = cx.lookup.may(cx.user, &act(cx, cx.verb, "binding")).await {
+    if let Err(why) = check(cx, &access(cx, cx.verb, "binding")).await {
         let detail = format!(
             "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", verb=\"{}\" permission: {why}",
             cx.verb
@@ -64,8 +70,8 @@ async fn authorize_devices(cx: &Context<'_>, new: &Value, old: &Value, errors: &
     for driver in changed_drivers(new, old) {
         let mut refusal = None;
         for verb in &verbs {
-            let act = Act { namespace: cx.namespace, name: driver, ..act(cx, verb, "driver") };
-            match cx.lookup.may(cx.user, &act).await {
+            let access = Access { namespace: cx.namespace, name: driver, ..access(cx, verb, "driver") };
+            match check(cx, &access).await {
                 Ok(()) => {
                     refusal = None;
                     break;

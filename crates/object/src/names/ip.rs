@@ -18,6 +18,17 @@ pub struct Cidr {
     pub prefix_length: u8,
 }
 
+/// Whether an address belongs to one machine that is not this one: neither loopback, link-local, multicast, broadcast nor
+/// unspecified.
+pub fn is_global_unicast(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    let is_local = match ip {
+        IpAddr::V4(v4) => v4.is_broadcast() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    !(is_local || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
+}
+
 /// An address in canonical form, as fields with strict rules need it.
 pub fn ip(value: &str) -> Vec<String> {
     let errors = ip_for_legacy_field(value, true);

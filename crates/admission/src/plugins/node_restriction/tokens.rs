@@ -1,12 +1,13 @@
 //! What a node asks for on behalf of its pods: tokens for audiences they use, and certificates they mount.
 
 use object::{Meta, Status, Value, quote};
+use request::Access;
 
 use super::{MIRROR, Request};
 use crate::plugins::plain_failure;
-use crate::{Operation, Question, Surroundings};
+use crate::{Host, Operation};
 
-pub async fn check_token(request: &Request<'_>, server: &dyn Surroundings) -> Result<(), Status> {
+pub async fn check_token(request: &Request<'_>, server: &dyn Host) -> Result<(), Status> {
     let attributes = request.attributes;
     if request.operation() != Operation::Create || attributes.subresource != "token" {
         return Ok(());
@@ -34,7 +35,7 @@ pub async fn check_token(request: &Request<'_>, server: &dyn Surroundings) -> Re
     check_audience(request, server, &pod).await
 }
 
-async fn check_audience(request: &Request<'_>, server: &dyn Surroundings, pod: &Value) -> Result<(), Status> {
+async fn check_audience(request: &Request<'_>, server: &dyn Host, pod: &Value) -> Result<(), Status> {
     let audience = match request.object.list_at(&["spec", "audiences"]) {
         [] => "",
         [one] => one.as_str().unwrap_or(""),
@@ -124,22 +125,20 @@ fn driver_uses(request: &Request<'_>, driver: &str, audience: &str) -> Result<bo
     Ok(requests.iter().any(|request| request.str_at(&["audience"]) == audience))
 }
 
-async fn allowed(request: &Request<'_>, server: &dyn Surroundings, verb: &str, resource: &str, name: &str) -> bool {
+async fn allowed(request: &Request<'_>, server: &dyn Host, verb: &str, resource: &str, name: &str) -> bool {
     let attributes = request.attributes;
-    let question = Question {
-        user: attributes.cx.user.clone(),
-        verb: verb.into(),
-        group: attributes.resource.group.to_string(),
-        version: attributes.resource.version.to_string(),
-        resource: resource.into(),
-        namespace: attributes.cx.namespace.into(),
-        name: name.into(),
-        ..Question::default()
+    let access = Access {
+        group: &attributes.resource.group,
+        version: &attributes.resource.version,
+        resource,
+        namespace: attributes.cx.namespace,
+        name,
+        ..Access::to_resource(attributes.cx.user, verb)
     };
-    server.allows(&question).await.is_ok()
+    server.allows(&access).await.is_ok()
 }
 
-pub async fn check_pod_certificate(request: &Request<'_>, server: &dyn Surroundings) -> Result<(), Status> {
+pub async fn check_pod_certificate(request: &Request<'_>, server: &dyn Host) -> Result<(), Status> {
     let attributes = request.attributes;
     if !attributes.cx.features.enabled("PodCertificateRequest") {
         return request.refuse("PodCertificateRequest feature gate is disabled");

@@ -65,6 +65,7 @@ mod tests {
             verb: "update",
             dry_run: false,
             features: &features,
+            catalog: registry::Catalog::empty(),
             lookup: &NoLookup,
         })
     }

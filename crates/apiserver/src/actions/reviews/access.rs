@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use authz::{Attributes, Authorizer, Decision};
+use authz::{Authorizer, Decision};
 use object::fields;
 use object::labels;
 use object::{BadValue, Cursor, Errors, GroupKind, GroupVersion, Map, Meta, Status, Value, names};
 use registry::{Action, ActionCall};
-use request::User;
+use request::{Access, User};
 
 use crate::actions::token::strings;
 
@@ -23,13 +23,13 @@ pub enum Who {
     Asker,
 }
 
-pub struct Access {
+pub struct AccessReview {
     pub authorizer: Arc<dyn Authorizer>,
     pub who: Who,
 }
 
 #[async_trait]
-impl Action for Access {
+impl Action for AccessReview {
     async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
         self.validate(&call)?;
         call.admit.validate(Some(&call.body), None).await?;
@@ -38,7 +38,7 @@ impl Action for Access {
             Who::Asker => call.cx.user.clone(),
             _ => named_user(review.field("spec")),
         };
-        let decision = self.authorizer.decide(&attributes(review.field("spec"), user)).await;
+        let decision = self.authorizer.decide(&access(review.field("spec"), &user)).await;
         let problems = selector_problems(review.at(&["spec", "resourceAttributes"]));
         review.set(&["status"], status(&decision, &problems));
         Ok(review)
@@ -47,7 +47,7 @@ impl Action for Access {
 
 const ONE_OF: &str = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
 
-impl Access {
+impl AccessReview {
     fn validate(&self, call: &ActionCall<'_>) -> Result<(), Status> {
         let mut errors = Errors::new();
         let root = Cursor::root(&call.body);
@@ -202,24 +202,22 @@ fn named_user(spec: &Value) -> User {
     }
 }
 
-fn attributes(spec: &Value, user: User) -> Attributes {
+/// What a review asks.
+fn access<'a>(spec: &'a Value, user: &'a User) -> Access<'a> {
     let resource = spec.field("resourceAttributes");
-    let text = |value: &Value, field: &str| value.str_at(&[field]).to_string();
     if resource.is_null() {
         let other = spec.field("nonResourceAttributes");
-        return Attributes { user, verb: text(other, "verb"), path: text(other, "path"), ..Attributes::default() };
+        let access = Access::to_resource(user, other.str_at(&["verb"]));
+        return Access { is_resource: false, path: other.str_at(&["path"]), ..access };
     }
-    Attributes {
-        user,
-        verb: text(resource, "verb"),
-        is_resource: true,
-        group: text(resource, "group"),
-        version: text(resource, "version"),
-        resource: text(resource, "resource"),
-        subresource: text(resource, "subresource"),
-        namespace: text(resource, "namespace"),
-        name: text(resource, "name"),
-        ..Attributes::default()
+    Access {
+        group: resource.str_at(&["group"]),
+        version: resource.str_at(&["version"]),
+        resource: resource.str_at(&["resource"]),
+        subresource: resource.str_at(&["subresource"]),
+        namespace: resource.str_at(&["namespace"]),
+        name: resource.str_at(&["name"]),
+        ..Access::to_resource(user, resource.str_at(&["verb"]))
     }
 }
 

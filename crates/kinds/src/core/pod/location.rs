@@ -1,6 +1,5 @@
-//! Where a connection to a pod goes: log, exec, attach, port-forward and proxy. What is sent there is not decided here.
+//! Where a connection to a pod goes: log, exec, attach, portforward and proxy.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use object::{Errors, GroupKind, GroupResource, Meta, Status, Value, names, quote};
@@ -67,7 +66,7 @@ pub fn split_proxy_name(id: &str) -> Result<(&str, &str, &str), Status> {
 /// The address of a pod for a proxy; without a port the pod's first one is meant.
 pub fn locate_proxy(pod: &Value, scheme: &str, port: &str) -> Result<Location, Status> {
     let ip = pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-    if !names::parse_ip_sloppy(ip).is_some_and(is_global_unicast) {
+    if !names::parse_ip_sloppy(ip).is_some_and(names::is_global_unicast) {
         return Err(Status::bad_request("address not allowed"));
     }
     let mut containers = pod.list_at(&["spec", "containers"]).iter();
@@ -77,16 +76,6 @@ pub fn locate_proxy(pod: &Value, scheme: &str, port: &str) -> Result<Location, S
         (port, _) => port.to_string(),
     };
     Ok(Location::Address { scheme: scheme.to_string(), ip: ip.to_string(), port })
-}
-
-/// Addresses that stand for one machine somewhere: a server that connects to others for clients must not reach itself.
-fn is_global_unicast(ip: IpAddr) -> bool {
-    let special = match ip.to_canonical() {
-        IpAddr::V4(v4) => v4.is_broadcast() || v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-    };
-    let ip = ip.to_canonical();
-    !(special || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use object::{Timestamp, value};
-use registry::{Features, Lookup};
+use registry::{Catalog, Features, Lookup};
 
 use super::*;
 use crate::check::yaml;
@@ -23,8 +23,8 @@ impl Lookup for Rights {
         Vec::new()
     }
 
-    async fn may(&self, _: &User, act: &Act<'_>) -> Result<(), String> {
-        let asked = [act.verb, act.subresource, act.namespace, act.name];
+    async fn may(&self, access: &Access<'_>) -> Result<(), String> {
+        let asked = [access.verb, access.subresource, access.namespace, access.name];
         let covers = |right: &&str| right.split(' ').zip(asked).all(|(given, asked)| given == "*" || given == asked);
         if self.0.iter().any(covers) { Ok(()) } else { Err(format!("no {}", asked.join(" "))) }
     }
@@ -49,12 +49,18 @@ fn check(rights: &'static [&'static str], user: &User, old: &str, new: &str, wan
         verb: "update",
         dry_run: false,
         features: &features,
+        catalog: Catalog::empty(),
         lookup: &lookup,
     };
     let mut errors = Errors::new();
     let (new, old) = (status(new), status(old));
     authorize(&cx, &new, &old, &mut errors).now_or_never().expect("nothing to wait for");
-    let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    // Of the refusal only the reason is compared.
+    let reason = |text: String| match (text.find("permission: "), text.rfind(": no ")) {
+        (Some(start), Some(reason)) => format!("{}permission: {}", &text[..start], &text[reason + 2..]),
+        _ => text,
+    };
+    let got: Vec<String> = errors.iter().map(|error| reason(error.to_string())).collect();
     assert_eq!(got.join("\n"), want, "from {old:?} to {new:?} with {rights:?}");
 }
 

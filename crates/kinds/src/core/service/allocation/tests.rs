@@ -113,6 +113,7 @@ impl Cluster {
             verb: "",
             dry_run,
             features: &self.features,
+            catalog: registry::Catalog::empty(),
             lookup: &*self.world,
         }
     }

@@ -1,0 +1,66 @@
+//! [`LiveCatalog`]: the catalog that is served now.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::watch;
+
+use crate::Catalog;
+
+/// The catalog that is served now. It is replaced whole; requests that began with an older one keep it.
+#[derive(Default)]
+pub struct LiveCatalog {
+    current: ArcSwap<Catalog>,
+    /// Held while a change is made, so that none is lost.
+    changing: Mutex<()>,
+}
+
+impl LiveCatalog {
+    pub fn new(catalog: Catalog) -> LiveCatalog {
+        LiveCatalog { current: ArcSwap::from_pointee(catalog), changing: Mutex::default() }
+    }
+
+    /// For a look that is over soon.
+    pub fn load(&self) -> Guard<Arc<Catalog>> {
+        self.current.load()
+    }
+
+    /// For work that must see the same catalog from beginning to end.
+    pub fn load_full(&self) -> Arc<Catalog> {
+        self.current.load_full()
+    }
+
+    /// Serves what `change` makes of the catalog from now on. Watches of resources that are not in it any more, or only
+    /// with another definition, end.
+    pub fn change(&self, change: impl FnOnce(&Catalog) -> Catalog) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalog = Arc::new(change(&self.current.load()));
+        let old = self.current.swap(catalog.clone());
+        for resource in old.resources() {
+            let id = &resource.resource;
+            let now = catalog.get(&id.group, &id.version, &id.resource);
+            if !now.is_some_and(|now| Arc::ptr_eq(now, resource)) {
+                resource.withdrawn.set();
+            }
+        }
+    }
+}
+
+/// Tells watches of a resource that it is no longer served as they know it.
+#[derive(Default)]
+pub struct Withdrawn(watch::Sender<bool>);
+
+impl Withdrawn {
+    fn set(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Returns once the resource is no longer served.
+    pub fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut withdrawn = self.0.subscribe();
+        async move {
+            // An error means that the resource was dropped.
+            let _ = withdrawn.wait_for(|withdrawn| *withdrawn).await;
+        }
+    }
+}
