@@ -185,7 +185,7 @@ async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, 
     }
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
-    let store = Arc::new(store.map_err(|error| StartError::Store(error.to_string()))?);
+    let store = Arc::new(store.map_err(|error| StartError::Store(crate::cli::with_way_out(&error)))?);
     let asked = store.clone();
     let ask: Ask = Arc::new(move || {
         let store = asked.clone();

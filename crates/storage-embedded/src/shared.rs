@@ -92,7 +92,7 @@ impl Shared {
             }
         }
         if !missing.is_empty() {
-            let read = move |shared: &Shared| log::entries(&shared.disk.reader()?, &missing);
+            let read = move |shared: &Shared| shared.disk.read(|reader| log::entries(reader, &missing));
             found.extend(self.blocking(read).await?);
         }
         let resolve = |item| match item {
@@ -116,7 +116,7 @@ impl Shared {
         }
         // Up to here the database has everything; the rest is in the ring.
         let last = self.ring.read().floor();
-        self.disk.reader()?.events(range, position, last)
+        self.disk.read(|reader| reader.events(range, position, last))
     }
 
     /// Runs something that may wait for the disk where it does not hold up other tasks.
