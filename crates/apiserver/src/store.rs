@@ -196,7 +196,7 @@ async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, 
             }
         })
     });
-    // Whoever may use the data directory can ask for a backup.
+    // The socket in the data directory takes backup requests.
     let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
     let clusters = vec![Cluster { store: store.clone(), ask }];
     Ok(Opened { store, encryption: None, clusters, background })

@@ -9,9 +9,9 @@ mod checkpoint;
 mod disk;
 mod error;
 mod expiry;
-mod herald;
 mod log;
 mod maintenance;
+mod notifier;
 mod numbers;
 mod options;
 mod outage;
@@ -21,6 +21,7 @@ mod repair;
 mod ring;
 mod shared;
 mod state;
+mod subscribers;
 mod versions;
 mod wal;
 mod watcher;
@@ -45,8 +46,8 @@ use storage::{
 
 use crate::checkpoint::{Checkpoint, Checkpointer};
 use crate::disk::{Disk, Failure};
-use crate::herald::Herald;
 use crate::log::{Loaded, LogReader};
+use crate::notifier::Notifier;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::shared::Shared;
@@ -90,7 +91,7 @@ impl EmbeddedStore {
             state: RwLock::new(std::mem::take(&mut loaded.state)),
             ring: RwLock::new(ring),
             checkpoint,
-            herald: Herald::new(revision),
+            notifier: Notifier::new(revision),
             told: Progress::at(revision),
             outage: Mutex::new(None),
             wal_size: wal.size().into(),
@@ -105,7 +106,7 @@ impl EmbeddedStore {
                 writer.run();
             })?,
             spawn("store-checkpoint", &shared, move |_| checkpointer.run())?,
-            spawn("store-herald", &shared, |shared| shared.herald.run())?,
+            spawn("store-notifier", &shared, |shared| shared.notifier.run())?,
         ];
         Ok(EmbeddedStore { shared, threads: Mutex::new(threads), closed: AtomicBool::new(false) })
     }
@@ -216,14 +217,14 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// However the writer thread ends, nobody waits for it in vain.
+/// Closes the queue when the writer thread ends, also by a panic, so that no caller waits for it.
 struct End(Arc<Shared>);
 
 impl Drop for End {
     fn drop(&mut self) {
         self.0.queue.abandon();
         self.0.checkpoint.close();
-        self.0.herald.close();
+        self.0.notifier.close();
     }
 }
 
