@@ -6,7 +6,6 @@ mod bench;
 mod components;
 mod conformance;
 mod generate;
-mod reliability;
 mod test;
 
 fn main() -> ExitCode {
@@ -15,12 +14,10 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "generate" => generate::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, rest)) if command == "bench" => bench::run(rest),
-        Some((command, rest)) if command == "reliability" => reliability::run(rest),
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | conformance [name…] | bench [flag…] | reliability [seed] | \
-             components <name>…"
+            "usage: cargo xtask test | generate [--check] | conformance [name…] | bench [flag…] | components <name>…"
                 .into(),
         ),
     };

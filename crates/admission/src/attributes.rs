@@ -1,9 +1,13 @@
 //! [`Attributes`]: what a plugin knows about the request.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use object::{GroupVersionKind, GroupVersionResource, Value};
+use object::{GroupVersionKind, GroupVersionResource, Value, names};
 use registry::Context;
+
+use crate::Reinvocation;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -37,11 +41,26 @@ pub struct Attributes<'a> {
     pub cx: Context<'a>,
     /// The CreateOptions, UpdateOptions or DeleteOptions.
     pub options: &'a Value,
+    /// When the request must be over; None where the server acts for itself.
+    pub deadline: Option<Instant>,
+    pub reinvocation: Reinvocation,
     /// What refusals call the object while it has no name: the start of the name it will get.
     generated: String,
     /// The name it has been given since.
     given: OnceLock<String>,
     warnings: Mutex<Vec<String>>,
+    annotations: Mutex<Vec<Annotation>>,
+    /// Nanoseconds that webhooks with `failurePolicy: Ignore` have taken.
+    ignored_nanos: AtomicU64,
+}
+
+/// An annotation of the request's audit event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    pub key: String,
+    pub value: String,
+    /// Whether it belongs only into events that show the request's object: level Request and above.
+    pub with_object: bool,
 }
 
 impl<'a> Attributes<'a> {
@@ -62,15 +81,24 @@ impl<'a> Attributes<'a> {
             name,
             cx,
             options,
+            deadline: None,
+            reinvocation: Reinvocation::default(),
             generated: String::new(),
             given: OnceLock::new(),
             warnings: Mutex::default(),
+            annotations: Mutex::default(),
+            ignored_nanos: AtomicU64::new(0),
         }
     }
 
     /// The same about an object whose name is to begin with this.
     pub fn with_generated_name(self, start: &str) -> Attributes<'a> {
         Attributes { generated: start.to_string(), ..self }
+    }
+
+    /// The same with a deadline.
+    pub fn until(self, deadline: Instant) -> Attributes<'a> {
+        Attributes { deadline: Some(deadline), ..self }
     }
 
     /// The object has got a name meanwhile.
@@ -93,10 +121,44 @@ impl<'a> Attributes<'a> {
 
     /// Tells the client something without refusing the request.
     pub fn warn(&self, warning: impl Into<String>) {
-        self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(warning.into());
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
     }
 
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds an annotation to the request's audit event. A key is set once: later values are dropped, as upstream does.
+    pub fn annotate(&self, key: String, value: String) {
+        self.add_annotation(Annotation { key, value, with_object: false });
+    }
+
+    /// The same for an annotation that shows parts of the object.
+    pub fn annotate_object(&self, key: String, value: String) {
+        self.add_annotation(Annotation { key, value, with_object: true });
+    }
+
+    fn add_annotation(&self, annotation: Annotation) {
+        if !names::label_key(&annotation.key).is_empty() {
+            return;
+        }
+        let mut annotations = self.annotations.lock().unwrap_or_else(PoisonError::into_inner);
+        if annotations.iter().all(|known| known.key != annotation.key) {
+            annotations.push(annotation);
+        }
+    }
+
+    pub fn take_annotations(&self) -> Vec<Annotation> {
+        std::mem::take(&mut *self.annotations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How long webhooks with `failurePolicy: Ignore` have taken so far.
+    pub(crate) fn ignored_time(&self) -> Duration {
+        Duration::from_nanos(self.ignored_nanos.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn spend_ignored_time(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.ignored_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 }

@@ -20,6 +20,11 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Is told of a deletion before anything validates it; there is nothing to change.
+    async fn mutate_deletion(&self, _: &Attributes<'_>, _old: &Value) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Refuses the request. `object` is None for a deletion, `old` for a creation.
     async fn validate(&self, _: &Attributes<'_>, _object: Option<&Value>, _old: Option<&Value>) -> Result<(), Status> {
         Ok(())
@@ -46,16 +51,35 @@ impl Chain {
         self.plugins.iter().map(|plugin| plugin.name())
     }
 
+    /// Lets every plugin change the object, and once more if a webhook or policy changed it.
     pub async fn mutate(
         &self,
         attributes: &Attributes<'_>,
         object: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes.operation)) {
+        attributes.reinvocation.begin();
+        self.mutate_once(attributes, object, old).await?;
+        if attributes.reinvocation.begin_again() {
+            self.mutate_once(attributes, object, old).await?;
+        }
+        Ok(())
+    }
+
+    async fn mutate_once(
+        &self,
+        attributes: &Attributes<'_>,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        for plugin in self.handling(attributes.operation) {
             plugin.mutate(attributes, object, old).await?;
         }
         Ok(())
+    }
+
+    fn handling(&self, operation: Operation) -> impl Iterator<Item = &Arc<dyn Plugin>> {
+        self.plugins.iter().filter(move |plugin| plugin.handles(operation))
     }
 
     pub async fn validate(
@@ -65,7 +89,12 @@ impl Chain {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         attributes.named(object.map_or("", |object| object.name()));
-        for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes.operation)) {
+        if let (None, Some(old)) = (object, old) {
+            for plugin in self.handling(attributes.operation) {
+                plugin.mutate_deletion(attributes, old).await?;
+            }
+        }
+        for plugin in self.handling(attributes.operation) {
             plugin.validate(attributes, object, old).await?;
         }
         Ok(())

@@ -5,11 +5,21 @@
 
 mod attributes;
 mod chain;
+mod compiled;
 mod config;
 mod host;
+mod matching;
+mod metadata;
 pub mod plugins;
+mod reinvocation;
+mod versioned;
+pub mod webhook;
 
-pub use attributes::{Attributes, Operation};
+pub use attributes::{Annotation, Attributes, Operation};
 pub use chain::{Chain, Plugin};
+pub use compiled::{Compiled, Snapshot};
 pub use config::Configuration;
 pub use host::Host;
+pub use matching::{Matched, Matcher};
+pub use reinvocation::Reinvocation;
+pub use versioned::Form;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use object::{GroupResource, Status};
 
 pub use self::resource_quota::{QuotaWriter, recount as quota};
-use crate::{Attributes, Chain, Configuration, Host, Plugin};
+use crate::{Attributes, Chain, Configuration, Host, Plugin, webhook};
 
 /// What a chain is made of.
 pub struct Settings<'a> {
@@ -48,6 +48,7 @@ pub struct Settings<'a> {
     pub toleration_seconds: (i64, i64),
     pub server: Arc<dyn Host>,
     pub quotas: Arc<dyn QuotaWriter>,
+    pub webhooks: webhook::Settings,
 }
 
 /// All names that upstream knows, in the order the plugins run; the flag says whether one is on unless told otherwise.
@@ -122,7 +123,7 @@ fn check_names(settings: &Settings<'_>) -> Result<(), String> {
     Err(format!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" ")))
 }
 
-/// A plugin by its name; None for those that others run: webhooks and policies.
+/// A plugin by its name; None for one that has nothing to do here.
 fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>, String> {
     let server = || settings.server.clone();
     let config = settings.config;
@@ -170,6 +171,14 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
         "PodTopologyLabels" => Arc::new(pod_topology_labels::PodTopologyLabels),
         "NodeDeclaredFeatureValidator" => Arc::new(node_features::NodeDeclaredFeatureValidator),
         "PodResizeValidator" => Arc::new(pod_resize::PodResizeValidator),
+        "MutatingAdmissionWebhook" => {
+            let Some(options) = settings.webhooks.options(name, config)? else { return Ok(None) };
+            Arc::new(webhook::MutatingWebhooks::new(options))
+        }
+        "ValidatingAdmissionWebhook" => {
+            let Some(options) = settings.webhooks.options(name, config)? else { return Ok(None) };
+            Arc::new(webhook::ValidatingWebhooks::new(options))
+        }
         "ResourceQuota" => Arc::new(resource_quota::ResourceQuota::new(settings.quotas.clone(), config)?),
         _ => return Ok(None),
     };
@@ -190,7 +199,7 @@ pub(crate) fn plain_failure(message: impl Into<String>) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugins::testing::{NoQuotas, Open};
+    use crate::plugins::testing::{NoQuotas, Open, no_webhooks};
 
     fn names(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
         let strings = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
@@ -204,6 +213,7 @@ mod tests {
             toleration_seconds: (300, 300),
             server,
             quotas,
+            webhooks: no_webhooks(),
         };
         chain(&settings).map(|chain| chain.names().collect())
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use ::admission::plugins::{QuotaWriter, Settings};
-use ::admission::{Chain, Configuration};
+use ::admission::{Chain, Configuration, webhook};
 use async_trait::async_trait;
 use authz::{Authorizer, Decision};
 use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
@@ -11,12 +11,14 @@ use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, St
 use request::{Access, User};
 use rest::{Api, Tracked};
 
+use crate::services::Services;
 use crate::{Config, unsupported};
 
 /// The chain that the flags ask for.
 pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Arc<Host>) -> Result<Chain, String> {
     let configuration = Configuration::read(config.admission_config_file.as_deref())?;
     unsupported::check_plugins(&config.enable_admission_plugins, |plugin| configuration.of(plugin).is_some())?;
+    let (services, meters) = (server.services.clone(), server.webhook_meters.clone());
     let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
     ::admission::plugins::chain(&Settings {
         enabled: &config.enable_admission_plugins,
@@ -25,6 +27,14 @@ pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Ar
         config: &configuration,
         server,
         quotas: Arc::new(quotas),
+        webhooks: webhook::Settings {
+            mutating: catalog.stored(webhook::GROUP, "mutatingwebhookconfigurations").cloned(),
+            validating: catalog.stored(webhook::GROUP, "validatingwebhookconfigurations").cloned(),
+            services,
+            meters,
+            ignore_budget: config.webhook_ignore_budget,
+            exclude_virtual_resources: features.enabled("ExcludeAdmissionWebhookVirtualResources"),
+        },
     })
 }
 
@@ -32,11 +42,14 @@ pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Ar
 pub struct Host {
     authorizer: Arc<dyn Authorizer>,
     api: OnceLock<Weak<Api>>,
+    /// Where webhooks find services.
+    pub services: Arc<Services>,
+    pub webhook_meters: Arc<webhook::Meters>,
 }
 
 impl Host {
-    pub fn new(authorizer: Arc<dyn Authorizer>) -> Host {
-        Host { authorizer, api: OnceLock::new() }
+    pub fn new(authorizer: Arc<dyn Authorizer>, services: Services) -> Host {
+        Host { authorizer, api: OnceLock::new(), services: Arc::new(services), webhook_meters: Arc::default() }
     }
 
     /// Hands over the API, once there is one.

@@ -42,6 +42,10 @@ pub struct Config {
     pub disable_admission_plugins: Vec<String>,
     /// `--admission-control-config-file`.
     pub admission_config_file: Option<PathBuf>,
+    /// `--admission-webhook-ignore-budget`: how long webhooks with `failurePolicy: Ignore` may take together in one request.
+    pub webhook_ignore_budget: Option<Duration>,
+    /// `--enable-aggregator-routing`: services are called at an endpoint, not at their ClusterIP.
+    pub aggregator_routing: bool,
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
@@ -112,6 +116,8 @@ impl Default for Config {
             enable_admission_plugins: Vec::new(),
             disable_admission_plugins: Vec::new(),
             admission_config_file: None,
+            webhook_ignore_budget: None,
+            aggregator_routing: false,
             toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
             api_audiences: Vec::new(),

@@ -38,6 +38,7 @@ const HONOURED: &[&str] = &[
     "default-unreachable-toleration-seconds",
     "disable-admission-plugins",
     "enable-admission-plugins",
+    "enable-aggregator-routing",
     "enable-bootstrap-token-auth",
     "event-ttl",
     "feature-gates",
@@ -96,6 +97,17 @@ pub fn command() -> Command {
                 .help_heading("ferrokube"),
         )
         .arg(
+            Arg::new("admission-webhook-ignore-budget")
+                .long("admission-webhook-ignore-budget")
+                .value_name("DURATION")
+                .help(
+                    "How long all webhooks with failurePolicy Ignore may take together in one request, such as 5s. One that \
+                     is out of time, or failed three times in a row within ten seconds, is skipped as if it had failed \
+                     [default: no limit but each webhook's own timeout, as kube-apiserver]",
+                )
+                .help_heading("ferrokube"),
+        )
+        .arg(
             Arg::new("v")
                 .short('v')
                 .long("v")
@@ -145,6 +157,11 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         } else {
             without_effect.push(format!("--{}", flag.name));
         }
+    }
+    if let Some(text) = matches.get_one::<String>("admission-webhook-ignore-budget") {
+        let budget = Given(std::slice::from_ref(text)).span();
+        let budget = budget.map_err(|why| format!("--admission-webhook-ignore-budget: {why}"))?;
+        config.webhook_ignore_budget = Some(budget).filter(|budget| !budget.is_zero());
     }
     config.standalone = match matches.get_one::<String>("standalone") {
         Some(given) => boolean(given).map_err(|why| format!("--standalone: {why}"))?,
@@ -197,6 +214,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
         "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
         "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
+        "enable-aggregator-routing" => config.aggregator_routing = given.boolean()?,
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
         "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
         "event-ttl" => config.event_ttl = given.span_or_zero()?,

@@ -19,6 +19,7 @@ mod metrics;
 mod openid;
 mod pki;
 mod repair;
+mod services;
 mod serving;
 mod start;
 mod store;

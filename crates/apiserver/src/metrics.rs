@@ -4,13 +4,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ::admission::webhook;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Metrics, Version, metric_head};
 
 use crate::metered::{Timing, Timings};
 
 /// Lets the metrics show what the API and the store know.
-pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>) {
+pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, webhooks: Arc<webhook::Meters>) {
+    metrics.contribute(move |out| webhooks.write(out).expect("writing to a string cannot fail"));
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {
         if let Some(api) = weak.upgrade() {
@@ -21,6 +23,13 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>) {
             written.expect("writing to a string cannot fail");
         }
     });
+}
+
+/// Lets the metrics show how requests share the server.
+pub fn contribute_flow(metrics: &Metrics, flow: Option<&Arc<flow::Flow>>) {
+    if let Some(flow) = flow.cloned() {
+        metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
+    }
 }
 
 fn about(api: &Api, out: &mut String) -> std::fmt::Result {

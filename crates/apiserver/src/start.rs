@@ -35,6 +35,7 @@ use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
+use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::{Config, Pki, repair, serving, unsupported};
 
@@ -108,11 +109,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let timings = Arc::new(Timings::under(&config.store.prefix()));
     let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
-    let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
-    let kinds = kinds::Options {
-        event_ttl: config.event_ttl,
-        allocation: Arc::new(Allocation::new(&ranges, config.service_node_port_range)),
-    };
+    let kinds = kinds_options(&config);
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
     let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
     let clock = Arc::new(SystemClock);
@@ -125,7 +122,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
-    let host = Arc::new(Host::new(authorizer.clone()));
+    let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregator_routing)));
     let mut admission =
         crate::admission::chain(&config, &catalog, &features, host.clone()).map_err(StartError::Setting)?;
     if let Some(rbac) = rbac {
@@ -152,11 +149,10 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let metrics = opened.metrics(&config.store, &api);
     let (listener, address) = listen(&config, &pki).await?;
     let advertised = advertised(&config, address)?;
-    crate::metrics::contribute(&metrics, &api, timings);
+    host.services.connect(&api, address);
+    crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
     let seats = config.serving.seats();
-    if let Some(flow) = seats.flow().cloned() {
-        metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
-    }
+    crate::metrics::contribute_flow(&metrics, seats.flow());
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -187,6 +183,12 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let serving = tokio::spawn(listener.serve(server));
     let farewell = serving::farewell(&config);
     Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, repair, store: opened })
+}
+
+fn kinds_options(config: &Config) -> kinds::Options {
+    let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
+    let allocation = Arc::new(Allocation::new(&ranges, config.service_node_port_range));
+    kinds::Options { event_ttl: config.event_ttl, allocation }
 }
 
 /// Binds the listener. The address it gets has the port that was picked, if the configuration leaves that open.

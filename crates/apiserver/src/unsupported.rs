@@ -22,8 +22,7 @@ const FLAGS: &[(&str, &str)] = &[
 const AUTHORIZATION_MODES: &[&str] = &["ABAC", "Webhook"];
 
 /// Admission plugins, which must not be enabled by flag nor have a part in `--admission-control-config-file`.
-const ADMISSION_PLUGINS: &[&str] =
-    &["MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"];
+const ADMISSION_PLUGINS: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
 
 /// Refuses a flag that was given a value.
 pub fn check_flag(name: &str, values: &[String]) -> Result<(), String> {

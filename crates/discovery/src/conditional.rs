@@ -55,10 +55,15 @@ pub fn reply(
     }
     if is_fresh(call, &etag, modified) {
         headers.remove(CONTENT_TYPE);
-        return Reply { status: StatusCode::NOT_MODIFIED, headers, body: ReplyBody::Ready(Bytes::new()) };
+        return Reply {
+            status: StatusCode::NOT_MODIFIED,
+            headers,
+            body: ReplyBody::Ready(Bytes::new()),
+            annotations: Vec::new(),
+        };
     }
     headers.insert(LAST_MODIFIED, header(&http_date(modified)));
-    Reply { status: StatusCode::OK, headers, body: ReplyBody::Ready(body()) }
+    Reply { status: StatusCode::OK, headers, body: ReplyBody::Ready(body()), annotations: Vec::new() }
 }
 
 #[cfg(test)]

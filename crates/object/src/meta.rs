@@ -105,19 +105,13 @@ pub trait Meta {
     /// Removes owner references that say the same as an earlier one. Returns their uids, separated by commas; None if there
     /// were none.
     fn dedup_owner_references(&mut self) -> Option<String> {
-        let mut kept: Vec<&Value> = Vec::new();
-        let mut repeated: Vec<&str> = Vec::new();
-        for owner in self.owner_references() {
-            if kept.contains(&owner) {
-                repeated.push(owner.str_at(&["uid"]));
-            } else {
-                kept.push(owner);
-            }
-        }
+        let mut seen = crate::Seen::new();
+        let (kept, repeated): (Vec<&Value>, Vec<&Value>) =
+            self.owner_references().iter().partition(|owner| seen.insert(owner));
         if repeated.is_empty() {
             return None;
         }
-        let repeated = repeated.join(", ");
+        let repeated = repeated.iter().map(|owner| owner.str_at(&["uid"])).collect::<Vec<_>>().join(", ");
         let kept: Vec<Value> = kept.into_iter().cloned().collect();
         self.metadata_mut().insert("ownerReferences", kept);
         Some(repeated)

@@ -53,7 +53,7 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
         }
         Err(status) => Err(status),
     };
-    scope.warn(attributes.take_warnings());
+    scope.note(&attributes);
     let result = result?;
     let kind = object::GroupVersion::parse(result.api_version()).map_err(Status::internal)?.with_kind(result.kind());
     match &scope.accept.transform {

@@ -66,7 +66,7 @@ async fn admit(scope: &Scope, options: &mut Value) -> Result<(), Status> {
         let admit = Admission { scope, attributes: &attributes };
         result = registry::Admit::validate(&admit, Some(options), None).await;
     }
-    scope.warn(attributes.take_warnings());
+    scope.note(&attributes);
     result
 }
 

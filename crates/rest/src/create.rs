@@ -3,7 +3,7 @@
 use admission::Operation;
 use async_trait::async_trait;
 use http::StatusCode;
-use object::{Meta, Seen, Status, Value};
+use object::{Meta, Status, Value};
 use registry::Admit;
 
 use crate::body::{self, Expected};
@@ -37,7 +37,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
         Ok(()) => scope.storage()?.create(&cx, object, &admit).await,
         Err(status) => Err(status),
     };
-    scope.warn(attributes.take_warnings());
+    scope.note(&attributes);
     let outcome = outcome?;
     scope.warn(outcome.warnings);
     get::respond(scope, StatusCode::CREATED, outcome.object)
@@ -69,19 +69,11 @@ pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status>
 
 /// Removes owner references that repeat, with a warning.
 pub fn dedup_owners(scope: &Scope, object: &mut Value) {
-    let mut seen = Seen::new();
-    let (kept, repeated): (Vec<&Value>, Vec<&Value>) =
-        object.owner_references().iter().partition(|owner| seen.insert(owner));
-    if repeated.is_empty() {
-        return;
+    if let Some(repeated) = object.dedup_owner_references() {
+        scope.warn([format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {repeated}"
+        )]);
     }
-    let repeated: Vec<String> = repeated.iter().map(|owner| owner.str_at(&["uid"]).to_string()).collect();
-    let kept: Vec<Value> = kept.into_iter().cloned().collect();
-    object.metadata_mut().insert("ownerReferences", kept);
-    scope.warn([format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-        repeated.join(", ")
-    )]);
 }
 
 /// The validating half of admission, called when an object is final.

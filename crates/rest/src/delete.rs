@@ -31,7 +31,7 @@ pub async fn delete(scope: &Scope) -> Result<Reply, Status> {
     let attributes = scope.admission(Operation::Delete, name, cx, &options);
     let admit = Admission { scope, attributes: &attributes };
     let deleted = scope.storage()?.delete(&cx, name, &options, &admit).await;
-    scope.warn(attributes.take_warnings());
+    scope.note(&attributes);
     let deleted = deleted?;
     let accepted = !deleted.gone && options.field("orphanDependents").as_bool() == Some(false);
     let status = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -102,7 +102,9 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
         let cx = scope.api.context(&scope.call.user, &header.namespace, &scope.call.info.version, "", dry_run);
         let attributes = scope.admission(Operation::Delete, "", cx, options);
         let admit = Admission { scope, attributes: &attributes };
-        match storage.delete(&cx, &header.name, options, &admit).await {
+        let deleted = storage.delete(&cx, &header.name, options, &admit).await;
+        scope.note(&attributes);
+        match deleted {
             Ok(_) => {}
             Err(status) if status.reason == object::Reason::NotFound => {}
             Err(status) => return Err(status),
@@ -127,6 +129,7 @@ async fn read_options(scope: &Scope) -> Result<Value, Status> {
     {
         map.remove(UNREADABLE);
     }
+    options.set_type(&GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"));
     Ok(options)
 }
 

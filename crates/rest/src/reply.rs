@@ -108,6 +108,8 @@ pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: ReplyBody,
+    /// What admission notes for the audit log.
+    pub annotations: Vec<admission::Annotation>,
 }
 
 /// A body that is made while it is sent.
@@ -138,7 +140,7 @@ impl Reply {
     pub fn new(status: StatusCode, content_type: &'static str, body: ReplyBody) -> Reply {
         let mut headers = HeaderMap::new();
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        Reply { status, headers, body }
+        Reply { status, headers, body, annotations: Vec::new() }
     }
 
     /// An object that exists only for this answer: a Status, a Table, a review.

@@ -32,7 +32,9 @@ pub async fn serve(api: &Arc<Api>, call: Permitted<Call>, body: Body) -> Reply {
         Ok(reply) => reply,
         Err(status) => failure(&status, &scope.accept),
     };
-    reply.warn(&scope.take_warnings())
+    let mut reply = reply.warn(&scope.take_warnings());
+    reply.annotations = scope.take_annotations();
+    reply
 }
 
 /// The catalog that the request works on.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use admission::Operation;
+use admission::{Attributes, Operation};
 use async_trait::async_trait;
 use http::StatusCode;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Value, labels, quote};
 use patch::apply::ScaleFields;
-use registry::{Change, Resource, Shape, UpdateOptions, UpdateScope};
+use registry::{Admit, Change, Resource, Shape, UpdateOptions, UpdateScope};
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, ensure_namespace};
@@ -52,11 +52,13 @@ async fn write(scope: &Scope, options: &WriteOptions, wanted: Wanted) -> Result<
     let name = scope.call.info.name.as_str();
     let as_update = options.of_kind("UpdateOptions");
     let attributes = scope.admission(Operation::Update, name, cx, &as_update);
-    let mut change = Rescale { scope, options, wanted, warnings: Vec::new() };
-    let admit = Admission { scope, attributes: &attributes };
+    let mut change = Rescale { scope, attributes: &attributes, options, wanted, warnings: Vec::new() };
+    let admit = ScaleAdmission(Admission { scope, attributes: &attributes });
     let update = UpdateOptions { scope: UpdateScope::Object, ..UpdateOptions::default() };
-    let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await?;
+    let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await;
     scope.warn(change.warnings);
+    scope.note(&attributes);
+    let outcome = outcome?;
     respond(scope, StatusCode::OK, &scale_of(scope, &outcome.object)?)
 }
 
@@ -82,8 +84,24 @@ fn scale_kind() -> GroupVersionKind {
     GroupVersionKind::new("autoscaling", "v1", "Scale")
 }
 
+/// Admission sees the Scale, not the object that is scaled.
+struct ScaleAdmission<'a>(Admission<'a>);
+
+#[async_trait]
+impl Admit for ScaleAdmission<'_> {
+    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+        let scale = |object: Option<&Value>| object.map(|object| scale_of(self.0.scope, object)).transpose();
+        self.0.validate(scale(new)?.as_ref(), scale(old)?.as_ref()).await
+    }
+
+    fn warn(&self, warning: String) {
+        self.0.warn(warning);
+    }
+}
+
 struct Rescale<'a> {
     scope: &'a Scope,
+    attributes: &'a Attributes<'a>,
     options: &'a WriteOptions,
     wanted: Wanted,
     warnings: Vec<String>,
@@ -107,6 +125,7 @@ impl Change for Rescale<'_> {
                 patch.apply(&scaled, self.options, &old, false, &mut self.warnings)?
             }
         };
+        scope.api.admission.mutate(self.attributes, &mut new, Some(&old)).await?;
         validate(&new)?;
         scope.storage()?.check_uid(&scope.context(self.options.dry_run), new.uid(), existing)?;
         registry::check_version_form(new.resource_version())?;

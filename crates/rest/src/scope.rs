@@ -1,8 +1,9 @@
 //! [`Scope`]: one authorized call, the resource it is about, and how its answer is to look.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use admission::{Attributes, Operation};
+use admission::{Annotation, Attributes, Operation};
 use authz::Permitted;
 use bytes::Bytes;
 use object::{GroupResource, Meta, Status, Value};
@@ -21,12 +22,21 @@ pub struct Scope {
     pub accept: Accept,
     body: Mutex<Body>,
     warnings: Mutex<Vec<String>>,
+    annotations: Mutex<Vec<Annotation>>,
 }
 
 impl Scope {
     pub fn new(api: Snapshot, resource: Arc<Resource>, call: Arc<Permitted<Call>>, body: Body) -> Scope {
         let warnings = resource.deprecation.iter().map(|old| old.warning.to_string()).collect();
-        Scope { api, resource, call, accept: Accept::json(), body: Mutex::new(body), warnings: Mutex::new(warnings) }
+        Scope {
+            api,
+            resource,
+            call,
+            accept: Accept::json(),
+            body: Mutex::new(body),
+            warnings: Mutex::new(warnings),
+            annotations: Mutex::default(),
+        }
     }
 
     /// Settles how the answer is written; failures until then are JSON.
@@ -60,6 +70,17 @@ impl Scope {
 
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock())
+    }
+
+    /// Keeps what admission has to tell the client and the audit log, whether it refused the request or not.
+    pub fn note(&self, attributes: &Attributes<'_>) {
+        self.warn(attributes.take_warnings());
+        self.annotations.lock().extend(attributes.take_annotations());
+    }
+
+    /// The annotations of the request's audit event.
+    pub fn take_annotations(&self) -> Vec<Annotation> {
+        std::mem::take(&mut *self.annotations.lock())
     }
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.
@@ -98,7 +119,8 @@ impl Scope {
             Some(subresource) => &subresource.kind,
             None => &self.resource.kind,
         };
-        Attributes::new(operation, kind, &self.resource.resource, name, cx, options)
+        let deadline = Instant::now() + self.call.timeout;
+        Attributes::new(operation, kind, &self.resource.resource, name, cx, options).until(deadline)
     }
 
     /// Applies the kind's own defaults to an object of the requested version, so that they have owners like all fields.

@@ -83,7 +83,9 @@ pub async fn write(
     };
     let mut change = Write { admit: &admit, options, wanted, warnings: Vec::new() };
     let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await;
-    scope.warn(change.warnings.into_iter().chain(creating.take_warnings()).chain(updating.take_warnings()));
+    scope.warn(change.warnings);
+    scope.note(&creating);
+    scope.note(&updating);
     let outcome = outcome?;
     scope.warn(outcome.warnings);
     let status = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };

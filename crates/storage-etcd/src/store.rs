@@ -166,7 +166,7 @@ impl Shared {
         if answered.0 >= mine {
             return Ok(answered.1);
         }
-        // All callers counted so far asked before the read begins, so its answer serves them all.
+        // Everybody who has asked by now asked before the read begins.
         let asked = self.progress.asked.load(Ordering::Acquire);
         let request = RangeRequest { key: FIRST, count_only: true, ..RangeRequest::default() };
         let answer: RangeResponse =

@@ -49,7 +49,6 @@
 
 mod error;
 mod key;
-mod layer;
 mod store;
 mod watch;
 
@@ -63,7 +62,6 @@ pub mod suite;
 
 pub use error::{Error, Result};
 pub use key::{Key, KeyRange};
-pub use layer::Layer;
 pub use split::SplitStore;
 pub use store::{
     Change, Condition, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written,

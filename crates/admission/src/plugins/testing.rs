@@ -11,7 +11,7 @@ use registry::{Catalog, Context, Features, Lookup, Resource, Shape};
 use request::{Access, User};
 
 use crate::plugins::QuotaWriter;
-use crate::{Attributes, Host, Operation, Plugin};
+use crate::{Attributes, Host, Operation, Plugin, webhook};
 
 /// Other objects, by group and resource.
 #[derive(Default)]
@@ -106,6 +106,25 @@ impl Host for Closed {
 
 /// Namespaces without quotas.
 pub struct NoQuotas;
+
+/// A server whose webhook configurations are not served.
+pub fn no_webhooks() -> webhook::Settings {
+    struct NoServices;
+    #[async_trait]
+    impl outbound::Resolve for NoServices {
+        async fn resolve(&self, _: &str, name: &str, _: u16) -> Result<outbound::Address, String> {
+            Err(format!("service {name} not found"))
+        }
+    }
+    webhook::Settings {
+        mutating: None,
+        validating: None,
+        services: Arc::new(NoServices),
+        meters: Arc::default(),
+        ignore_budget: None,
+        exclude_virtual_resources: true,
+    }
+}
 
 #[async_trait]
 impl QuotaWriter for NoQuotas {

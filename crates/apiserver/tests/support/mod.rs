@@ -26,6 +26,7 @@ pub struct Node {
 
 enum How {
     Here(#[allow(dead_code)] Running),
+    #[allow(dead_code)]
     Elsewhere(Child),
 }
 
@@ -33,8 +34,14 @@ impl Node {
     /// In this process; on etcd if there are endpoints, else on a store of its own.
     #[allow(dead_code)]
     pub async fn start(etcd: &[String], service_range: &str) -> Node {
+        Node::start_with(etcd, service_range, |_| {}).await
+    }
+
+    /// The same with other settings.
+    #[allow(dead_code)]
+    pub async fn start_with(etcd: &[String], service_range: &str, change: impl FnOnce(&mut Config)) -> Node {
         let directory = tempfile::tempdir().unwrap();
-        let config = Config {
+        let mut config = Config {
             data_dir: directory.path().to_path_buf(),
             port: 0,
             disable_admission_plugins: vec!["ServiceAccount".into()],
@@ -43,11 +50,13 @@ impl Node {
             store: StoreConfig { etcd_servers: etcd.to_vec(), ..StoreConfig::default() },
             ..Config::default()
         };
+        change(&mut config);
         let running = apiserver::start(config).await.unwrap();
         Node { address: running.address, directory, running: How::Here(running) }
     }
 
     /// A process of its own, which can be killed.
+    #[allow(dead_code)]
     pub fn spawn(service_range: &str) -> Node {
         let directory = tempfile::tempdir().unwrap();
         let (child, address) = launch(directory.path(), service_range);
@@ -55,6 +64,7 @@ impl Node {
     }
 
     /// Ends the process without a word, and starts another one on its data.
+    #[allow(dead_code)]
     pub fn kill_and_start_again(&mut self, service_range: &str) {
         if let How::Elsewhere(child) = &mut self.running {
             child.kill().unwrap();
@@ -95,6 +105,7 @@ impl Drop for Node {
 }
 
 /// Starts a process and waits until it says where it serves.
+#[allow(dead_code)]
 fn launch(data_dir: &Path, service_range: &str) -> (Child, SocketAddr) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferrokube"))
         .arg("--data-dir")
@@ -138,6 +149,19 @@ impl Client {
     /// With a bearer token, if it is not "".
     #[allow(dead_code)]
     pub async fn ask_as(&mut self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (status, _, answer) = self.ask_for_headers(token, method, path, body).await;
+        (status, answer)
+    }
+
+    /// The same with the answer's headers.
+    #[allow(dead_code)]
+    pub async fn ask_for_headers(
+        &mut self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, http::HeaderMap, Value) {
         let mut text = Vec::new();
         if !body.is_null() {
             codec::json::encode(body, None, &mut text);
@@ -154,8 +178,8 @@ impl Client {
             .unwrap();
         self.sender.ready().await.unwrap();
         let response = self.sender.send_request(request).await.unwrap();
-        let status = response.status().as_u16();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (status, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
+        (status, headers, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
     }
 }

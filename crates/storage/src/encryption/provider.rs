@@ -42,7 +42,7 @@ pub(crate) struct Opened {
 }
 
 pub(crate) enum Failure {
-    /// No provider can decrypt it.
+    /// Nobody can read it.
     Unreadable(String),
     /// The plugin has to decrypt this object's key first.
     NeedsKey(Arc<Plugin>, Box<EncryptedObject>),

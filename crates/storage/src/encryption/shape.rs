@@ -59,7 +59,7 @@ pub(crate) fn check(configuration: &mut Value) -> Result<(), String> {
 struct Found {
     /// The first value of a wrong type.
     wrong: Option<String>,
-    /// Unknown fields.
+    /// Fields that nobody knows.
     unknown: Vec<String>,
 }
 

@@ -1,0 +1,95 @@
+//! Objects under admission in other versions: plugins pass them in the stored version, webhooks and policies see them in the
+//! version that they ask for.
+
+use std::sync::Arc;
+
+use codec::Notes;
+use object::{GroupVersionKind, Meta, Status, Value};
+use registry::{Resource, Shape};
+
+use crate::Attributes;
+use crate::matching::Matched;
+
+/// How the objects of a request look in one version.
+pub struct Form {
+    pub kind: GroupVersionKind,
+    resource: Arc<Resource>,
+    /// None where the subresource has no objects of its own shape.
+    shape: Option<Shape>,
+    /// Whether the object is the resource's own, which is stored, and not that of a subresource such as Scale.
+    stored: bool,
+}
+
+impl Form {
+    /// The form in which a webhook or policy wants the request.
+    pub fn of(attributes: &Attributes<'_>, matched: &Matched) -> Result<Form, Status> {
+        let (group, version) = (&matched.resource.group, &matched.resource.version);
+        let found = attributes.cx.catalog.get(group, version, &matched.resource.resource).cloned();
+        let resource = found
+            .ok_or_else(|| Status::internal(format!("unable to convert to {}: unknown kind", matched.resource)))?;
+        let part = resource.subresource(attributes.subresource);
+        let own = part.is_none_or(|part| part.shape.is_none() && part.kind.kind == resource.kind.kind);
+        let shape = match part {
+            Some(part) if !own => part.shape.clone(),
+            _ => Some(resource.shape.clone()),
+        };
+        let stored = own && resource.storage.is_some();
+        Ok(Form { kind: matched.kind.clone(), shape, stored, resource })
+    }
+
+    /// An object from the stored version.
+    pub async fn from_stored(&self, object: &Value) -> Result<Value, Status> {
+        let mut shown = object.clone();
+        if self.stored {
+            shown = self.resource.from_storage(shown).map_err(Status::internal)?;
+        }
+        shown.set_type(&self.kind);
+        Ok(shown)
+    }
+
+    /// An object back to the stored version, with defaults.
+    pub async fn to_stored(&self, object: Value) -> Result<Value, Status> {
+        if !self.stored {
+            return Ok(object);
+        }
+        let mut stored = self.resource.to_storage(object).map_err(Status::internal)?;
+        if let Some(storage) = &self.resource.storage {
+            stored.set_type(&storage.kind);
+            storage.strategy.default(&mut stored);
+        }
+        Ok(stored)
+    }
+
+    /// Writes an object as JSON, as clients would read it.
+    pub fn encode(&self, object: &Value, out: &mut Vec<u8>) {
+        let schema = self.shape.as_ref().filter(|_| !self.resource.custom).map(Shape::schema);
+        codec::json::encode(object, schema, out);
+    }
+
+    /// The object as a patch sees it: with every field that is always printed.
+    pub fn printed(&self, object: &Value) -> Value {
+        match &self.shape {
+            Some(shape) if !self.resource.custom => patch::as_printed(object, shape.schema()),
+            _ => object.clone(),
+        }
+    }
+
+    /// Reads an object that was changed as a JSON document, and applies defaults.
+    pub fn settle(&self, document: &Value) -> Result<Value, String> {
+        let mut json = Vec::new();
+        codec::json::encode(document, None, &mut json);
+        let schema = self.shape.as_ref().map(Shape::schema);
+        let known = schema.filter(|_| !self.resource.custom);
+        let mut object = codec::json::decode(&json, known, &mut Notes::ignore()).map_err(|error| error.to_string())?;
+        object.set_type(&self.kind);
+        if let Some(schema) = schema {
+            schema::default(schema, &mut object);
+        }
+        Ok(object)
+    }
+
+    /// The schema of a document that a patch is applied to.
+    pub fn schema(&self) -> Option<schema::Schema<'_>> {
+        self.shape.as_ref().filter(|_| !self.resource.custom).map(Shape::schema)
+    }
+}

@@ -1,0 +1,93 @@
+//! Webhook configurations, compiled.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use object::{Str, Value};
+use outbound::Target;
+
+use crate::compiled::name_of;
+use crate::matching::Matcher;
+
+/// One configuration object.
+pub struct Configured {
+    pub hooks: Vec<Hook>,
+}
+
+/// One webhook of a configuration.
+pub struct Hook {
+    pub configuration: Str,
+    pub name: Str,
+    /// Tells hooks apart that have the same name: `configuration/name/number`.
+    pub id: Str,
+    pub matcher: Matcher,
+    /// Err is why there is no way to call it.
+    pub target: Result<Target, String>,
+    /// `failurePolicy: Ignore`.
+    pub ignores_failures: bool,
+    pub side_effects: SideEffects,
+    /// None where the configuration says nothing, which defaults do not leave so.
+    pub timeout: Option<Duration>,
+    /// The version of AdmissionReview that it gets; None if it takes none that we know.
+    pub review: Option<ReviewVersion>,
+    /// `reinvocationPolicy: IfNeeded`.
+    pub reinvoked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewVersion {
+    V1,
+    V1Beta1,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SideEffects {
+    /// Nothing that a dry run must not do.
+    None,
+    Some,
+    /// Not told.
+    Absent,
+}
+
+impl Configured {
+    pub fn compile(configuration: &Value) -> Configured {
+        let name = name_of(configuration);
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let hooks = configuration.list_at(&["webhooks"]).iter().map(|webhook| {
+            let count = seen.entry(webhook.str_at(&["name"])).or_default();
+            let hook = Hook::compile(&name, *count, webhook);
+            *count += 1;
+            hook
+        });
+        Configured { hooks: hooks.collect() }
+    }
+}
+
+impl Hook {
+    fn compile(configuration: &str, number: usize, webhook: &Value) -> Hook {
+        let name = webhook.str_at(&["name"]);
+        let seconds = webhook.field("timeoutSeconds").as_int().and_then(|seconds| u64::try_from(seconds).ok());
+        let versions = webhook.list_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
+        let known = |version: &str| match version {
+            "v1" => Some(ReviewVersion::V1),
+            "v1beta1" => Some(ReviewVersion::V1Beta1),
+            _ => None,
+        };
+        Hook {
+            configuration: configuration.into(),
+            name: name.into(),
+            id: format!("{configuration}/{name}/{number}").into(),
+            matcher: Matcher::of_webhook(webhook),
+            target: Target::read(webhook.field("clientConfig")),
+            ignores_failures: webhook.str_at(&["failurePolicy"]) == "Ignore",
+            side_effects: match webhook.str_at(&["sideEffects"]) {
+                "" => SideEffects::Absent,
+                "None" | "NoneOnDryRun" => SideEffects::None,
+                _ => SideEffects::Some,
+            },
+            timeout: seconds.map(Duration::from_secs),
+            review: versions.into_iter().find_map(known),
+            reinvoked: webhook.str_at(&["reinvocationPolicy"]) == "IfNeeded",
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! MutatingAdmissionWebhook: webhooks that change objects, called one after the other.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use object::{Status, Value, quote};
+use patch::{JsonPatch, Reading};
+
+use super::call::{Failure, Step};
+use super::configuration::{Configured, Hook};
+use super::review::{Response, Subject};
+use super::{Hooks, Options, numbered};
+use crate::compiled::Snapshot;
+use crate::matching::Matched;
+use crate::versioned::Form;
+use crate::{Attributes, Operation, Plugin, metadata};
+
+pub struct MutatingWebhooks(Hooks);
+
+impl MutatingWebhooks {
+    pub fn new(options: Options) -> MutatingWebhooks {
+        MutatingWebhooks(Hooks::new(options))
+    }
+}
+
+#[async_trait]
+impl Plugin for MutatingWebhooks {
+    fn name(&self) -> &'static str {
+        "MutatingAdmissionWebhook"
+    }
+
+    fn handles(&self, _: Operation) -> bool {
+        true
+    }
+
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let Some(snapshot) = self.0.current(attributes)? else { return Ok(()) };
+        let round = Round::new(self, attributes, Some(object), old);
+        if let Some(changed) = Box::pin(round.run(&snapshot)).await? {
+            *object = changed;
+        }
+        attributes.reinvocation.webhooks_made(object);
+        Ok(())
+    }
+
+    async fn mutate_deletion(&self, attributes: &Attributes<'_>, old: &Value) -> Result<(), Status> {
+        let Some(snapshot) = self.0.current(attributes)? else { return Ok(()) };
+        Box::pin(Round::new(self, attributes, None, Some(old)).run(&snapshot)).await?;
+        Ok(())
+    }
+}
+
+/// One pass over all hooks for one request.
+struct Round<'a> {
+    plugin: &'a MutatingWebhooks,
+    attributes: &'a Attributes<'a>,
+    /// As plugins pass them, in the stored version.
+    object: Option<&'a Value>,
+    old: Option<&'a Value>,
+    /// The objects in the version of the last hook that was called.
+    current: Option<Current>,
+}
+
+struct Current {
+    matched: Matched,
+    form: Form,
+    object: Option<Value>,
+    old: Option<Value>,
+    changed: bool,
+}
+
+impl<'a> Round<'a> {
+    fn new(
+        plugin: &'a MutatingWebhooks,
+        attributes: &'a Attributes<'a>,
+        object: Option<&'a Value>,
+        old: Option<&'a Value>,
+    ) -> Round<'a> {
+        Round { plugin, attributes, object, old, current: None }
+    }
+
+    /// Calls every hook that matches. The changed object in the stored version, if a hook changed it.
+    async fn run(mut self, snapshot: &Snapshot<Configured>) -> Result<Option<Value>, Status> {
+        let reinvocation = &self.attributes.reinvocation;
+        let again = reinvocation.is_second_round();
+        if again && let Some(object) = self.object {
+            reinvocation.require_if_changed(object);
+        }
+        for (index, hook) in numbered(snapshot) {
+            let now = self.current.as_ref().map_or(self.object, |current| current.object.as_ref());
+            let Some(matched) = hook.matcher.matches(self.attributes, now, self.old)? else { continue };
+            // A hook that was not called in the first round is not called in the second.
+            if again && !reinvocation.is_required(&hook.id) {
+                continue;
+            }
+            self.convert(matched).await?;
+            let began = Instant::now();
+            let outcome = self.ask(hook, (usize::from(again), index)).await;
+            if hook.ignores_failures {
+                self.attributes.spend_ignored_time(began.elapsed());
+            }
+            if matches!(outcome, Ok(true)) {
+                reinvocation.changed();
+            }
+            if hook.reinvoked {
+                reinvocation.called(&hook.id);
+            }
+            let place = (usize::from(again), index);
+            let settled = self.plugin.0.settle(Step::Mutating, place, hook, self.attributes, began, outcome)?;
+            if settled.is_none() && self.attributes.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Status::timeout("request did not complete within requested timeout", 0));
+            }
+        }
+        self.finish().await
+    }
+
+    /// Brings the objects into the version that a hook wants.
+    async fn convert(&mut self, matched: Matched) -> Result<(), Status> {
+        if self.current.as_ref().is_some_and(|current| current.matched == matched) {
+            return Ok(());
+        }
+        let form = Form::of(self.attributes, &matched)?;
+        let (object, changed) = match self.current.take() {
+            Some(Current { object: Some(object), form: before, changed: true, .. }) => {
+                (Some(form.from_stored(&before.to_stored(object).await?).await?), true)
+            }
+            _ => match self.object {
+                Some(object) => (Some(form.from_stored(object).await?), false),
+                None => (None, false),
+            },
+        };
+        let old = match self.old {
+            Some(old) => Some(form.from_stored(old).await?),
+            None => None,
+        };
+        self.current = Some(Current { matched, form, object, old, changed });
+        Ok(())
+    }
+
+    /// Calls one hook and applies its patch. Whether it changed the object.
+    async fn ask(&mut self, hook: &Hook, (round, index): (usize, usize)) -> Result<bool, Failure> {
+        let Some(current) = &mut self.current else { return Ok(false) };
+        let subject = Subject {
+            matched: &current.matched,
+            form: &current.form,
+            object: current.object.as_ref(),
+            old: current.old.as_ref(),
+        };
+        let answered = self.plugin.0.call(Step::Mutating, hook, self.attributes, &subject).await;
+        let patched = answered.and_then(|response| current.patch(hook, &response));
+        let mutated = matches!(patched, Ok(Some(true)));
+        let (configuration, webhook) = (quote(&hook.configuration), quote(&hook.name));
+        self.attributes.annotate(
+            format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}"),
+            format!("{{\"configuration\":{configuration},\"webhook\":{webhook},\"mutated\":{mutated}}}"),
+        );
+        patched.map(|patched| patched.unwrap_or(false))
+    }
+
+    async fn finish(self) -> Result<Option<Value>, Status> {
+        let Some(Current { form, object: Some(object), changed: true, .. }) = self.current else { return Ok(None) };
+        let mut stored = form.to_stored(object).await?;
+        if let Some(before) = self.object {
+            metadata::keep_managed_fields(self.attributes, before, &mut stored);
+        }
+        metadata::dedup_owners(self.attributes, &mut stored);
+        Ok(Some(stored))
+    }
+}
+
+impl Current {
+    /// Applies the patch of a response, if it has one. Whether that changed the object; None without a patch.
+    fn patch(&mut self, hook: &Hook, response: &Response) -> Result<Option<bool>, Failure> {
+        if response.patch.is_empty() {
+            return Ok(None);
+        }
+        let undecodable = |why: String| Failure::Calling {
+            reason: format!("received undecodable patch in webhook response: {why}"),
+            code: 503,
+        };
+        let text = std::str::from_utf8(&response.patch).map_err(|error| undecodable(error.to_string()))?;
+        let parsed = codec::json::decode(text.as_bytes(), None, &mut codec::Notes::ignore());
+        parsed.map_err(|error| undecodable(error.to_string()))?;
+        let patch = JsonPatch::parse(text, Reading::Lenient).map_err(|status| undecodable(status.message))?;
+        if patch.is_empty() {
+            return Ok(None);
+        }
+        let Some(object) = &self.object else {
+            return Err(Failure::Internal(Status::internal(format!(
+                "admission webhook {} attempted to modify the object, which is not supported for this operation",
+                quote(&hook.name)
+            ))));
+        };
+        if response.patch_type != "JSONPatch" {
+            let reason = format!("unsupported patch type {}", quote(&response.patch_type));
+            return Err(Failure::Calling { reason, code: 400 });
+        }
+        let internal = |why: String| Failure::Internal(Status::internal(why));
+        let patched = patch.apply_or_tell(self.form.printed(object), self.form.schema()).map_err(internal)?;
+        let new = self.form.settle(&patched.document).map_err(internal)?;
+        let changed = new != *object;
+        self.changed |= changed;
+        self.object = Some(new);
+        Ok(Some(changed))
+    }
+}

@@ -1,0 +1,511 @@
+//! Admission webhooks against a whole server: what they are asked, what their answers do, and what happens when they fail.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use object::{Value, value};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use support::{Client, Node};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// What a webhook answers.
+#[derive(Clone)]
+enum Answer {
+    Allow,
+    Deny(Value),
+    Patch(&'static str),
+    /// Members of the response besides uid and allowed.
+    With(Value),
+    /// A body as it is.
+    Body(u16, Vec<u8>),
+    Redirect,
+    Hang,
+}
+
+/// A webhook server: each path is a webhook with an answer of its own.
+#[derive(Clone)]
+struct Hooks {
+    port: u16,
+    bundle: String,
+    answers: Arc<Mutex<Vec<(String, Answer)>>>,
+    /// The path and the request of every review.
+    seen: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Hooks {
+    async fn start() -> Hooks {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let hooks = Hooks {
+            port: listener.local_addr().unwrap().port(),
+            bundle: STANDARD.encode(certificate.pem()),
+            answers: Arc::default(),
+            seen: Arc::default(),
+        };
+        let (acceptor, serving) = (TlsAcceptor::from(Arc::new(config)), hooks.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, serving) = (acceptor.clone(), serving.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = service_fn(move |request| serving.clone().serve(request));
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
+                });
+            }
+        });
+        hooks
+    }
+
+    async fn serve(self, request: http::Request<Incoming>) -> Result<http::Response<Full<Bytes>>, std::io::Error> {
+        let path = request.uri().path().to_string();
+        let bytes = request.into_body().collect().await.unwrap().to_bytes();
+        let review = codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap();
+        let uid = review.str_at(&["request", "uid"]).to_string();
+        self.seen.lock().unwrap().push((path.clone(), review.field("request").clone()));
+        let found = self.answers.lock().unwrap().iter().rev().find(|(known, _)| *known == path).cloned();
+        let version = review.str_at(&["apiVersion"]).to_string();
+        let respond = |members: Value| {
+            let mut response = members;
+            response.set(&["uid"], uid.as_str());
+            let review = value!({"apiVersion": (version.as_str()), "kind": "AdmissionReview", "response": response});
+            let mut json = Vec::new();
+            codec::json::encode(&review, None, &mut json);
+            Ok(http::Response::new(Full::new(Bytes::from(json))))
+        };
+        match found.map_or(Answer::Allow, |(_, answer)| answer) {
+            Answer::Allow => respond(value!({"allowed": true})),
+            Answer::Deny(status) => respond(value!({"allowed": false, "status": status})),
+            Answer::Patch(patch) => {
+                let patch = STANDARD.encode(patch);
+                respond(value!({"allowed": true, "patchType": "JSONPatch", "patch": (patch.as_str())}))
+            }
+            Answer::With(members) => respond(members),
+            Answer::Body(code, body) => {
+                Ok(http::Response::builder().status(code).body(Full::new(Bytes::from(body))).unwrap())
+            }
+            Answer::Redirect => {
+                let response = http::Response::builder().status(302).header("location", "https://127.0.0.1:1/");
+                Ok(response.body(Full::new(Bytes::new())).unwrap())
+            }
+            Answer::Hang => std::future::pending().await,
+        }
+    }
+
+    fn answer(&self, path: &str, answer: Answer) {
+        self.answers.lock().unwrap().push((path.to_string(), answer));
+    }
+
+    /// The reviews that a path got since the last time, but for those of what the server itself keeps up to date.
+    fn take_seen(&self, path: &str) -> Vec<Value> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.retain(|(_, review)| review.str_at(&["resource", "group"]) != "flowcontrol.apiserver.k8s.io");
+        let taken = seen.iter().filter(|(known, _)| known == path).map(|(_, review)| review.clone()).collect();
+        seen.retain(|(known, _)| known != path);
+        taken
+    }
+
+    /// A webhook with this name at the path of the same name, and other fields.
+    fn hook(&self, name: &str, rule: Value, fields: &[(&'static str, Value)]) -> Value {
+        let url = format!("https://localhost:{}/{name}", self.port);
+        let mut hook = value!({
+            "name": (format!("{name}.hooks.example")),
+            "clientConfig": {"url": (url), "caBundle": (self.bundle.as_str())},
+            "admissionReviewVersions": ["v1", "v1beta1"],
+            "sideEffects": "None",
+            "rules": [rule],
+        });
+        for (field, value) in fields {
+            hook.set(&[field], value.clone());
+        }
+        hook
+    }
+}
+
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+
+async fn configure(client: &mut Client, mutating: bool, name: &str, hooks: Vec<Value>) {
+    let (kind, resource) = if mutating {
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
+    } else {
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+    };
+    let configuration = value!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": hooks,
+    });
+    let (status, answer) = client.ask("POST", &format!("{CONFIGURATIONS}/{resource}"), &configuration).await;
+    assert_eq!(status, 201, "{answer:?}");
+}
+
+fn rule(group: &str, versions: &[&str], resources: &[&str], operations: &[&str]) -> Value {
+    let list = |items: &[&str]| Value::from(items.iter().map(|item| Value::from(*item)).collect::<Vec<_>>());
+    value!({
+        "apiGroups": [group],
+        "apiVersions": (list(versions)),
+        "resources": (list(resources)),
+        "operations": (list(operations)),
+    })
+}
+
+fn config_map(name: &str) -> Value {
+    value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}})
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn node() -> Node {
+    Node::start(&[], "10.0.0.0/24").await
+}
+
+#[tokio::test]
+async fn webhooks_change_and_refuse_objects() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    let maps = || rule("", &["v1"], &["configmaps"], &["CREATE", "UPDATE", "DELETE"]);
+    configure(&mut client, true, "m", vec![hooks.hook("change", maps(), &[])]).await;
+    configure(&mut client, false, "v", vec![hooks.hook("check", maps(), &[])]).await;
+    hooks.answer("/change", Answer::Patch(r#"[{"op":"add","path":"/metadata/labels","value":{"by":"hook"}}]"#));
+    let warned = value!({"allowed": true, "warnings": ["careful"], "auditAnnotations": {"k": "v"}});
+    hooks.answer("/check", Answer::With(warned));
+    let (status, headers, made) = client.ask_for_headers("", "POST", CONFIG_MAPS, &config_map("one")).await;
+    assert_eq!((status, made.str_at(&["metadata", "labels", "by"])), (201, "hook"), "{made:?}");
+    assert_eq!(headers["warning"], "299 - \"careful\"");
+    let review = &hooks.take_seen("/check")[0];
+    assert_eq!(review.str_at(&["object", "metadata", "labels", "by"]), "hook");
+    assert_eq!(review.str_at(&["operation"]), "CREATE");
+    assert_eq!(review.str_at(&["namespace"]), "default");
+    assert_eq!(review.str_at(&["name"]), "one");
+    assert_eq!(review.at(&["resource"]), &value!({"group": "", "version": "v1", "resource": "configmaps"}));
+    assert_eq!(review.at(&["kind"]), &value!({"group": "", "version": "v1", "kind": "ConfigMap"}));
+    assert_eq!(review.str_at(&["object", "kind"]), "ConfigMap");
+    assert_eq!(review.at(&["oldObject"]), &Value::Null);
+    assert_eq!(review.str_at(&["options", "kind"]), "CreateOptions");
+    assert_eq!(review.str_at(&["options", "apiVersion"]), "meta.k8s.io/v1");
+    assert!(!review.str_at(&["userInfo", "username"]).is_empty());
+    hooks.take_seen("/change");
+
+    hooks.answer("/change", Answer::Allow);
+    let denied = value!({"code": 409, "reason": "Mine", "message": "not today"});
+    hooks.answer("/check", Answer::Deny(denied));
+    let (status, answer) = client.ask("DELETE", &format!("{CONFIG_MAPS}/one"), &Value::Null).await;
+    assert_eq!((status, answer.str_at(&["reason"])), (409, "Mine"));
+    assert_eq!(answer.str_at(&["message"]), "admission webhook \"check.hooks.example\" denied the request: not today");
+    let review = &hooks.take_seen("/check")[0];
+    assert_eq!((review.at(&["object"]), review.str_at(&["oldObject", "metadata", "name"])), (&Value::Null, "one"));
+    assert_eq!(review.str_at(&["options", "kind"]), "DeleteOptions");
+    // The mutating webhook was asked about the deletion, and its patch has nothing to change.
+    hooks.answer("/check", Answer::Allow);
+    hooks.answer("/change", Answer::Patch(r#"[{"op":"add","path":"/data/x","value":"y"}]"#));
+    let (status, answer) = client.ask("DELETE", &format!("{CONFIG_MAPS}/one"), &Value::Null).await;
+    assert_eq!(status, 500);
+    let why = "attempted to modify the object, which is not supported for this operation";
+    assert!(answer.str_at(&["message"]).contains(why), "{answer:?}");
+    // A webhook that is gone is not called any more.
+    let path = format!("{CONFIGURATIONS}/mutatingwebhookconfigurations/m");
+    assert_eq!(client.ask("DELETE", &path, &Value::Null).await.0, 200);
+    assert_eq!(client.ask("DELETE", &format!("{CONFIG_MAPS}/one"), &Value::Null).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_webhook_that_fails_is_told_or_ignored() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    let maps = || rule("*", &["*"], &["configmaps"], &["*"]);
+    let review = |uid: &str, kind: &str| {
+        let text = r#"{"apiVersion":"admission.k8s.io/v1","kind":"KIND","response":{"uid":"UID","allowed":true}}"#;
+        text.replace("KIND", kind).replace("UID", uid).into_bytes()
+    };
+    let failed = "Internal error occurred: failed calling webhook \"HOOK.hooks.example\": ";
+    let call = "failed to call webhook: ";
+    let mut big = br#"{"x":""#.to_vec();
+    big.resize(9 << 20, b'a');
+    let cases = [
+        (
+            "e500",
+            Answer::Body(500, b"oops".to_vec()),
+            format!("{failed}{call}an error on the server (\"oops\") has prevented the request from succeeding"),
+        ),
+        (
+            "redirect",
+            Answer::Redirect,
+            format!("{failed}{call}the server responded with the status code 302 but did not return more information"),
+        ),
+        (
+            "empty",
+            Answer::Body(200, Vec::new()),
+            format!("{failed}{call}0-length response with status code: 200 and content type: application/json"),
+        ),
+        (
+            "big",
+            Answer::Body(200, big),
+            format!(
+                "{failed}{call}unexpected error when reading response body. Please retry. Original error: the response is larger than 8388608 bytes"
+            ),
+        ),
+        (
+            "text",
+            Answer::Body(200, b"nonsense".to_vec()),
+            format!(
+                "{failed}{call}couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u')"
+            ),
+        ),
+        (
+            "uid",
+            Answer::Body(200, review("other", "AdmissionReview")),
+            format!("{failed}received invalid webhook response: expected response.uid="),
+        ),
+        (
+            "kind",
+            Answer::Body(200, review("x", "Pod")),
+            format!("{failed}{call}no kind \"Pod\" is registered for version \"admission.k8s.io/v1\""),
+        ),
+        (
+            "undecodable",
+            Answer::Patch("{"),
+            format!("{failed}received undecodable patch in webhook response: unexpected end of JSON input"),
+        ),
+        (
+            "hang",
+            Answer::Hang,
+            format!("{failed}{call}Post \"https://localhost:PORT/hang?timeout=1s\": context deadline exceeded"),
+        ),
+    ];
+    for (name, answer, expected) in cases {
+        hooks.answer(&format!("/{name}"), answer);
+        let fields = |policy: &str| [("failurePolicy", value!(policy)), ("timeoutSeconds", value!(1))];
+        configure(&mut client, true, name, vec![hooks.hook(name, maps(), &fields("Fail"))]).await;
+        let (status, answer) = client.ask("POST", CONFIG_MAPS, &config_map(name)).await;
+        let expected = expected.replace("HOOK", name).replace("PORT", &hooks.port.to_string());
+        assert_eq!(status, 500, "{name}");
+        assert!(answer.str_at(&["message"]).starts_with(&expected), "{name}: {answer:?}\n{expected}");
+        let path = format!("{CONFIGURATIONS}/mutatingwebhookconfigurations/{name}");
+        assert_eq!(client.ask("DELETE", &path, &Value::Null).await.0, 200);
+        configure(&mut client, true, name, vec![hooks.hook(name, maps(), &fields("Ignore"))]).await;
+        let (status, answer) = client.ask("POST", CONFIG_MAPS, &config_map(name)).await;
+        assert_eq!(status, 201, "{name}: {answer:?}");
+        assert_eq!(client.ask("DELETE", &path, &Value::Null).await.0, 200);
+    }
+    // What the server cannot do with an answer fails the request, whatever the policy.
+    let patch = r#"[{"op":"replace","path":"/nothing/here","value":1}]"#;
+    hooks.answer("/path", Answer::Patch(patch));
+    let ignore = [("failurePolicy", value!("Ignore"))];
+    configure(&mut client, true, "path", vec![hooks.hook("path", maps(), &ignore)]).await;
+    let (status, answer) = client.ask("POST", CONFIG_MAPS, &config_map("path")).await;
+    let expected =
+        "Internal error occurred: replace operation does not apply: doc is missing path: /nothing/here: missing value";
+    assert_eq!((status, answer.str_at(&["message"])), (500, expected));
+}
+
+#[tokio::test]
+async fn services_and_closed_ports_are_told_in_upstreams_words() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let maps = || rule("", &["v1"], &["configmaps"], &["CREATE"]);
+    let cases = [
+        (
+            "closed",
+            value!({"url": (format!("https://127.0.0.1:{free}/x"))}),
+            format!(
+                "failed to call webhook: Post \"https://127.0.0.1:{free}/x?timeout=10s\": dial tcp 127.0.0.1:{free}: connect: connection refused"
+            ),
+        ),
+        (
+            "service",
+            value!({"service": {"namespace": "default", "name": "hook", "path": "/p"}}),
+            "failed to call webhook: Post \"https://hook.default.svc:443/p?timeout=10s\": service \"hook\" not found"
+                .to_string(),
+        ),
+        (
+            "stranger",
+            value!({"url": (format!("https://localhost:{}/x", hooks.port))}),
+            format!(
+                "failed to call webhook: Post \"https://localhost:{}/x?timeout=10s\": tls: failed to verify certificate: x509: certificate signed by unknown authority",
+                hooks.port
+            ),
+        ),
+    ];
+    for (name, target, expected) in cases {
+        let hook = hooks.hook(name, maps(), &[("clientConfig", target)]);
+        configure(&mut client, false, name, vec![hook]).await;
+        let (status, answer) = client.ask("POST", CONFIG_MAPS, &config_map(name)).await;
+        let expected = format!("Internal error occurred: failed calling webhook \"{name}.hooks.example\": {expected}");
+        assert_eq!((status, answer.str_at(&["message"])), (500, expected.as_str()));
+        let path = format!("{CONFIGURATIONS}/validatingwebhookconfigurations/{name}");
+        assert_eq!(client.ask("DELETE", &path, &Value::Null).await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn only_what_matches_is_asked_and_in_the_version_it_wants() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    let scalers = |version: &'static str| rule("autoscaling", &[version], &["horizontalpodautoscalers"], &["CREATE"]);
+    let labelled = value!({"matchLabels": {"asked": "yes"}});
+    let everything = || value!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"], "scope": "Cluster"});
+    let all = vec![
+        hooks.hook("equivalent", scalers("v2"), &[]),
+        hooks.hook("exact", scalers("v2"), &[("matchPolicy", value!("Exact"))]),
+        hooks.hook("objects", scalers("v1"), &[("objectSelector", labelled.clone())]),
+        hooks.hook("namespaces", scalers("v1"), &[("namespaceSelector", labelled)]),
+        hooks.hook("cluster", everything(), &[]),
+        hooks.hook("old", scalers("v1"), &[("admissionReviewVersions", value!(["v1beta1"]))]),
+    ];
+    configure(&mut client, true, "m", all).await;
+    let patch = r#"[{"op":"add","path":"/spec/metrics","value":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":42}}}]}]"#;
+    hooks.answer("/equivalent", Answer::Patch(patch));
+    let scaler = |name: &str, labels: Value| {
+        let target = value!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+        value!({
+            "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": target},
+        })
+    };
+    let path = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let (status, made) = client.ask("POST", path, &scaler("a", value!({}))).await;
+    assert_eq!((status, made.at(&["spec", "targetCPUUtilizationPercentage"]).as_int()), (201, Some(42)), "{made:?}");
+    let review = &hooks.take_seen("/equivalent")[0];
+    assert_eq!(review.str_at(&["object", "apiVersion"]), "autoscaling/v2");
+    assert_eq!(review.str_at(&["resource", "version"]), "v2");
+    assert_eq!(review.str_at(&["requestResource", "version"]), "v1");
+    assert_eq!(review.str_at(&["requestKind", "version"]), "v1");
+    let old = &hooks.take_seen("/old")[0];
+    assert_eq!(old.str_at(&["object", "apiVersion"]), "autoscaling/v1");
+    for silent in ["/exact", "/objects", "/namespaces", "/cluster"] {
+        assert_eq!(hooks.take_seen(silent).len(), 0, "{silent}");
+    }
+    let (status, _) = client.ask("POST", path, &scaler("b", value!({"asked": "yes"}))).await;
+    assert_eq!((status, hooks.take_seen("/objects").len()), (201, 1));
+    // Namespaces are cluster-scoped, and are selected by the labels they get.
+    let namespace =
+        value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"asked": "yes"}}});
+    assert_eq!(client.ask("POST", "/api/v1/namespaces", &namespace).await.0, 201);
+    assert_eq!(hooks.take_seen("/cluster").len(), 1);
+    let path = "/apis/autoscaling/v1/namespaces/n/horizontalpodautoscalers";
+    assert_eq!(client.ask("POST", path, &scaler("c", value!({}))).await.0, 201);
+    assert_eq!(hooks.take_seen("/namespaces").len(), 1);
+    // Webhooks never see the configuration of webhooks, nor reviews of who may do what.
+    hooks.take_seen("/cluster");
+    configure(&mut client, false, "unseen", vec![hooks.hook("unseen", scalers("v1"), &[])]).await;
+    let review = value!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    assert_eq!(client.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await.0, 201);
+    assert_eq!(hooks.take_seen("/cluster").len(), 0);
+}
+
+#[tokio::test]
+async fn webhooks_run_again_after_a_change_and_not_on_a_dry_run_they_cannot_do() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    let maps = || rule("", &["v1"], &["configmaps"], &["CREATE"]);
+    let again = [("reinvocationPolicy", value!("IfNeeded"))];
+    let all = vec![
+        hooks.hook("first", maps(), &again),
+        hooks.hook("second", maps(), &[]),
+        hooks.hook("third", maps(), &again),
+    ];
+    configure(&mut client, true, "m", all).await;
+    let owner = r#"{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}"#;
+    let patch: &'static str = Box::leak(
+        format!(r#"[{{"op":"add","path":"/metadata/ownerReferences","value":[{owner},{owner}]}}]"#).into_boxed_str(),
+    );
+    hooks.answer("/second", Answer::Patch(patch));
+    let (status, headers, made) = client.ask_for_headers("", "POST", CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!((status, made.list_at(&["metadata", "ownerReferences"]).len()), (201, 1), "{made:?}");
+    assert!(headers["warning"].to_str().unwrap().contains("duplicate entries after mutating admission happens"));
+    let counts = ["/first", "/second", "/third"].map(|path| hooks.take_seen(path).len());
+    assert_eq!(counts, [2, 1, 1]);
+    let managed = made.list_at(&["metadata", "managedFields"]);
+    assert_eq!(managed.len(), 1, "{managed:?}");
+
+    let side_effects = [("sideEffects", value!("NoneOnDryRun"))];
+    configure(&mut client, false, "dry", vec![hooks.hook("dry", maps(), &side_effects)]).await;
+    let dry = format!("{CONFIG_MAPS}?dryRun=All");
+    assert_eq!(client.ask("POST", &dry, &config_map("b")).await.0, 201);
+    assert_eq!(hooks.take_seen("/dry")[0].at(&["dryRun"]), &value!(true));
+}
+
+#[tokio::test]
+async fn subresources_are_asked_about_as_what_they_are() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    let scale = || rule("apps", &["v1"], &["deployments/scale", "deployments/status"], &["UPDATE"]);
+    configure(&mut client, true, "m", vec![hooks.hook("change", scale(), &[])]).await;
+    configure(&mut client, false, "v", vec![hooks.hook("check", scale(), &[])]).await;
+    let template = value!({
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let deployment = value!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+    });
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let (status, made) = client.ask("POST", path, &deployment).await;
+    assert_eq!(status, 201, "{made:?}");
+    hooks.answer("/change", Answer::Patch(r#"[{"op":"replace","path":"/spec/replicas","value":7}]"#));
+    let wanted = value!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": 2}});
+    let (status, scaled) = client.ask("PUT", &format!("{path}/d/scale"), &wanted).await;
+    assert_eq!((status, scaled.at(&["spec", "replicas"]).as_int()), (200, Some(7)), "{scaled:?}");
+    let review = &hooks.take_seen("/check")[0];
+    assert_eq!((review.str_at(&["object", "kind"]), review.str_at(&["subResource"])), ("Scale", "scale"));
+    assert_eq!(review.at(&["kind"]), &value!({"group": "autoscaling", "version": "v1", "kind": "Scale"}));
+    assert_eq!(review.at(&["object", "spec", "replicas"]).as_int(), Some(7));
+    assert_eq!(review.at(&["oldObject", "spec", "replicas"]).as_int(), Some(1));
+    hooks.answer("/change", Answer::Allow);
+    let (_, mut live) = client.ask("GET", &format!("{path}/d"), &Value::Null).await;
+    live.set(&["status", "observedGeneration"], 1);
+    assert_eq!(client.ask("PUT", &format!("{path}/d/status"), &live).await.0, 200);
+    let review = &hooks.take_seen("/check")[0];
+    assert_eq!((review.str_at(&["object", "kind"]), review.str_at(&["subResource"])), ("Deployment", "status"));
+}
+
+#[tokio::test]
+async fn webhooks_that_say_ignore_share_a_budget() {
+    let change = |config: &mut apiserver::Config| config.webhook_ignore_budget = Some(Duration::from_millis(600));
+    let node = Node::start_with(&[], "10.0.0.0/24", change).await;
+    let hooks = Hooks::start().await;
+    let mut client = node.client().await;
+    let maps = || rule("", &["v1"], &["configmaps"], &["CREATE"]);
+    let ignore = [("failurePolicy", value!("Ignore"))];
+    let slow: Vec<Value> = ["a", "b", "c", "d"].iter().map(|name| hooks.hook(name, maps(), &ignore)).collect();
+    configure(&mut client, true, "slow", slow).await;
+    ["/a", "/b", "/c", "/d"].iter().for_each(|path| hooks.answer(path, Answer::Hang));
+    let began = Instant::now();
+    assert_eq!(client.ask("POST", CONFIG_MAPS, &config_map("one")).await.0, 201);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // The first used the budget up; the others count as failed, and after three failures none is called.
+    assert_eq!(hooks.take_seen("/b").len(), 0);
+    for name in ["two", "three"] {
+        assert_eq!(client.ask("POST", CONFIG_MAPS, &config_map(name)).await.0, 201);
+    }
+    hooks.take_seen("/a");
+    let began = Instant::now();
+    assert_eq!(client.ask("POST", CONFIG_MAPS, &config_map("four")).await.0, 201);
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+    assert_eq!(hooks.take_seen("/a").len(), 0);
+}
