@@ -6,6 +6,7 @@ mod bench;
 mod components;
 mod conformance;
 mod generate;
+mod reliability;
 mod test;
 
 fn main() -> ExitCode {
@@ -14,10 +15,12 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "generate" => generate::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, rest)) if command == "bench" => bench::run(rest),
+        Some((command, rest)) if command == "reliability" => reliability::run(rest),
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | conformance [name…] | bench [flag…] | components <name>…"
+            "usage: cargo xtask test | generate [--check] | conformance [name…] | bench [flag…] | reliability [seed] | \
+             components <name>…"
                 .into(),
         ),
     };

@@ -1,5 +1,5 @@
-//! What can be asked of a running server by whoever may use its data directory: a socket in it, readable by its owner
-//! only. One line in, one line out.
+//! The administrative socket in the data directory, mode 0600: one line in, one line out. `ferrokube backup` uses it when the
+//! server is running.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::store_path;
 
-/// A line longer than this is nobody's request.
+/// Longest request line that is read.
 const LINE_MAX: u64 = 8 * 1024;
 /// The longest path a socket may have is shorter than most paths may be.
 const SOCKET_PATH_MAX: usize = 100;
@@ -36,7 +36,7 @@ impl Admin {
             tracing::debug!("the data directory's path is too long for a socket; backups need a stopped server");
             return None;
         }
-        // The store is ours, so a socket that is there belongs to nobody any more.
+        // We hold the store's lock, so a socket that exists was left by a server that has ended.
         let _ = std::fs::remove_file(&path);
         let listener = match UnixListener::bind(&path) {
             Ok(listener) => listener,

@@ -1,4 +1,4 @@
-//! What can be typed: `serve` (also when nothing else is), and the commands that look after its data and its users.
+//! The commands: `serve` (the default), and those that look after a server's data and users.
 
 mod completion;
 mod kubeconfig;
@@ -10,12 +10,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+pub(crate) use maintain::with_way_out;
+
 use crate::flags;
 use clap::{ArgMatches, Command};
 
 /// Reads the command line and does what it says.
 pub fn run() -> ExitCode {
     let matches = command().get_matches();
+    hush_panics_of_redb();
     let outcome = match matches.subcommand() {
         None => serve::run(&matches),
         Some(("serve", matches)) => serve::run(matches),
@@ -23,6 +26,7 @@ pub fn run() -> ExitCode {
         Some(("backup", matches)) => maintain::backup(matches),
         Some(("restore", matches)) => maintain::restore(matches),
         Some(("check", matches)) => maintain::check(matches),
+        Some(("repair", matches)) => maintain::repair(matches),
         Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),
         Some((other, _)) => Err(format!("there is no command {other}")),
@@ -61,7 +65,18 @@ fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     matches.get_one::<PathBuf>("data-dir").cloned().unwrap_or_default()
 }
 
-/// Prints a line; a reader that went away is nobody's problem.
+/// redb panics on some damage to its file. The store catches that and reports it as an error, so that the panic's own
+/// message would only confuse.
+fn hush_panics_of_redb() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.location().is_some_and(|location| location.file().contains("/redb-")) {
+            hook(panic);
+        }
+    }));
+}
+
+/// Prints a line. Fails silently if standard output was closed.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -9,10 +9,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use parking_lot::RwLock;
 use server::Histogram;
-use storage::{
-    Change, Error, Expect, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber,
-    Subscription, WatchRequest, WatchStream, Write, Written,
-};
+use storage::{Change, Error, Expect, Found, Layer, Page, RangeQuery, Result, Revision, Store, Write, Written};
 
 /// Upstream's buckets, in seconds.
 const SECONDS: &[f64] = &[
@@ -92,7 +89,11 @@ impl Metered {
 }
 
 #[async_trait]
-impl Store for Metered {
+impl Layer for Metered {
+    fn below(&self) -> &dyn Store {
+        &*self.store
+    }
+
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
         self.time("get", key, self.store.get(key, at)).await
     }
@@ -110,42 +111,6 @@ impl Store for Metered {
         };
         let key = write.key.clone();
         self.time(operation, &key, self.store.write(write)).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
-        self.store.watch(request).await
-    }
-
-    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
-        self.store.subscribe(request, subscriber).await
-    }
-
-    fn delivers_in_commit(&self) -> bool {
-        self.store.delivers_in_commit()
-    }
-
-    async fn progress(&self) -> Result<Revision> {
-        self.store.progress().await
-    }
-
-    async fn progress_of(&self, range: &KeyRange) -> Result<Revision> {
-        self.store.progress_of(range).await
-    }
-
-    async fn compact(&self, revision: Revision) -> Result<()> {
-        self.store.compact(revision).await
-    }
-
-    async fn status(&self) -> Result<Status> {
-        self.store.status().await
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
-    }
-
-    fn is_closed(&self) -> bool {
-        self.store.is_closed()
     }
 }
 

@@ -185,7 +185,7 @@ async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, 
     }
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
-    let store = Arc::new(store.map_err(|error| StartError::Store(error.to_string()))?);
+    let store = Arc::new(store.map_err(|error| StartError::Store(crate::cli::with_way_out(&error)))?);
     let asked = store.clone();
     let ask: Ask = Arc::new(move || {
         let store = asked.clone();
@@ -196,7 +196,7 @@ async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, 
             }
         })
     });
-    // Whoever may use the data directory can ask for a backup.
+    // The socket in the data directory takes backup requests.
     let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
     let clusters = vec![Cluster { store: store.clone(), ask }];
     Ok(Opened { store, encryption: None, clusters, background })

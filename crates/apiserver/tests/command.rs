@@ -100,6 +100,52 @@ fn a_second_start_reuses_everything() {
     assert_eq!(third.terminate(), Some(0));
 }
 
+/// A store with a wrong byte is not served; every command says what is wrong and what to do.
+#[test]
+fn a_damaged_store_is_refused_and_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let (data_text, backup_text) = (data.to_str().unwrap(), backup.to_str().unwrap());
+    assert_eq!(Serving::start(&ferrokube(), &data, &[]).terminate(), Some(0));
+    assert!(run(&["backup", "--data-dir", data_text, backup_text]).status.success());
+    let damage = || {
+        let path = data.join("store.redb");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let name = b"/registry/namespaces/kube-node-lease";
+        let places: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+        assert!(!places.is_empty());
+        places.iter().for_each(|at| bytes[at + name.len() + 5] ^= 1);
+        std::fs::write(&path, bytes).unwrap();
+        // Its write-ahead log still has everything, which would mend the damage.
+        for log in ["store.redb.wal-0", "store.redb.wal-1"] {
+            std::fs::remove_file(data.join(log)).unwrap();
+        }
+    };
+    let fails = |arguments: &[&str], want: &str| {
+        let output = run(arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(!output.status.success() && said.contains(want), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+    };
+    damage();
+    fails(&["--secure-port=0", "--data-dir", data_text], "`ferrokube repair` lists what is lost");
+    fails(&["check", "--data-dir", data_text], "`ferrokube repair` lists what is lost");
+    fails(&["backup", "--data-dir", data_text, folder.path().join("other").to_str().unwrap()], "damaged");
+    fails(&["repair", "--data-dir", data_text], "kube-node-lease");
+    fails(&["repair", "--data-dir", data_text], "--accept-loss");
+    let repaired = run(&["repair", "--accept-loss", "--data-dir", data_text]);
+    assert!(text(&repaired.stdout).contains("repaired: revision 1000"), "{}", text(&repaired.stderr));
+    assert!(data.join("store.redb.before-repair").exists());
+    let again = run(&["repair", "--data-dir", data_text]);
+    assert!(text(&again.stdout).contains("nothing to repair"), "{}", text(&again.stderr));
+    assert_eq!(Serving::start(&ferrokube(), &data, &[]).terminate(), Some(0));
+
+    damage();
+    let restored = run(&["restore", "--force", "--data-dir", data_text, backup_text]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    assert_eq!(Serving::start(&ferrokube(), &data, &[]).terminate(), Some(0));
+}
+
 #[test]
 fn what_keeps_it_from_starting_is_said_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();

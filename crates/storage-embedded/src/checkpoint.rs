@@ -74,7 +74,7 @@ impl Checkpoint {
         }
     }
 
-    /// How long to wait after writing so much to a log each of whose files holds `room` bytes. Everybody waits if one is
+    /// How long to wait after writing so much to a log each of whose files holds `room` bytes. All writers wait if one is
     /// full and the other one is still needed, so writers are slowed down from half of one on, and at three quarters to
     /// what the database takes over: many short waits instead of a long one.
     pub fn pause(&self, bytes: usize, room: u64) -> Duration {

@@ -1,15 +1,18 @@
 //! The file: a redb database with three tables.
 //!
-//! - `log[first revision]` is a chunk of changes in a row (see `record`): everything after the revision `folded`. A group
-//!   of writes is one chunk, or a few if it is large. Appending in chunks instead of single records is what makes a commit
-//!   of many writes nearly as cheap as one of a single write.
+//! - `log[first revision]` is a chunk of changes in a row (see `record`): everything after the revision `folded`, without a
+//!   gap. A group of writes is one chunk, or a few if it is large. Appending in chunks instead of single records is what
+//!   makes a commit of many writes nearly as cheap as one of a single write.
 //! - `base[key]` is the record that was current at the revision `folded`. Compaction folds the oldest chunks into it,
 //!   in the background: most of their records have been superseded by then and are simply dropped.
-//! - `meta` holds numbers: `format`, the version of this layout; `compacted`, up to which history was given up; `folded`,
-//!   at most that; `revision`, because the log may be empty; and `clean`, which is 0 while the write-ahead log may have
-//!   more than the database.
+//! - `meta` holds the numbers in `numbers`.
 //!
-//! Format 1 had no write-ahead log. Its files are read, and become format 2.
+//! redb verifies its pages only when it opens a file that was not closed, so every record has a checksum of its own, the
+//! log's revisions are counted, and `meta` has a checksum over the records of the base: bytes that changed on the disk are
+//! noticed when they are read, and so are records that are missing.
+//!
+//! Format 1 had no write-ahead log, format 2 no checksums. Files of both are read, and become format 3 when they are opened
+//! for writing.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,19 +23,19 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use redb::{
-    BackendError, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError,
-    TableHandle, WriteTransaction,
+    BackendError, Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition, TableError, TableHandle, WriteTransaction,
 };
 use storage::{Event, Revision};
 
 use crate::error::OpenError;
-use crate::log::LogReader;
+use crate::log::{self, LogReader};
+use crate::numbers::{Content, Numbers};
 use crate::options::{BackendFactory, Options};
-use crate::record::{self, Record};
+use crate::record::{self, Layout, Record};
 
 /// The layout written by this version. Raise it with every change that an older version cannot read.
-pub(crate) const FORMAT: i64 = 2;
-const FORMAT_WITHOUT_WAL: i64 = 1;
+pub(crate) const FORMAT: i64 = 3;
 /// As etcd: an empty store is at revision 1, the first change is 2.
 pub(crate) const FIRST_REVISION: Revision = 1;
 
@@ -49,6 +52,8 @@ pub(crate) struct Disk {
     backend: Option<BackendFactory>,
     /// None while it could not be opened again after a failure, and after the end.
     database: RwLock<Option<Database>>,
+    /// Whether all pages matched redb's checksums when the file was opened.
+    had_intact_pages: bool,
 }
 
 /// A commit that did not succeed. It may be on disk all the same.
@@ -83,22 +88,67 @@ pub(crate) struct Folded {
 }
 
 impl Disk {
-    /// Opens the file to look at it; nothing changes, unless it is a new one.
+    /// Opens the file, or creates it.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
-        let disk = Disk {
+        if options.backend.is_none() && !options.path.exists() {
+            create_file(&options.path)?;
+        }
+        Disk::open_existing(options)
+    }
+
+    /// Opens the file to look at it; nothing in it changes, unless it was not closed in order.
+    pub fn open_existing(options: &Options) -> Result<Self, OpenError> {
+        let mut disk = Disk::new(options);
+        let database = match disk.open_verified() {
+            // Damage to redb's lists of free pages is mended by closing and opening the file, which makes them anew.
+            Err(error) if error.is_damage() => match disk.open_verified() {
+                Ok((database, _)) => database,
+                Err(_) => return Err(disk.with_name(error)),
+            },
+            verified => {
+                let (database, is_intact) = verified?;
+                disk.had_intact_pages = is_intact;
+                database
+            }
+        };
+        disk.prepare(&database)?;
+        *disk.database.write() = Some(database);
+        Ok(disk)
+    }
+
+    /// Opens a file that is known to be damaged.
+    pub fn open_damaged(options: &Options) -> Result<Self, OpenError> {
+        let disk = Disk::new(options);
+        *disk.database.write() = Some(disk.open_database()?);
+        Ok(disk)
+    }
+
+    /// Pages have no names that mean anything to a user. If a record on the damaged page can be named, the error does so.
+    /// Reads only: opening a damaged file for writing could overwrite more of it.
+    fn with_name(&self, error: OpenError) -> OpenError {
+        let load = || {
+            let mut builder = Database::builder();
+            let database = builder.set_cache_size(self.cache_bytes).open_read_only(&self.path).ok()?;
+            LogReader::new(&database.begin_read().ok()?).and_then(|reader| reader.load()).err()
+        };
+        match catching(load) {
+            Ok(Some(named @ storage::Error::Corrupt { .. })) => OpenError::corrupt(&self.path, named),
+            _ => error,
+        }
+    }
+
+    fn new(options: &Options) -> Self {
+        Disk {
             path: options.path.clone(),
             cache_bytes: options.cache_bytes,
             backend: options.backend.clone(),
             database: RwLock::new(None),
-        };
-        let is_new = !disk.path.exists();
-        let database = disk.open_database()?;
-        prepare(&disk.path, &database)?;
-        if is_new && disk.backend.is_none() {
-            sync_directory(&disk.path)?;
+            had_intact_pages: false,
         }
-        *disk.database.write() = Some(database);
-        Ok(disk)
+    }
+
+    pub fn had_intact_pages(&self) -> bool {
+        self.had_intact_pages
     }
 
     pub fn path(&self) -> &Path {
@@ -110,33 +160,60 @@ impl Disk {
         std::fs::metadata(&self.path).map_or(0, |meta| meta.len())
     }
 
-    /// A view of the log as of the last commit, which later commits do not disturb.
-    pub fn reader(&self) -> storage::Result<LogReader> {
-        let guard = self.database.read();
-        let database = guard.as_ref().ok_or_else(|| storage::Error::unavailable("the file is closed"))?;
-        LogReader::new(database.begin_read().map_err(storage::Error::unavailable)?)
+    /// Reads a view of the file as of the last commit, which later commits do not disturb.
+    pub fn read<T>(&self, read: impl FnOnce(&LogReader) -> storage::Result<T>) -> storage::Result<T> {
+        self.read_raw(|transaction| read(&LogReader::new(transaction)?))
+    }
+
+    /// The same, below the checks that a reader makes.
+    pub fn read_raw<T>(&self, read: impl FnOnce(&ReadTransaction) -> storage::Result<T>) -> storage::Result<T> {
+        let work = || {
+            let guard = self.database.read();
+            let database = guard.as_ref().ok_or_else(|| storage::Error::unavailable("the file is closed"))?;
+            let transaction = database.begin_read().map_err(storage::Error::unavailable)?;
+            drop(guard);
+            read(&transaction)
+        };
+        catching(work).unwrap_or_else(|panic| Err(log::damaged(panic)))
     }
 
     /// Appends events, durably and all or nothing, and lets compaction make some progress in the same commit.
     pub fn append(&self, events: &[Arc<Event>], last: Revision, fold: Fold) -> Result<Folded, Failure> {
         self.commit(|transaction| {
             write_chunks(transaction, events)?;
-            {
-                let mut meta = transaction.open_table(META)?;
-                meta.insert("revision", last)?;
-                meta.insert("compacted", fold.compacted)?;
-            }
-            fold.run(transaction)
+            let mut meta = transaction.open_table(META)?;
+            let mut numbers = Numbers::read(&meta)?;
+            (numbers.revision, numbers.compacted) = (last, fold.compacted);
+            let folded = fold.run(transaction, &mut numbers.base)?;
+            numbers.folded = folded.upto;
+            numbers.write(&mut meta)?;
+            Ok(folded)
         })
     }
 
-    /// Notes that the write-ahead log matters, or that it does not.
+    /// Notes that the write-ahead log has nothing more than the database, or that it may have.
     pub fn set_clean(&self, is_clean: bool) -> Result<(), Failure> {
         self.commit(|transaction| {
             let mut meta = transaction.open_table(META)?;
-            meta.insert("format", FORMAT)?;
-            meta.insert("clean", i64::from(is_clean))?;
-            Ok(())
+            Numbers { is_clean, ..Numbers::read(&meta)? }.write(&mut meta)
+        })
+    }
+
+    /// Brings a file of an earlier format to the current one, and returns the revision up to which it is folded then.
+    pub fn upgrade(&self) -> Result<Revision, Failure> {
+        self.commit(|transaction| {
+            let mut meta = transaction.open_table(META)?;
+            let mut numbers = Numbers::read(&meta)?;
+            if numbers.format == FORMAT {
+                return Ok(numbers.folded);
+            }
+            numbers.base = add_checksums(transaction, numbers.layout())?;
+            // A store that was restored has skipped revisions; folding brings the gap out of the log.
+            let fold = Fold { folded: numbers.folded, compacted: numbers.compacted, bytes: usize::MAX };
+            numbers.folded = fold.run(transaction, &mut numbers.base)?.upto;
+            numbers.format = FORMAT;
+            numbers.write(&mut meta)?;
+            Ok(numbers.folded)
         })
     }
 
@@ -165,12 +242,12 @@ impl Disk {
         drop(guard.take());
         forget_cached_pages(&self.path);
         let database = self.open_database().map_err(|error| error.to_string())?;
-        prepare(&self.path, &database).map_err(|error| error.to_string())?;
-        let transaction = database.begin_read().map_err(|error| error.to_string())?;
-        let durable = LogReader::new(transaction)
-            .and_then(|reader| Ok(Durable { revision: reader.last_revision()?, folded: reader.number("folded")? }));
+        self.prepare(&database).map_err(|error| error.to_string())?;
         *guard = Some(database);
-        durable.map_err(|error| error.to_string())
+        drop(guard);
+        let durable =
+            |reader: &LogReader| Ok(Durable { revision: reader.last_revision()?, folded: reader.numbers.folded });
+        self.read(durable).map_err(|error| error.to_string())
     }
 
     pub fn close(&self) {
@@ -198,6 +275,95 @@ impl Disk {
             .map_err(|panic| OpenError::corrupt(&self.path, panic))?
             .map_err(|error| OpenError::of_database(&self.path, error))
     }
+
+    /// Opens the file and checks every page against redb's checksums, which also cover what our own do not: where free pages are. Damage
+    /// there would let later commits overwrite pages that are in use.
+    fn open_verified(&self) -> Result<(Database, bool), OpenError> {
+        let mut database = self.open_database()?;
+        let is_intact = catching(|| database.check_integrity())
+            .map_err(|panic| OpenError::corrupt(&self.path, panic))?
+            .map_err(|error| OpenError::of_database(&self.path, error))?;
+        if !is_intact {
+            // Whether the commit before the damaged one and the write-ahead log have everything is found out when they
+            // are read.
+            tracing::warn!(file = %self.path.display(), "pages of the database did not match their checksums");
+        }
+        Ok((database, is_intact))
+    }
+
+    /// Refuses files that are not ours or too new, and makes the tables of a new one.
+    fn prepare(&self, database: &Database) -> Result<(), OpenError> {
+        let fail = |error: redb::Error| OpenError::of_redb(&self.path, error);
+        let work = || {
+            let reader = database.begin_read().map_err(|error| fail(error.into()))?;
+            let meta = match reader.open_table(META) {
+                Ok(meta) => meta,
+                Err(TableError::TableDoesNotExist(_)) => return self.prepare_empty(database, &reader),
+                Err(error) => return Err(fail(error.into())),
+            };
+            let found = meta.get("format").map_err(|error| fail(error.into()))?.map(|format| format.value());
+            match found.filter(|found| *found > FORMAT) {
+                Some(found) => Err(OpenError::NewerFormat { path: self.path.clone(), found, known: FORMAT }),
+                None => Numbers::read(&meta).map(drop).map_err(fail),
+            }
+        };
+        catching(work).unwrap_or_else(|panic| Err(OpenError::corrupt(&self.path, panic)))
+    }
+
+    /// A database without our tables. Files get theirs before they get their name; backends of tests have no names.
+    fn prepare_empty(&self, database: &Database, reader: &ReadTransaction) -> Result<(), OpenError> {
+        let fail = |error: redb::Error| OpenError::of_redb(&self.path, error);
+        let others: Vec<_> =
+            reader.list_tables().map_err(|error| fail(error.into()))?.map(|table| table.name().to_string()).collect();
+        if !others.is_empty() {
+            let message = format!("it belongs to another program, with tables {others:?}");
+            return Err(OpenError::corrupt(&self.path, message));
+        }
+        if self.backend.is_none() {
+            return Err(OpenError::corrupt(&self.path, "it has no tables"));
+        }
+        create_tables(database).map_err(fail)
+    }
+}
+
+/// Creates a database with its tables. It appears under its name only when it is whole and on disk.
+fn create_file(path: &Path) -> Result<(), OpenError> {
+    let failed = |error| OpenError::io(path, error);
+    let unfinished = files::with_suffix(path, ".new");
+    if unfinished.exists() {
+        std::fs::remove_file(&unfinished).map_err(failed)?;
+    }
+    let file = files::open(&unfinished).map_err(failed)?;
+    let database = Database::builder().create_file(file).map_err(|error| OpenError::of_database(path, error))?;
+    create_tables(&database).map_err(|error| OpenError::of_redb(path, error))?;
+    drop(database);
+    std::fs::rename(&unfinished, path).map_err(failed)?;
+    sync_directory(path)
+}
+
+/// Gives every record its checksum, and returns what the base holds.
+fn add_checksums(transaction: &WriteTransaction, layout: Layout) -> Result<Content, redb::Error> {
+    let mut log = transaction.open_table(LOG)?;
+    let chunks = log.iter()?.map(|item| Ok(item?.0.value())).collect::<Result<Vec<Revision>, redb::Error>>()?;
+    for first in chunks {
+        let chunk = log.get(first)?.map(|chunk| chunk.value().to_vec()).unwrap_or_default();
+        let checked = record::checked(&chunk, layout).map_err(redb::Error::Corrupted)?;
+        log.insert(first, checked.as_ref())?;
+    }
+    let mut base = transaction.open_table(BASE)?;
+    let mut content = Content::default();
+    let keys = base.iter()?.map(|item| Ok(item?.0.value().to_vec())).collect::<Result<Vec<_>, redb::Error>>()?;
+    for key in keys {
+        let bytes = base.get(key.as_slice())?.map(|bytes| bytes.value().to_vec()).unwrap_or_default();
+        let checked = record::checked(&bytes, layout).map_err(redb::Error::Corrupted)?;
+        content.add(log::only_record(&checked, Layout::Checked).map_err(corrupted)?.checksum);
+        base.insert(key.as_slice(), checked.as_ref())?;
+    }
+    Ok(content)
+}
+
+fn corrupted(error: storage::Error) -> redb::Error {
+    redb::Error::Corrupted(error.to_string())
 }
 
 fn write_chunks(transaction: &WriteTransaction, events: &[Arc<Event>]) -> Result<(), redb::Error> {
@@ -216,7 +382,7 @@ fn write_chunks(transaction: &WriteTransaction, events: &[Arc<Event>]) -> Result
 }
 
 impl Fold {
-    fn run(self, transaction: &WriteTransaction) -> Result<Folded, redb::Error> {
+    fn run(self, transaction: &WriteTransaction, content: &mut Content) -> Result<Folded, redb::Error> {
         let mut log = transaction.open_table(LOG)?;
         let mut base = transaction.open_table(BASE)?;
         let mut folded = Folded { upto: self.folded, ..Folded::default() };
@@ -226,14 +392,15 @@ impl Fold {
                 folded.is_done = true;
                 break;
             };
-            if !self.fold_chunk(&chunk.1, &mut base, &mut folded)? {
+            if !self.fold_chunk(&chunk.1, &mut base, &mut folded, content)? {
+                // Nothing is left before it, even if revisions were skipped.
+                folded.upto = folded.upto.max(self.compacted.min(chunk.0 - 1));
                 folded.is_done = true;
                 break;
             }
             log.remove(chunk.0)?;
             folded.log_bytes += chunk.1.len() as u64;
         }
-        transaction.open_table(META)?.insert("folded", folded.upto)?;
         Ok(folded)
     }
 
@@ -243,8 +410,10 @@ impl Fold {
         chunk: &[u8],
         base: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
         folded: &mut Folded,
+        content: &mut Content,
     ) -> Result<bool, redb::Error> {
-        let records = record::records(chunk).collect::<Result<Vec<_>, _>>().map_err(redb::Error::Corrupted)?;
+        let records = record::records(chunk, Layout::Checked);
+        let records = records.collect::<Result<Vec<_>, _>>().map_err(redb::Error::Corrupted)?;
         let Some(last) = records.last().filter(|last| last.revision <= self.compacted) else { return Ok(false) };
         // Of several records of a key only the last one counts.
         let mut latest: HashMap<&[u8], &Record> = HashMap::with_capacity(records.len());
@@ -253,42 +422,21 @@ impl Fold {
         }
         for (key, record) in latest {
             let replaced = if record.is_delete {
-                base.remove(key)?.map(|old| old.value().len())
+                base.remove(key)?
             } else {
                 folded.base_bytes += record.bytes.len() as i64;
-                base.insert(key, record.bytes)?.map(|old| old.value().len())
+                content.add(record.checksum);
+                base.insert(key, record.bytes)?
             };
-            folded.base_bytes -= replaced.unwrap_or(0) as i64;
+            if let Some(old) = replaced {
+                let old = log::only_record(old.value(), Layout::Checked).map_err(corrupted)?;
+                folded.base_bytes -= old.bytes.len() as i64;
+                content.remove(old.checksum);
+            }
         }
         folded.upto = last.revision;
         Ok(true)
     }
-}
-
-/// Makes the tables of a new file, and refuses files that are not ours or too new.
-fn prepare(path: &Path, database: &Database) -> Result<(), OpenError> {
-    let fail = |error: redb::Error| OpenError::of_redb(path, error);
-    let reader = database.begin_read().map_err(|error| fail(error.into()))?;
-    match reader.open_table(META) {
-        Ok(meta) => {
-            let found = meta.get("format").map_err(|error| fail(error.into()))?.map(|format| format.value());
-            return match found {
-                Some(FORMAT | FORMAT_WITHOUT_WAL) => Ok(()),
-                Some(found) if found > FORMAT => {
-                    Err(OpenError::NewerFormat { path: path.into(), found, known: FORMAT })
-                }
-                other => Err(OpenError::corrupt(path, format!("its format is {other:?}"))),
-            };
-        }
-        Err(TableError::TableDoesNotExist(_)) => {}
-        Err(error) => return Err(fail(error.into())),
-    }
-    let others: Vec<_> =
-        reader.list_tables().map_err(|error| fail(error.into()))?.map(|table| table.name().to_string()).collect();
-    if !others.is_empty() {
-        return Err(OpenError::corrupt(path, format!("it belongs to another program, with tables {others:?}")));
-    }
-    create_tables(database).map_err(fail)
 }
 
 fn create_tables(database: &Database) -> Result<(), redb::Error> {
@@ -296,12 +444,15 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     {
         transaction.open_table(LOG)?;
         transaction.open_table(BASE)?;
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("format", FORMAT)?;
-        meta.insert("compacted", 0)?;
-        meta.insert("folded", 0)?;
-        meta.insert("revision", FIRST_REVISION)?;
-        meta.insert("clean", 1)?;
+        let numbers = Numbers {
+            format: FORMAT,
+            revision: FIRST_REVISION,
+            compacted: 0,
+            folded: 0,
+            is_clean: true,
+            base: Content::default(),
+        };
+        numbers.write(&mut transaction.open_table(META)?)?;
     }
     transaction.commit()?;
     Ok(())

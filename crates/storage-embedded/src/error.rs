@@ -44,6 +44,31 @@ impl OpenError {
         }
     }
 
+    /// Whether the file itself is at fault, so that opening it again will not help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, OpenError::Corrupt { .. })
+    }
+
+    /// The same error, of another file.
+    pub(crate) fn at(mut self, other: &Path) -> Self {
+        match &mut self {
+            OpenError::Locked { path }
+            | OpenError::Corrupt { path, .. }
+            | OpenError::NewerFormat { path, .. }
+            | OpenError::Exists { path }
+            | OpenError::Io { path, .. } => *path = other.into(),
+        }
+        self
+    }
+
+    /// Errors of reading a file that is open.
+    pub(crate) fn of_store(path: &Path, error: storage::Error) -> Self {
+        match error {
+            storage::Error::Corrupt { .. } => OpenError::corrupt(path, error),
+            other => OpenError::io(path, other),
+        }
+    }
+
     fn of_storage(path: &Path, error: StorageError) -> Self {
         use std::io::ErrorKind::{InvalidData, UnexpectedEof};
         match error {

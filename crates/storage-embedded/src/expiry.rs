@@ -39,7 +39,7 @@ impl Deadlines {
         }
     }
 
-    /// Who is due, without forgetting them: the deletion's event does that.
+    /// The keys that are due. They stay in the set until the event of their deletion removes them.
     pub fn due(&self, now: i64, limit: usize) -> Vec<(Key, Revision)> {
         let due = self.0.iter().take_while(|(lease, ..)| *lease <= now).take(limit);
         due.map(|(_, key, revision)| (key.clone(), *revision)).collect()

@@ -9,16 +9,19 @@ mod checkpoint;
 mod disk;
 mod error;
 mod expiry;
-mod herald;
 mod log;
 mod maintenance;
+mod notifier;
+mod numbers;
 mod options;
 mod outage;
 mod queue;
 mod record;
+mod repair;
 mod ring;
 mod shared;
 mod state;
+mod subscribers;
 mod versions;
 mod wal;
 mod watcher;
@@ -27,6 +30,7 @@ mod writer;
 pub use error::OpenError;
 pub use maintenance::{Report, check, restore};
 pub use options::{BackendFactory, Clock, Options};
+pub use repair::{Loss, Salvage, examine, lock};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,9 +45,9 @@ use storage::{
 };
 
 use crate::checkpoint::{Checkpoint, Checkpointer};
-use crate::disk::Disk;
-use crate::herald::Herald;
-use crate::log::Loaded;
+use crate::disk::{Disk, Failure};
+use crate::log::{Loaded, LogReader};
+use crate::notifier::Notifier;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::shared::Shared;
@@ -64,12 +68,17 @@ impl EmbeddedStore {
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let disk = Disk::open(&options)?;
         let (mut loaded, found) = load(&disk, &options)?;
-        let (wal, events) = match found {
+        let (mut wal, events) = match found {
             Some(found) => found,
             None => (Wal::open(&options)?.0, Vec::new()),
         };
-        disk.set_clean(false).map_err(|failure| OpenError::io(&options.path, failure.message))?;
-        let (revision, checkpointed, folded) = (loaded.state.revision, loaded.checkpointed, loaded.folded);
+        if loaded.is_clean {
+            wal.forget_damaged().map_err(|error| OpenError::io(&options.path, error))?;
+        }
+        let failed = |failure: Failure| OpenError::io(&options.path, failure.message);
+        let folded = disk.upgrade().map_err(failed)?;
+        disk.set_clean(false).map_err(failed)?;
+        let (revision, checkpointed) = (loaded.state.revision, loaded.checkpointed);
         let mut ring = Ring::new(checkpointed, options.ring_events_max, options.ring_bytes_max);
         ring.push(&events);
         let checkpoint = Checkpoint::new(checkpointed);
@@ -82,7 +91,7 @@ impl EmbeddedStore {
             state: RwLock::new(std::mem::take(&mut loaded.state)),
             ring: RwLock::new(ring),
             checkpoint,
-            herald: Herald::new(revision),
+            notifier: Notifier::new(revision),
             told: Progress::at(revision),
             outage: Mutex::new(None),
             wal_size: wal.size().into(),
@@ -97,7 +106,7 @@ impl EmbeddedStore {
                 writer.run();
             })?,
             spawn("store-checkpoint", &shared, move |_| checkpointer.run())?,
-            spawn("store-herald", &shared, |shared| shared.herald.run())?,
+            spawn("store-notifier", &shared, |shared| shared.notifier.run())?,
         ];
         Ok(EmbeddedStore { shared, threads: Mutex::new(threads), closed: AtomicBool::new(false) })
     }
@@ -120,8 +129,7 @@ type Found = Option<(Wal, Vec<Arc<Event>>)>;
 
 /// Reads everything: the database, and what the write-ahead log has beyond it.
 pub(crate) fn load(disk: &Disk, options: &Options) -> Result<(Loaded, Found), OpenError> {
-    let reader = disk.reader().map_err(|error| OpenError::io(&options.path, error))?;
-    let mut loaded = reader.load(&options.path)?;
+    let mut loaded = disk.read(LogReader::load).map_err(|error| OpenError::of_store(&options.path, error))?;
     let is_missing = options.backend.is_none() && wal::paths(&options.path).iter().all(|path| !path.exists());
     if is_missing && loaded.is_clean {
         return Ok((loaded, None));
@@ -129,8 +137,8 @@ pub(crate) fn load(disk: &Disk, options: &Options) -> Result<(Loaded, Found), Op
     if is_missing {
         return Err(OpenError::corrupt(&options.path, "it was not closed in order and its write-ahead log is missing"));
     }
-    let (wal, frames) = Wal::open(options)?;
-    let events = loaded.replay(&frames, &options.path)?;
+    let (wal, replay) = Wal::open(options)?;
+    let events = loaded.replay(&replay, &options.path)?;
     Ok((loaded, Some((wal, events))))
 }
 
@@ -209,14 +217,14 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// However the writer thread ends, nobody waits for it in vain.
+/// Closes the queue when the writer thread ends, also by a panic, so that no caller waits for it.
 struct End(Arc<Shared>);
 
 impl Drop for End {
     fn drop(&mut self) {
         self.0.queue.abandon();
         self.0.checkpoint.close();
-        self.0.herald.close();
+        self.0.notifier.close();
     }
 }
 

@@ -8,20 +8,21 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use storage::{Batch, Entry, Error, Event, Key, KeyRange, Result, Revision};
 
-use crate::disk::{BASE, LOG, META, catching};
+use crate::disk::{BASE, FIRST_REVISION, LOG, META};
 use crate::error::OpenError;
 use crate::expiry::Deadlines;
+use crate::numbers::{Content, Numbers};
 use crate::options::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
-use crate::record::{Record, records};
+use crate::record::{Layout, Record, records};
 use crate::state::State;
 use crate::versions::Version;
-use crate::wal::Frame;
+use crate::wal::Replay;
 
 /// One consistent view of the file.
 pub(crate) struct LogReader {
     log: ReadOnlyTable<Revision, &'static [u8]>,
     base: ReadOnlyTable<&'static [u8], &'static [u8]>,
-    meta: ReadOnlyTable<&'static str, i64>,
+    pub numbers: Numbers,
 }
 
 /// What the file adds up to.
@@ -29,7 +30,6 @@ pub(crate) struct LogReader {
 pub(crate) struct Loaded {
     pub state: State,
     pub deadlines: Deadlines,
-    pub folded: Revision,
     /// The last revision in the database.
     pub checkpointed: Revision,
     /// Whether the store was closed in order, so that the write-ahead log has nothing more.
@@ -41,25 +41,25 @@ pub(crate) struct Loaded {
 }
 
 impl LogReader {
-    pub fn new(transaction: ReadTransaction) -> Result<Self> {
+    pub fn new(transaction: &ReadTransaction) -> Result<Self> {
         let log = transaction.open_table(LOG).map_err(failed)?;
         let base = transaction.open_table(BASE).map_err(failed)?;
         let meta = transaction.open_table(META).map_err(failed)?;
-        Ok(LogReader { log, base, meta })
+        Ok(LogReader { log, base, numbers: Numbers::read(&meta).map_err(failed)? })
     }
 
-    pub fn number(&self, name: &str) -> Result<i64> {
-        let found = self.meta.get(name).map_err(failed)?;
-        found.map(|number| number.value()).ok_or_else(|| damaged(format!("it has no {name}")))
+    /// The records of a chunk or of an entry of the base.
+    fn records<'a>(&self, chunk: &'a [u8]) -> impl Iterator<Item = Result<Record<'a>>> + use<'a> {
+        records(chunk, self.numbers.layout()).map(|record| record.map_err(damaged))
     }
 
     /// The last revision that was given to a change.
     pub fn last_revision(&self) -> Result<Revision> {
-        let floor = self.number("revision")?.max(self.number("folded")?);
+        let floor = self.numbers.revision.max(self.numbers.folded);
         let Some((_, chunk)) = self.log.last().map_err(failed)? else { return Ok(floor) };
         let mut last = floor;
-        for record in records(chunk.value()) {
-            last = last.max(record.map_err(damaged)?.revision);
+        for record in self.records(chunk.value()) {
+            last = last.max(record?.revision);
         }
         Ok(last)
     }
@@ -88,8 +88,8 @@ impl LogReader {
         let in_base = || self.base.get(key).map_err(failed);
         let found = |chunk: &[u8]| {
             let wanted = |record: &Record| record.revision == revision && record.key == key;
-            for record in records(chunk) {
-                let record = record.map_err(damaged)?;
+            for record in self.records(chunk) {
+                let record = record?;
                 if wanted(&record) {
                     return Ok(record.entry());
                 }
@@ -104,7 +104,7 @@ impl LogReader {
 
     /// The events of a range after a revision, up to `last`, as many as one batch takes.
     pub fn events(&self, range: &KeyRange, after: Revision, last: Revision) -> Result<Batch> {
-        let compacted = self.number("compacted")?;
+        let compacted = self.numbers.compacted;
         if after < compacted {
             return Err(Error::Compacted { requested: after, compacted });
         }
@@ -116,8 +116,8 @@ impl LogReader {
         let chunks = self.log.range((Bound::Included(start), Bound::Included(last))).map_err(failed)?;
         for chunk in chunks {
             let (_, chunk) = chunk.map_err(failed)?;
-            for record in records(chunk.value()) {
-                let record = record.map_err(damaged)?;
+            for record in self.records(chunk.value()) {
+                let record = record?;
                 if record.revision <= after || record.revision > last {
                     continue;
                 }
@@ -149,59 +149,73 @@ impl LogReader {
         Ok(Arc::new(Event { revision: record.revision, key, entry, previous }))
     }
 
-    /// Adds up the whole file, and checks on the way that it fits together.
-    pub fn load(&self, path: &Path) -> Result<Loaded, OpenError> {
-        let added_up = catching(|| self.add_up()).map_err(|panic| OpenError::corrupt(path, panic))?;
-        added_up.map_err(|error| match error {
-            Error::Corrupt { .. } => OpenError::corrupt(path, error),
-            other => OpenError::io(path, other),
-        })
-    }
-
-    fn add_up(&self) -> Result<Loaded> {
-        let mut loaded = Loaded { folded: self.number("folded")?, ..Loaded::default() };
-        let (folded, compacted) = (loaded.folded, self.number("compacted")?);
-        let revision = self.last_revision()?;
+    /// Reads the whole file, and checks that nothing in it is damaged or missing.
+    pub fn load(&self) -> Result<Loaded> {
+        let numbers = self.numbers;
+        let mut loaded = Loaded { is_clean: numbers.is_clean, ..Loaded::default() };
+        let (folded, compacted, revision) = (numbers.folded, numbers.compacted, self.last_revision()?);
         if folded > compacted || compacted > revision {
             let numbers = format!("folded {folded}, compacted {compacted}, revision {revision}");
             return Err(damaged(format!("its numbers contradict each other: {numbers}")));
         }
+        self.load_base(&mut loaded)?;
+        self.load_log(&mut loaded, revision)?;
+        loaded.state.revision = revision;
+        loaded.checkpointed = revision;
+        loaded.state.compacted = compacted;
+        for entry in loaded.state.current.iter() {
+            loaded.deadlines.add(Some(entry));
+        }
+        Ok(loaded)
+    }
+
+    fn load_base(&self, loaded: &mut Loaded) -> Result<()> {
+        let mut content = Content::default();
         self.each_base(|key, bytes| {
-            let record = only_record(bytes)?;
-            if record.key != key || record.is_delete || record.revision > folded {
+            let record = only_record(bytes, self.numbers.layout()).map_err(|error| at_key(key, error))?;
+            if record.key != key || record.is_delete || record.revision > self.numbers.folded {
                 return Err(Error::corrupt(key, "the base has a record that does not belong there"));
             }
+            content.add(record.checksum);
             loaded.count(&record);
             if let Some(entry) = record.entry() {
                 loaded.state.current.insert(entry);
             }
             Ok(())
         })?;
-        let mut last = folded;
+        if self.numbers.layout() == Layout::Checked && content != self.numbers.base {
+            let (found, expected) = (content.records, self.numbers.base.records);
+            return Err(damaged(format!("the base has {found} records, and not the {expected} that belong there")));
+        }
+        Ok(())
+    }
+
+    fn load_log(&self, loaded: &mut Loaded, revision: Revision) -> Result<()> {
+        let mut last = self.numbers.folded.max(FIRST_REVISION);
         self.each_chunk(|first, chunk| {
-            for (index, record) in records(chunk).enumerate() {
-                let record = record.map_err(damaged)?;
-                if record.revision <= last || (index == 0 && record.revision != first) {
+            for (index, record) in self.records(chunk).enumerate() {
+                let record = record?;
+                let follows = match self.numbers.layout() {
+                    // A store that was restored by an earlier version has skipped revisions.
+                    Layout::Plain => record.revision > last,
+                    Layout::Checked => record.revision == last + 1,
+                };
+                if !follows || (index == 0 && record.revision != first) {
                     return Err(damaged(format!("revision {} follows {last}", record.revision)));
                 }
                 last = record.revision;
                 loaded.count(&record);
-                if record.revision > compacted {
+                if record.revision > self.numbers.compacted {
                     loaded.history_bytes += record.bytes.len() as u64;
                 }
                 loaded.add(&record)?;
             }
             Ok(())
         })?;
-        loaded.state.revision = revision;
-        loaded.checkpointed = revision;
-        // Files of the first format have no write-ahead log.
-        loaded.is_clean = self.number("format")? == 1 || self.number("clean")? == 1;
-        loaded.state.compacted = compacted;
-        for entry in loaded.state.current.iter() {
-            loaded.deadlines.add(Some(entry));
+        if self.numbers.layout() == Layout::Checked && last != revision {
+            return Err(damaged(format!("the log ends at revision {last}, not at {revision}")));
         }
-        Ok(loaded)
+        Ok(())
     }
 }
 
@@ -211,16 +225,24 @@ impl Loaded {
         self.bytes += record.bytes.len() as u64;
     }
 
-    /// Goes on with what the write-ahead log has beyond the database, and returns it as events.
-    pub fn replay(&mut self, frames: &[Frame], path: &Path) -> Result<Vec<Arc<Event>>, OpenError> {
+    /// Goes on with what the write-ahead log has beyond the database, and returns it as events. Damage in the log does not
+    /// matter as long as the database has what was there.
+    pub fn replay(&mut self, replay: &Replay, path: &Path) -> Result<Vec<Arc<Event>>, OpenError> {
+        for damage in &replay.damage {
+            if !self.is_clean && !damage.is_within(self.state.revision) {
+                return Err(OpenError::corrupt(path, format!("acknowledged writes are lost: {damage}")));
+            }
+            tracing::warn!(%damage, "the write-ahead log is damaged where the database has everything");
+        }
         let mut events = Vec::new();
         let mut last = self.state.revision;
-        for frame in frames {
+        for frame in &replay.frames {
             if frame.last > last && frame.first > last + 1 {
-                let message = format!("the write-ahead log continues at revision {}, not after {last}", frame.first);
+                let (from, to) = (last + 1, frame.first - 1);
+                let message = format!("acknowledged writes are lost: revisions {from} to {to} are missing");
                 return Err(OpenError::corrupt(path, message));
             }
-            for record in records(&frame.payload) {
+            for record in records(&frame.payload, frame.layout) {
                 let record = record.map_err(|error| OpenError::corrupt(path, error))?;
                 if record.revision <= last {
                     continue;
@@ -235,6 +257,11 @@ impl Loaded {
                 self.deadlines.follow(&event);
                 events.push(Arc::new(event));
             }
+        }
+        if last < replay.reaches {
+            let (from, to) = (last + 1, replay.reaches);
+            let message = format!("acknowledged writes are lost: revisions {from} to {to} are missing");
+            return Err(OpenError::corrupt(path, message));
         }
         self.state.revision = last;
         Ok(events)
@@ -281,21 +308,29 @@ pub(crate) fn entries(reader: &LogReader, wanted: &[(Key, Revision)]) -> Result<
     Ok(found)
 }
 
-fn only_record(bytes: &[u8]) -> Result<Record<'_>> {
-    let mut all = records(bytes);
+pub(crate) fn only_record(bytes: &[u8], layout: Layout) -> Result<Record<'_>> {
+    let mut all = records(bytes, layout);
     match (all.next(), all.next()) {
         (Some(record), None) => record.map_err(damaged),
         _ => Err(damaged("the base has an entry that is not one record".into())),
     }
 }
 
-fn failed(error: impl Into<redb::Error>) -> Error {
+pub(crate) fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         redb::Error::Corrupted(message) => damaged(message),
         other => Error::unavailable(other),
     }
 }
 
-fn damaged(message: String) -> Error {
+pub(crate) fn damaged(message: String) -> Error {
     Error::Corrupt { key: Key::default(), message }
+}
+
+/// Names the key whose entry is damaged.
+fn at_key(key: &[u8], error: Error) -> Error {
+    match error {
+        Error::Corrupt { message, .. } => Error::corrupt(key, message),
+        other => other,
+    }
 }

@@ -1,15 +1,18 @@
 //! Backup, restore and check.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use redb::{Database, Durability};
-use storage::{Error, Result, Revision};
+use redb::{Database, Durability, WriteTransaction};
+use storage::{Entry, Error, Result, Revision};
 
 use crate::disk::{BASE, Disk, FORMAT, LOG, META, catching, sync_directory};
 use crate::error::OpenError;
 use crate::log::{Loaded, LogReader};
+use crate::numbers::{Content, Numbers};
 use crate::options::Options;
+use crate::record::{self, Layout};
 use crate::wal::paths;
 
 /// What a file holds.
@@ -24,112 +27,129 @@ pub struct Report {
     pub record_bytes: u64,
 }
 
-/// Checks a file that is not in use: every page against its checksum, and that the log fits together.
+impl Report {
+    fn of(loaded: &Loaded, format: i64) -> Self {
+        Report {
+            format,
+            revision: loaded.state.revision,
+            compacted: loaded.state.compacted,
+            keys: loaded.state.current.len() as u64,
+            records: loaded.records,
+            record_bytes: loaded.bytes,
+        }
+    }
+}
+
+/// Checks a file that is not in use: every page and record against its checksum, and that nothing is missing.
 pub fn check(path: &Path) -> Result<Report, OpenError> {
+    verify(path).map(|(_, report, _)| report)
+}
+
+fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
     // Opening creates what is not there, and a check must not.
     File::open(path).map_err(|error| OpenError::io(path, error))?;
-    let check = || {
-        let mut database = Database::builder().set_cache_size(COPY_CACHE_BYTES).open(path)?;
-        database.check_integrity()
-    };
-    let intact = catching(check)
-        .map_err(|panic| OpenError::corrupt(path, panic))?
-        .map_err(|error| OpenError::of_database(path, error))?;
-    if !intact {
+    let options = Options::at(path);
+    let disk = Disk::open_existing(&options)?;
+    let (loaded, ..) = crate::load(&disk, &options)?;
+    let numbers = disk.read(|reader| Ok(reader.numbers)).map_err(|error| OpenError::of_store(path, error))?;
+    if !disk.had_intact_pages() {
         return Err(OpenError::corrupt(path, "pages did not match their checksums and were rolled back"));
     }
-    let options = Options::at(path);
-    let disk = Disk::open(&options)?;
-    let (loaded, ..) = crate::load(&disk, &options)?;
-    let reader = disk.reader().map_err(|error| OpenError::io(path, error))?;
-    report(&reader, loaded, path)
+    let report = Report::of(&loaded, numbers.format);
+    Ok((loaded, report, numbers.layout()))
 }
 
 /// Makes a store of a backup. With `skip_revisions` above zero the new store goes on that many revisions later and
 /// without history, so that clients who saw revisions after the backup find out that theirs is gone.
 pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
-    check(backup)?;
+    let (loaded, _, layout) = verify(backup)?;
+    if skip_revisions > 0 || layout == Layout::Plain {
+        let revision = loaded.state.revision + skip_revisions;
+        return create(backup, target, |database| write_current(database, loaded.state.current.iter(), revision));
+    }
     if paths(backup).iter().any(|path| path.exists()) {
         // It is a store rather than a backup. Closing it in order brings all of it into the one file.
         drop(crate::EmbeddedStore::open(Options::at(backup))?);
     }
-    let disk = Disk::open(&Options::at(backup))?;
-    let reader = disk.reader().map_err(|error| OpenError::io(backup, error))?;
-    copy(&reader, target, skip_revisions)?;
-    check(target)
+    let disk = Disk::open_existing(&Options::at(backup))?;
+    create(backup, target, |database| disk.read(|reader| copy(reader, database)))
 }
 
 pub(crate) fn backup(disk: &Disk, target: &Path) -> Result<Report> {
-    let reader = disk.reader()?;
-    let unavailable =
-        |error: OpenError| Error::unavailable(format!("cannot back up {}: {error}", disk.path().display()));
-    copy(&reader, target, 0).map_err(unavailable)?;
-    let loaded = reader.load(target).map_err(unavailable)?;
-    report(&reader, loaded, target).map_err(unavailable)
+    let failed = |error: OpenError| match error {
+        OpenError::Corrupt { message, .. } => Error::Corrupt { key: storage::Key::default(), message },
+        other => Error::unavailable(format!("cannot back up {}: {other}", disk.path().display())),
+    };
+    create(disk.path(), target, |database| disk.read(|reader| copy(reader, database))).map_err(failed)
 }
 
-fn report(reader: &LogReader, loaded: Loaded, path: &Path) -> Result<Report, OpenError> {
-    let format = reader.number("format").map_err(|error| OpenError::corrupt(path, error))?;
-    Ok(Report {
-        format,
-        revision: loaded.state.revision,
-        compacted: loaded.state.compacted,
-        keys: loaded.state.current.len() as u64,
-        records: loaded.records,
-        record_bytes: loaded.bytes,
-    })
-}
-
-/// Writes everything the reader sees into a new file. It appears under its name only when it is whole and on disk.
-fn copy(reader: &LogReader, target: &Path, skip_revisions: Revision) -> Result<(), OpenError> {
+/// Makes a new file of what `source` has. It appears under its name only when it is on disk and was read and found whole.
+pub(crate) fn create(
+    source: &Path,
+    target: &Path,
+    fill: impl FnOnce(&Database) -> Result<()>,
+) -> Result<Report, OpenError> {
     if target.exists() {
         return Err(OpenError::Exists { path: target.into() });
     }
-    let mut partial = target.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let copied = copy_into(reader, &partial, skip_revisions).and_then(|()| {
+    let partial = files::with_suffix(target, ".partial");
+    let created = create_partial(source, &partial, fill).and_then(|report| {
         // A link fails if the name was taken meanwhile; a rename would overwrite it.
         std::fs::hard_link(&partial, target).map_err(|error| OpenError::io(target, error))?;
-        sync_directory(target)
+        sync_directory(target)?;
+        Ok(report)
     });
     if let Err(error) = std::fs::remove_file(&partial)
-        && copied.is_ok()
+        && created.is_ok()
     {
         return Err(OpenError::io(&partial, error));
     }
-    copied
+    created
 }
 
-fn copy_into(reader: &LogReader, path: &Path, skip_revisions: Revision) -> Result<(), OpenError> {
+fn create_partial(source: &Path, path: &Path, fill: impl FnOnce(&Database) -> Result<()>) -> Result<Report, OpenError> {
     // What an interrupted copy left behind.
     if path.exists() {
         std::fs::remove_file(path).map_err(|error| OpenError::io(path, error))?;
     }
     let file = files::open(path).map_err(|error| OpenError::io(path, error))?;
-    let database = Database::builder()
-        .set_cache_size(COPY_CACHE_BYTES)
-        .create_file(file)
-        .map_err(|error| OpenError::of_database(path, error))?;
-    let source = |error: Error| OpenError::corrupt(path, format!("cannot read the source: {error}"));
-    copy_tables(reader, &database).map_err(source)?;
-    let number = |name| reader.number(name).map_err(source);
-    let mut revision = reader.last_revision().map_err(source)?;
-    let mut compacted = number("compacted")?;
-    if skip_revisions > 0 {
-        revision += skip_revisions;
-        compacted = revision;
-    }
-    write_meta(&database, revision, compacted, number("folded")?).map_err(|error| OpenError::of_redb(path, error))
+    let mut builder = Database::builder();
+    let database = builder.set_cache_size(COPY_CACHE_BYTES).create_file(file);
+    let database = database.map_err(|error| OpenError::of_database(path, error))?;
+    let filled = catching(|| fill(&database)).map_err(|panic| OpenError::corrupt(source, panic))?;
+    filled.map_err(|error| OpenError::of_store(source, error))?;
+    drop(database);
+    // Damage that was copied is damage of the source.
+    let disk = Disk::open_existing(&Options::at(path))?;
+    let read = disk.read(|reader| Ok(Report::of(&reader.load()?, reader.numbers.format)));
+    read.map_err(|error| OpenError::of_store(source, error))
 }
 
-fn copy_tables(reader: &LogReader, database: &Database) -> Result<()> {
-    let mut pending = Pending { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
-    reader.each_chunk(|first, chunk| pending.add(|pending| pending.log.push((first, chunk.to_vec())), chunk.len()))?;
-    reader.each_base(|key, record| {
-        pending.add(|pending| pending.base.push((key.to_vec(), record.to_vec())), record.len())
-    })?;
-    pending.write().map_err(Error::unavailable)
+/// Writes everything the reader sees into a new database.
+fn copy(reader: &LogReader, database: &Database) -> Result<()> {
+    let mut copy = Copy { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
+    reader.each_chunk(|first, chunk| copy.add(|copy| copy.log.push((first, chunk.to_vec())), chunk.len()))?;
+    reader.each_base(|key, record| copy.add(|copy| copy.base.push((key.to_vec(), record.to_vec())), record.len()))?;
+    copy.finish(Numbers { is_clean: true, ..reader.numbers }).map_err(Error::unavailable)
+}
+
+/// Writes entries into a new database that has nothing else: no history, and this revision.
+pub(crate) fn write_current<'a>(
+    database: &Database,
+    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    revision: Revision,
+) -> Result<()> {
+    let mut copy = Copy { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
+    let mut base = Content::default();
+    for entry in entries {
+        let mut bytes = Vec::new();
+        record::encode_entry(entry, 0, &mut bytes);
+        base.add(crate::log::only_record(&bytes, Layout::Checked)?.checksum);
+        let length = bytes.len();
+        copy.add(|copy| copy.base.push((entry.key.to_vec(), bytes)), length)?;
+    }
+    let numbers = Numbers { format: FORMAT, revision, compacted: revision, folded: revision, is_clean: true, base };
+    copy.finish(numbers).map_err(Error::unavailable)
 }
 
 /// A commit of a copy carries about this much.
@@ -137,58 +157,50 @@ const COPY_COMMIT_BYTES: usize = 4 << 20;
 const COPY_CACHE_BYTES: usize = 16 << 20;
 
 /// What will be written in the copy's next commit.
-struct Pending<'a> {
+struct Copy<'a> {
     database: &'a Database,
     log: Vec<(Revision, Vec<u8>)>,
     base: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
 }
 
-impl Pending<'_> {
+impl Copy<'_> {
     fn add(&mut self, push: impl FnOnce(&mut Self), bytes: usize) -> Result<()> {
         push(self);
         self.bytes += bytes;
         if self.bytes < COPY_COMMIT_BYTES {
             return Ok(());
         }
-        self.write().map_err(Error::unavailable)
+        self.flush().map_err(Error::unavailable)
     }
 
-    fn write(&mut self) -> Result<(), redb::Error> {
+    fn flush(&mut self) -> Result<(), redb::Error> {
         self.bytes = 0;
         let mut transaction = self.database.begin_write()?;
-        // The last commit, of the meta table, makes all of them durable.
+        // The last commit, of the numbers, makes all of them durable.
         transaction.set_durability(Durability::None)?;
-        {
-            let mut log = transaction.open_table(LOG)?;
-            for (first, chunk) in self.log.drain(..) {
-                log.insert(first, chunk.as_slice())?;
-            }
-            let mut base = transaction.open_table(BASE)?;
-            for (key, record) in self.base.drain(..) {
-                base.insert(key.as_slice(), record.as_slice())?;
-            }
-        }
+        self.write(&transaction)?;
         transaction.commit()?;
         Ok(())
     }
-}
 
-fn write_meta(
-    database: &Database,
-    revision: Revision,
-    compacted: Revision,
-    folded: Revision,
-) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    {
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("format", FORMAT)?;
-        meta.insert("revision", revision)?;
-        meta.insert("compacted", compacted)?;
-        meta.insert("folded", folded)?;
-        meta.insert("clean", 1)?;
+    fn finish(mut self, numbers: Numbers) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        self.write(&transaction)?;
+        numbers.write(&mut transaction.open_table(META)?)?;
+        transaction.commit()?;
+        Ok(())
     }
-    transaction.commit()?;
-    Ok(())
+
+    fn write(&mut self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
+        let mut log = transaction.open_table(LOG)?;
+        for (first, chunk) in self.log.drain(..) {
+            log.insert(first, chunk.as_slice())?;
+        }
+        let mut base = transaction.open_table(BASE)?;
+        for (key, record) in self.base.drain(..) {
+            base.insert(key.as_slice(), record.as_slice())?;
+        }
+        Ok(())
+    }
 }

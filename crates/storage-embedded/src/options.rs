@@ -57,14 +57,14 @@ fn system_time() -> SystemTime {
 
 /// Writers that wait for the writer thread at most; more wait for a place.
 pub(crate) const QUEUE_WRITES_MAX: usize = 4096;
-/// One commit carries at most about this much, so that a burst of large values does not make everybody wait.
+/// One commit carries at most about this much, so that a burst of large values does not delay other writers.
 pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Callers that were just answered tend to come back; the next commit waits for them a fraction of the time that the
 /// last commit took, but not longer than this.
 pub(crate) const GROUP_WAIT_MAX: Duration = Duration::from_micros(250);
 /// A few callers are answered by the writer thread itself; handing them over would take longer.
 pub(crate) const ANSWERS_INLINE_MAX: usize = 8;
-/// Waking watchers costs about this much each; the herald spends at most about half of its time on it.
+/// Waking watchers costs about this much each; the notifier spends at most about half of its time on it.
 pub(crate) const WAKE_PACE: Duration = Duration::from_micros(2);
 pub(crate) const WAKE_PACE_MAX: Duration = Duration::from_millis(4);
 /// Events of one batch at most, and how many events one look at the ring passes over.

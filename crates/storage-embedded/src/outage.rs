@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use storage::Error;
 
-use crate::herald::answer;
+use crate::notifier::answer;
 use crate::options::{RETRY_MAX, RETRY_MIN};
 use crate::wal::WalError;
 use crate::writer::{Group, Writer};

@@ -115,7 +115,7 @@ impl Queue {
         self.arrived.notify_all();
     }
 
-    /// For a writer thread that ends early: what waits will not be done.
+    /// Closes the queue and drops the waiting jobs, for a writer thread that ends early.
     pub fn abandon(&self) {
         self.close();
         let waiting = std::mem::take(&mut self.jobs.lock().waiting);

@@ -10,8 +10,8 @@ use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, Progress, Rang
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
-use crate::herald::Herald;
 use crate::log;
+use crate::notifier::Notifier;
 use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX};
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
@@ -21,11 +21,11 @@ pub(crate) struct Shared {
     pub options: Options,
     pub queue: Queue,
     pub disk: Disk,
-    /// The state as of the last commit. It is locked for moments only: whoever looks for more than a current entry
-    /// takes a copy.
+    /// The state as of the last commit. It is locked for moments only: readers of more than one current entry
+    /// take a copy.
     pub state: RwLock<State>,
     pub ring: RwLock<Ring>,
-    pub herald: Herald,
+    pub notifier: Notifier,
     /// How far all subscribers have been told.
     pub told: Progress,
     pub checkpoint: Checkpoint,
@@ -92,7 +92,7 @@ impl Shared {
             }
         }
         if !missing.is_empty() {
-            let read = move |shared: &Shared| log::entries(&shared.disk.reader()?, &missing);
+            let read = move |shared: &Shared| shared.disk.read(|reader| log::entries(reader, &missing));
             found.extend(self.blocking(read).await?);
         }
         let resolve = |item| match item {
@@ -116,7 +116,7 @@ impl Shared {
         }
         // Up to here the database has everything; the rest is in the ring.
         let last = self.ring.read().floor();
-        self.disk.reader()?.events(range, position, last)
+        self.disk.read(|reader| reader.events(range, position, last))
     }
 
     /// Runs something that may wait for the disk where it does not hold up other tasks.

@@ -45,7 +45,7 @@ impl Versions {
         later.filter(move |version| version.revision <= revision && revision < version.until)
     }
 
-    /// Takes out chunks that nobody asks for any more, because everything in them was superseded by `upto`.
+    /// Removes chunks all of whose versions were superseded by `upto`; history before it cannot be read any more.
     pub fn forget(&mut self, upto: Revision) -> Vec<Arc<Vec<Version>>> {
         let count = self.chunks.partition_point(|chunk| chunk.last().is_none_or(|last| last.until <= upto));
         if count == 0 {

@@ -4,16 +4,14 @@
 //! blocks that are allocated already, which is as little as a disk can be asked to do. When a file is full, the other one
 //! is begun anew, provided that everything in it has reached the database meanwhile (see `checkpoint`).
 //!
-//! ```text
-//! file   magic 8 | generation u64 | nonce u64 | after i64 | checksum u64 | zeros up to 64 | frames
-//! frame  checksum u64 | payload length u32 | first revision i64 | payload: records, see `record`
-//! ```
-//!
-//! The generation tells which file is younger. The frames of a file continue at the revision `after`: whatever an older
-//! file has beyond it did not happen. That is how a group whose fsync failed is made undone: the next attempt begins
-//! another file after the last good revision. Checksums of frames are seeded with the file's nonce, so that remains of
-//! earlier use, or anything a client makes us store, cannot look like a frame. Reading stops at the first frame that is
-//! not whole or does not follow on, which is where the last crash was.
+//! The generation in a file's header tells which file is younger. The frames of a file continue at the revision `after`:
+//! whatever an older file has beyond it did not happen. That is how a group whose fsync failed is made undone: the next
+//! attempt begins another file after the last good revision. How files look is in `frames`; how they are read, and how a
+//! write that a crash interrupted is told from damage, is in `scan`. `plain` reads the files of earlier versions.
+
+mod frames;
+mod plain;
+mod scan;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,16 +19,15 @@ use std::sync::Arc;
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 use storage::{Event, Revision};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::disk::sync_directory;
 use crate::error::OpenError;
 use crate::options::Options;
 use crate::record;
+use frames::{FRAME_HEAD_BYTES, Header, SECTOR_BYTES, bytes_on_disk};
+use scan::Found;
+pub(crate) use scan::{Damage, Frame};
 
-const MAGIC: [u8; 8] = *b"fk-wal\x00\x01";
-const HEADER_BYTES: usize = 64;
-const FRAME_HEAD_BYTES: usize = 8 + 4 + 8;
 /// A file grows by this much, filled with zeros, so that later writes find their blocks allocated.
 const GROW_BYTES: u64 = 1 << 20;
 
@@ -42,6 +39,8 @@ pub(crate) struct Wal {
     /// Where the next frame goes; 0 if a file has to be begun first.
     offset: u64,
     bytes_max: u64,
+    /// The frame being written: its head and records, and the same as it goes to the file.
+    frame: Vec<u8>,
     buffer: Vec<u8>,
 }
 
@@ -51,6 +50,7 @@ struct Segment {
     allocated: u64,
     /// The last revision in it that happened; 0 if there is none.
     last: Revision,
+    is_damaged: bool,
 }
 
 #[derive(Debug)]
@@ -61,21 +61,14 @@ pub(crate) enum WalError {
     Io(String),
 }
 
-/// What was found in a file.
+/// What the files have, in order.
 #[derive(Default)]
-struct Found {
-    generation: u64,
-    nonce: u64,
-    after: Revision,
-    frames: Vec<Frame>,
-    end: u64,
-}
-
-/// The records of one group.
-pub(crate) struct Frame {
-    pub first: Revision,
-    pub last: Revision,
-    pub payload: Vec<u8>,
+pub(crate) struct Replay {
+    pub frames: Vec<Frame>,
+    /// What was there and cannot be read any more.
+    pub damage: Vec<Damage>,
+    /// Everything up to this revision was acknowledged.
+    pub reaches: Revision,
 }
 
 pub(crate) fn paths(path: &Path) -> [PathBuf; 2] {
@@ -88,41 +81,35 @@ pub(crate) fn paths(path: &Path) -> [PathBuf; 2] {
 }
 
 impl Wal {
-    /// Opens or creates the files, and returns the groups in them that happened, in order.
-    pub fn open(options: &Options) -> Result<(Self, Vec<Frame>), OpenError> {
+    /// Opens or creates the files, and reads them.
+    pub fn open(options: &Options) -> Result<(Self, Replay), OpenError> {
         let [first, second] = paths(&options.path);
-        let files = [Segment::open(&first, options)?, Segment::open(&second, options)?];
+        let mut files = [Segment::open(&first, options)?, Segment::open(&second, options)?];
         let found = [files[0].read(&first)?, files[1].read(&second)?];
-        let active = usize::from(found[1].generation > found[0].generation);
-        let mut wal = Wal {
+        for (segment, found) in files.iter_mut().zip(&found) {
+            segment.last = found.frames.last().map_or(0, |frame| frame.last);
+            segment.is_damaged = !found.damage.is_empty();
+        }
+        let active = usize::from(found[1].header.generation > found[0].header.generation);
+        let wal = Wal {
             files,
             active,
-            generation: found[active].generation,
-            nonce: found[active].nonce,
+            generation: found[active].header.generation,
+            nonce: found[active].header.nonce,
             offset: found[active].end,
             bytes_max: options.wal_bytes,
+            frame: Vec::new(),
             buffer: Vec::new(),
         };
-        let [older, younger] = if active == 0 { [1, 0] } else { [0, 1] };
-        for index in [older, younger] {
-            wal.files[index].last = found[index].frames.last().map_or(0, |frame| frame.last);
-        }
-        let after = found[younger].after;
-        let is_begun = found[younger].generation > 0;
-        let mut frames = Vec::new();
         let [zero, one] = found;
-        let (older, younger) = if active == 0 { (one, zero) } else { (zero, one) };
-        frames.extend(older.frames.into_iter().filter(|frame| !is_begun || frame.last <= after));
-        frames.extend(younger.frames);
-        Ok((wal, frames))
+        Ok((wal, if active == 0 { join(one, zero) } else { join(zero, one) }))
     }
 
     /// Makes a group durable. `after` is the revision before it, `checkpointed` the last one in the database.
     pub fn append(&mut self, events: &[Arc<Event>], after: Revision, checkpointed: Revision) -> Result<(), WalError> {
         let Some(last) = events.last().map(|event| event.revision) else { return Ok(()) };
-        let frame_bytes: usize =
-            FRAME_HEAD_BYTES + events.iter().map(|event| record::encoded_len(event)).sum::<usize>();
-        let has_room = self.offset + frame_bytes as u64 <= self.bytes_max || self.offset == HEADER_BYTES as u64;
+        let frame_bytes = bytes_on_disk(events.iter().map(|event| record::encoded_len(event)).sum());
+        let has_room = self.offset + frame_bytes <= self.bytes_max || self.offset == SECTOR_BYTES as u64;
         let mut failure = None;
         if self.offset > 0 && has_room {
             match self.write(events, last) {
@@ -146,7 +133,7 @@ impl Wal {
         self.begin_next(after, checkpointed)?;
         let failed = |error: std::io::Error| WalError::Io(error.to_string());
         self.files[self.active].write(0, &self.buffer).map_err(failed)?;
-        self.offset = HEADER_BYTES as u64;
+        self.offset = SECTOR_BYTES as u64;
         Ok(())
     }
 
@@ -160,13 +147,7 @@ impl Wal {
         self.nonce = random()?;
         self.files[next].last = 0;
         self.buffer.clear();
-        self.buffer.extend_from_slice(&MAGIC);
-        self.buffer.extend_from_slice(&self.generation.to_le_bytes());
-        self.buffer.extend_from_slice(&self.nonce.to_le_bytes());
-        self.buffer.extend_from_slice(&after.to_le_bytes());
-        let checksum = xxh3_64(&self.buffer);
-        self.buffer.extend_from_slice(&checksum.to_le_bytes());
-        self.buffer.resize(HEADER_BYTES, 0);
+        Header { generation: self.generation, nonce: self.nonce, after }.encode(&mut self.buffer);
         Ok(())
     }
 
@@ -175,22 +156,28 @@ impl Wal {
         if self.offset > 0 {
             self.buffer.clear();
         }
-        let start = self.buffer.len();
-        self.buffer.resize(start + FRAME_HEAD_BYTES, 0);
+        self.frame.clear();
+        self.frame.resize(FRAME_HEAD_BYTES, 0);
         for event in events {
-            record::encode(event, &mut self.buffer);
+            record::encode(event, &mut self.frame);
         }
-        let length = (self.buffer.len() - start - FRAME_HEAD_BYTES) as u32;
         let first = events.first().map_or(last, |event| event.revision);
-        self.buffer[start + 8..start + 12].copy_from_slice(&length.to_le_bytes());
-        self.buffer[start + 12..start + 20].copy_from_slice(&first.to_le_bytes());
-        let checksum = xxh3_64_with_seed(&self.buffer[start + 8..], self.nonce);
-        self.buffer[start..start + 8].copy_from_slice(&checksum.to_le_bytes());
+        frames::seal(&mut self.frame, first, last, self.nonce);
+        frames::push_sectors(&self.frame, self.nonce, &mut self.buffer);
 
         let segment = &mut self.files[self.active];
         segment.write(self.offset, &self.buffer).map_err(|error| error.to_string())?;
         segment.last = last;
         self.offset += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Forgets files that are damaged, when everything in them is in the database.
+    pub fn forget_damaged(&mut self) -> std::io::Result<()> {
+        for segment in self.files.iter_mut().filter(|segment| segment.is_damaged) {
+            segment.write(0, &[0; SECTOR_BYTES])?;
+            (segment.last, segment.is_damaged) = (0, false);
+        }
         Ok(())
     }
 
@@ -214,7 +201,7 @@ impl Segment {
             }
         };
         let allocated = file.len().map_err(failed)?;
-        Ok(Segment { file, allocated, last: 0 })
+        Ok(Segment { file, allocated, last: 0, is_damaged: false })
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
@@ -233,52 +220,29 @@ impl Segment {
     fn read(&self, path: &Path) -> Result<Found, OpenError> {
         let mut bytes = vec![0; self.allocated as usize];
         self.file.read(0, &mut bytes).map_err(|error| OpenError::io(path, error))?;
-        Ok(parse(&bytes).unwrap_or_default())
-    }
-}
-
-/// None if the file has no valid header, as it was when it was being begun at the moment of a crash.
-fn parse(bytes: &[u8]) -> Option<Found> {
-    let header = bytes.get(..HEADER_BYTES)?;
-    let number = |at: usize| Some(u64::from_le_bytes(header.get(at..at + 8)?.try_into().ok()?));
-    if header[..8] != MAGIC || number(32)? != xxh3_64(&header[..32]) {
-        return None;
-    }
-    let mut found = Found {
-        generation: number(8)?,
-        nonce: number(16)?,
-        after: number(24)? as Revision,
-        frames: Vec::new(),
-        end: HEADER_BYTES as u64,
-    };
-    let mut last = found.after;
-    while let Some(frame) = parse_frame(&bytes[found.end as usize..], found.nonce, last) {
-        found.end += (FRAME_HEAD_BYTES + frame.payload.len()) as u64;
-        last = frame.last;
-        found.frames.push(frame);
-    }
-    Some(found)
-}
-
-/// The frame that begins here and continues after `last`, if there is one.
-fn parse_frame(bytes: &[u8], nonce: u64, last: Revision) -> Option<Frame> {
-    let (head, rest) = bytes.split_at_checked(FRAME_HEAD_BYTES)?;
-    let checksum = u64::from_le_bytes(head[..8].try_into().ok()?);
-    let length = u32::from_le_bytes(head[8..12].try_into().ok()?) as usize;
-    let first = Revision::from_le_bytes(head[12..20].try_into().ok()?);
-    let payload = rest.get(..length)?;
-    if first != last + 1 || checksum != xxh3_64_with_seed(&bytes[8..FRAME_HEAD_BYTES + length], nonce) {
-        return None;
-    }
-    let mut end = last;
-    for record in record::records(payload) {
-        let revision = record.ok()?.revision;
-        if revision != end + 1 {
-            return None;
+        let mut found = scan::scan(&bytes);
+        for damage in &mut found.damage {
+            damage.file = path.to_owned();
         }
-        end = revision;
+        Ok(found)
     }
-    Some(Frame { first, last: end, payload: payload.to_vec() })
+}
+
+/// What both files have together.
+fn join(mut older: Found, mut younger: Found) -> Replay {
+    if younger.header.generation > 0 {
+        // Beyond this the older file has only groups that were made undone.
+        let after = younger.header.after;
+        older.frames.retain(|frame| frame.last <= after);
+        older.damage.retain_mut(|damage| {
+            damage.last = Some(damage.last.unwrap_or(after).min(after));
+            damage.is_header || damage.first <= after
+        });
+    }
+    older.frames.append(&mut younger.frames);
+    older.damage.append(&mut younger.damage);
+    let last = older.frames.last().map_or(0, |frame| frame.last);
+    Replay { frames: older.frames, damage: older.damage, reaches: last.max(younger.header.after) }
 }
 
 fn random() -> Result<u64, WalError> {
@@ -288,5 +252,4 @@ fn random() -> Result<u64, WalError> {
 }
 
 #[cfg(test)]
-#[path = "wal_tests.rs"]
 mod tests;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use storage::{Batch, Error, Result, Revision, WatchRequest, WatchStream};
 use tokio::sync::watch as signal;
 
-use crate::herald::CLOSED;
+use crate::notifier::CLOSED;
 use crate::options::{BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
 use crate::shared::Shared;
 
 pub(crate) fn watch(shared: Arc<Shared>, request: WatchRequest) -> Result<WatchStream> {
-    let signal = shared.herald.signal.subscribe();
+    let signal = shared.notifier.signal.subscribe();
     let position = {
         let state = shared.state.read();
         let position = request.after.unwrap_or(state.revision);

@@ -12,13 +12,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use storage::{
-    Batch, Change, Condition, Entry, Error, Event, Expect, Key, KeyRange, Result, Revision, Subscriber, WatchRequest,
-    Write, Written,
+    Change, Condition, Entry, Error, Event, Expect, Key, Result, Revision, Subscriber, WatchRequest, Write, Written,
 };
 
 use crate::expiry::{Deadlines, History, lease_until, millis};
-use crate::herald::{Answers, answer};
 use crate::log::Loaded;
+use crate::notifier::{Answers, answer};
 use crate::options::{
     ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX, QUEUE_WRITES_MAX,
 };
@@ -26,12 +25,12 @@ use crate::outage::{self, Outage};
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
 use crate::shared::{Shared, Unsubscribe};
+use crate::subscribers::Subscribers;
 use crate::wal::{Wal, WalError};
 
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
-    subscribers: Vec<Subscribed>,
-    next_subscriber: u64,
+    subscribers: Subscribers,
     deadlines: Deadlines,
     history: History,
     pub(crate) wal: Wal,
@@ -43,13 +42,6 @@ pub(crate) struct Writer {
     pause: Duration,
     /// Commits that failed since the last one that worked.
     pub(crate) failures: u32,
-}
-
-struct Subscribed {
-    number: u64,
-    range: KeyRange,
-    after: Revision,
-    subscriber: Arc<dyn Subscriber>,
 }
 
 /// Writes that are decided and will be committed together.
@@ -66,12 +58,11 @@ pub(crate) struct Group {
 impl Writer {
     pub fn new(shared: Arc<Shared>, loaded: Loaded, wal: Wal) -> Self {
         let mut history = History::new(shared.options.history_age, shared.options.history_bytes);
-        // Nobody knows when these were written, so their time starts now.
+        // The file does not say when these were written, so their age is counted from now.
         history.note(Instant::now(), shared.revision(), loaded.history_bytes);
         Writer {
             shared,
-            subscribers: Vec::new(),
-            next_subscriber: 0,
+            subscribers: Subscribers::default(),
             deadlines: loaded.deadlines,
             history,
             wal,
@@ -99,10 +90,7 @@ impl Writer {
                 self.compact_old_history();
             }
         }
-        for subscribed in self.subscribers.drain(..) {
-            let end = || subscribed.subscriber.end(Error::Unavailable("the store was closed".into()));
-            drop(catch_unwind(AssertUnwindSafe(end)));
-        }
+        self.subscribers.end();
     }
 
     /// How many callers are worth waiting for before the next commit, and how long.
@@ -111,7 +99,7 @@ impl Writer {
         if pause.is_zero() {
             return (returning, (self.last_commit / 4).min(GROUP_WAIT_MAX));
         }
-        // Whoever comes meanwhile is part of the next group, however many they are.
+        // All writes that arrive during the pause go into the next group.
         (QUEUE_WRITES_MAX, pause)
     }
 
@@ -150,7 +138,7 @@ impl Writer {
             Job::Write(..) => {}
             Job::Compact(revision, reply) => drop(reply.send(self.compact(revision))),
             Job::Subscribe(request, subscriber, reply) => drop(reply.send(self.subscribe(request, subscriber))),
-            Job::Unsubscribe(number) => self.subscribers.retain(|subscribed| subscribed.number != number),
+            Job::Unsubscribe(number) => self.subscribers.remove(number),
         }
     }
 
@@ -225,13 +213,13 @@ impl Writer {
         }
     }
 
-    /// The commit has succeeded: everybody may know.
+    /// Makes committed changes visible to readers, watchers and subscribers, and answers the callers.
     fn publish(&mut self, group: Group) {
         for event in &group.events {
             self.deadlines.follow(event);
         }
         let revision = {
-            // Whoever sees the new state finds its events in the ring, and nobody finds them there before.
+            // Both change under both locks: a reader of the new state finds its events in the ring, and not earlier.
             let mut ring = self.shared.ring.write();
             let mut state = self.shared.state.write();
             group.events.iter().for_each(|event| state.apply(event));
@@ -241,33 +229,13 @@ impl Writer {
         self.history.note(Instant::now(), revision, group.bytes as u64);
         self.shared.file_bytes.fetch_add(group.bytes as i64, Ordering::Relaxed);
         self.shared.checkpoint.note(group.bytes);
-        self.deliver(&group.events, revision);
+        self.subscribers.deliver(&group.events, revision);
+        self.shared.told.advance(revision);
         let mut answers = group.answers;
         if answers.len() <= ANSWERS_INLINE_MAX {
             answer(std::mem::take(&mut answers));
         }
-        self.shared.herald.announce(revision, answers);
-    }
-
-    fn deliver(&mut self, events: &[Arc<Event>], revision: Revision) {
-        self.subscribers.retain(|subscribed| {
-            let wanted =
-                |event: &&Arc<Event>| event.revision > subscribed.after && subscribed.range.contains(&event.key);
-            let mut in_range = events.iter().filter(wanted).peekable();
-            if in_range.peek().is_none() {
-                return true;
-            }
-            let batch = Batch { events: in_range.cloned().collect(), revision };
-            let call = || subscribed.subscriber.apply(&batch);
-            let survived = catch_unwind(AssertUnwindSafe(call)).is_ok();
-            if !survived {
-                tracing::error!(range = ?subscribed.range, "a subscriber panicked and was removed");
-                let end = || subscribed.subscriber.end(Error::Unavailable("the subscriber panicked".into()));
-                drop(catch_unwind(AssertUnwindSafe(end)));
-            }
-            survived
-        });
-        self.shared.told.advance(revision);
+        self.shared.notifier.announce(revision, answers);
     }
 
     /// Replays what the subscriber has missed; between two commits, so nothing can slip in.
@@ -284,9 +252,7 @@ impl Writer {
                     .map_err(|_| Error::Unavailable("the subscriber panicked".into()))?;
             }
         }
-        self.next_subscriber += 1;
-        let number = self.next_subscriber;
-        self.subscribers.push(Subscribed { number, range: request.range, after, subscriber });
+        let number = self.subscribers.add(request.range, after, subscriber);
         Ok(Unsubscribe { shared: Arc::downgrade(&self.shared), number })
     }
 

@@ -6,8 +6,14 @@
 //! - every writer's keys are as after its last acknowledged write, or one further (the one it was waiting for);
 //! - every acknowledged revision is in the log with its key and value, and none is used twice;
 //! - the log goes on without gap or duplicate from where it ended before, and what the watcher saw is what is in it.
+//!
+//! ```text
+//! cargo test -p storage-embedded --test crash -- --kills 1000 --seed 7
+//! ```
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
+mod support;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -22,8 +28,9 @@ use futures::StreamExt;
 use rand::{Rng, SeedableRng};
 use storage::{Change, Event, Expect, KeyRange, RangeQuery, Revision, Store, WatchRequest, Write};
 use storage_embedded::{EmbeddedStore, Options};
+use support::Arguments;
 
-const KILLS: usize = 240;
+const KILLS: u64 = 40;
 /// Stores that are tortured at the same time: most of the time is spent waiting.
 const LANES: usize = 4;
 const WRITERS: u64 = 6;
@@ -31,11 +38,11 @@ const KEYS_PER_WRITER: u64 = 4;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.first().map(String::as_str) {
-        Some("--child") => child(&args[1..]),
-        // Some other test was asked for by name.
-        Some(filter) if !filter.starts_with('-') && !"crash".contains(filter) => {}
-        _ => parent(),
+    if args.first().is_some_and(|first| first == "--child") {
+        return child(&args[1..]);
+    }
+    if let Some(arguments) = Arguments::read("crash") {
+        parent(arguments.number("--kills", KILLS), arguments.seed());
     }
 }
 
@@ -130,16 +137,15 @@ fn say(line: &str) {
 
 // ---- The parent ----
 
-fn parent() {
+fn parent(kills: u64, seed: u64) {
     let began = Instant::now();
-    let seed = u64::from(rand::random::<u32>());
     eprintln!("crash test: seed {seed}");
     let lanes: Vec<_> = (0..LANES)
         .map(|lane| {
             std::thread::spawn(move || {
                 let directory = tempfile::tempdir().unwrap();
                 let mut lane = Lane::new(directory.path().join("store"), seed + lane as u64);
-                for _ in 0..KILLS / LANES {
+                for _ in 0..kills.div_ceil(LANES as u64) {
                     lane.round();
                 }
                 lane.acknowledged
@@ -147,8 +153,8 @@ fn parent() {
         })
         .collect();
     let acknowledged: u64 = lanes.into_iter().map(|lane| lane.join().expect("a lane failed")).sum();
-    assert!(acknowledged > KILLS as u64 * 5, "too little was written to mean anything: {acknowledged}");
-    eprintln!("crash test: {KILLS} kills, {acknowledged} acknowledged writes, none lost, in {:.1?}", began.elapsed());
+    assert!(acknowledged > kills * 5, "too little was written to mean anything: {acknowledged}");
+    eprintln!("crash test: {kills} kills, {acknowledged} acknowledged writes, none lost, in {:.1?}", began.elapsed());
 }
 
 struct Lane {

@@ -239,14 +239,19 @@ async fn files_that_are_something_else_are_refused() {
 async fn newer_formats_are_refused() {
     let (_directory, path) = file();
     put(&EmbeddedStore::open(Options::at(&path)).unwrap(), "/a", "1").await;
-    set_meta(&path, "format", 3);
+    set_meta(&path, "format", 4);
     let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
-    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 3, known: 2, .. })), "{opened:?}");
+    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 4, known: 3, .. })), "{opened:?}");
     assert!(opened.unwrap_err().to_string().contains("written by a newer version"));
-    set_meta(&path, "format", 2);
-    set_meta(&path, "compacted", 1000);
-    let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
-    assert!(matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("contradict")), "{opened:?}");
+    // An older format cannot have a checksum, and numbers must match it.
+    for (name, number, right) in [("format", 2, 3), ("compacted", 1000, 0), ("base records", 7, 0)] {
+        set_meta(&path, name, number);
+        let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
+        let is_found = matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("checksum"));
+        assert!(is_found, "{name}: {opened:?}");
+        set_meta(&path, name, right);
+    }
+    assert_eq!(check(&path).unwrap().keys, 1);
 }
 
 fn set_meta(path: &Path, name: &str, number: i64) {
@@ -300,7 +305,7 @@ async fn files_of_earlier_versions_are_read() {
     unpack(include_bytes!("fixtures/format-1.redb.gz"), &path);
     looks_like_the_fixture(&path, 1).await;
     // By now it is of the current format.
-    assert_eq!(check(&path).unwrap().format, 2);
+    assert_eq!(check(&path).unwrap().format, 3);
 
     // A store that was killed: its last changes are in the write-ahead log only.
     let (_directory, path) = file();
@@ -308,6 +313,30 @@ async fn files_of_earlier_versions_are_read() {
     unpack(include_bytes!("fixtures/format-2.wal-0.gz"), &path.with_extension("wal-0"));
     unpack(include_bytes!("fixtures/format-2.wal-1.gz"), &path.with_extension("wal-1"));
     looks_like_the_fixture(&path, 2).await;
+    assert_eq!(check(&path).unwrap().format, 3);
+
+    // The same with checksums.
+    let (_directory, path) = file();
+    unpack(include_bytes!("fixtures/format-3.redb.gz"), &path);
+    unpack(include_bytes!("fixtures/format-3.wal-0.gz"), &path.with_extension("wal-0"));
+    unpack(include_bytes!("fixtures/format-3.wal-1.gz"), &path.with_extension("wal-1"));
+    looks_like_the_fixture(&path, 3).await;
+}
+
+/// Backups that earlier versions made can be restored.
+#[tokio::test]
+async fn backups_of_earlier_versions_are_restored() {
+    for skipped in [0, 1_000_000] {
+        let (directory, path) = file();
+        let backup = directory.path().join("backup");
+        unpack(include_bytes!("fixtures/format-1.redb.gz"), &backup);
+        let report = restore(&backup, &path, skipped).unwrap();
+        assert_eq!((report.format, report.revision, report.keys), (3, 41 + skipped, 6));
+        assert_eq!(check(&backup).unwrap().format, 1, "the backup is left as it is");
+        let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+        assert_eq!(dump(&store, None).await[1], "/registry/item/0=item 35 c3 m38 v8");
+        assert!(put(&store, "/new", "x").await > 41 + skipped);
+    }
 }
 
 fn unpack(compressed: &[u8], path: &Path) {
@@ -337,11 +366,11 @@ async fn the_fixture_can_be_made_again() {
     let (_other, copy) = file();
     for (from, name) in [("redb", "store"), ("wal-0", "store.wal-0"), ("wal-1", "store.wal-1")] {
         let bytes = std::fs::read(path.with_file_name(name)).unwrap();
-        std::fs::write(left.join(format!("format-2.{from}")), &bytes).unwrap();
+        std::fs::write(left.join(format!("format-3.{from}")), &bytes).unwrap();
         std::fs::write(copy.with_file_name(name), &bytes).unwrap();
     }
     drop(store);
-    looks_like_the_fixture(&copy, 2).await;
+    looks_like_the_fixture(&copy, 3).await;
 }
 
 #[tokio::test]

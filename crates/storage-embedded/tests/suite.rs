@@ -43,37 +43,8 @@ mod from_the_file {
     storage::suite!(store);
 }
 
-#[async_trait::async_trait]
-impl Store for InDirectory {
-    async fn get(&self, key: &[u8], at: Option<storage::Revision>) -> storage::Result<storage::Found> {
-        self.store.get(key, at).await
-    }
-    async fn range(&self, query: storage::RangeQuery) -> storage::Result<storage::Page> {
-        self.store.range(query).await
-    }
-    async fn write(&self, write: storage::Write) -> storage::Result<storage::Written> {
-        self.store.write(write).await
-    }
-    async fn watch(&self, request: storage::WatchRequest) -> storage::Result<storage::WatchStream> {
-        self.store.watch(request).await
-    }
-    async fn subscribe(
-        &self,
-        request: storage::WatchRequest,
-        subscriber: Arc<dyn storage::Subscriber>,
-    ) -> storage::Result<storage::Subscription> {
-        self.store.subscribe(request, subscriber).await
-    }
-    fn delivers_in_commit(&self) -> bool {
-        self.store.delivers_in_commit()
-    }
-    async fn progress(&self) -> storage::Result<storage::Revision> {
-        self.store.progress().await
-    }
-    async fn compact(&self, revision: storage::Revision) -> storage::Result<()> {
-        self.store.compact(revision).await
-    }
-    async fn status(&self) -> storage::Result<storage::Status> {
-        self.store.status().await
+impl storage::Layer for InDirectory {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 }

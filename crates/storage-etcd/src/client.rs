@@ -95,7 +95,7 @@ impl Client {
         self.members.iter().map(|member| member.endpoint.as_str())
     }
 
-    /// From now on the next member is asked, unless somebody has already seen to that.
+    /// From now on the next member is asked, unless another caller has already switched.
     pub fn leave(&self, member: usize) {
         let next = (member + 1) % self.members.len();
         let _ = self.current.compare_exchange(member, next, Ordering::AcqRel, Ordering::Acquire);
@@ -214,7 +214,7 @@ impl Pause {
 
     /// For those who never give up.
     pub fn for_ever(client: &Client) -> Pause {
-        // A deadline that nobody lives to see.
+        // So far in the future that it is never reached.
         Pause::until(Instant::now() + Duration::from_secs(1 << 30), client.members.len())
     }
 

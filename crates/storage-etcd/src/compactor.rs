@@ -1,8 +1,9 @@
 //! Compaction, shared with every other API server on the same etcd.
 //!
-//! They meet at one key, `compact_rev_key`, whose version is the clock: who finds it unchanged since last time moves it on
-//! and compacts to the revision it saw then; who finds that somebody else has moved it remembers that and waits for
-//! another interval. So history is kept for one to two intervals, whoever compacts, kube-apiserver included.
+//! They coordinate by one key, `compact_rev_key`: a server that finds its version unchanged since the last interval
+//! increments it and compacts to the revision it saw then; a server that finds it incremented remembers the new version and
+//! waits for another interval. So history is kept for one to two intervals, whichever server compacts, kube-apiserver
+//! included.
 
 use std::sync::Arc;
 use std::time::Duration;

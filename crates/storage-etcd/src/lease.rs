@@ -82,7 +82,7 @@ impl Leases {
         Ok(lease)
     }
 
-    /// The lease is gone (somebody revoked it, or etcd was restored from a backup).
+    /// The lease is gone: it was revoked, or etcd was restored from a backup.
     pub async fn forget(&self, id: i64) {
         self.latest.lock().await.retain(|_, lease| lease.id != id);
         self.own.lock().await.take_if(|lease| lease.id == id);

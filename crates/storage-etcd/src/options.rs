@@ -44,7 +44,7 @@ impl Options {
     }
 }
 
-/// Why the engine cannot be started: one sentence for whoever configured it.
+/// Why the engine cannot be started, as one sentence for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(pub String);

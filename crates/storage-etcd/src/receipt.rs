@@ -2,7 +2,7 @@
 //!
 //! Two servers can make the same change of the same object, to the byte, and only one of them was first. When the answer of
 //! one is lost, nothing that etcd remembers of the key tells whose change it was. So every write also puts a receipt, in
-//! the same transaction: a small key that nobody else writes and that no two writes under way share, with the number of
+//! the same transaction: a small key that no other client writes and that no two writes under way share, with the number of
 //! the write in it. The transaction asks that the receipt be as the last write left it, so of all copies of a
 //! transaction that may be under way only one can happen, and the receipt tells whether it has.
 //!
@@ -129,7 +129,7 @@ impl Held<'_> {
         }
     }
 
-    /// The lease is gone (somebody revoked it, or etcd was restored from a backup).
+    /// The lease is gone: it was revoked, or etcd was restored from a backup.
     pub async fn renew(&mut self, client: &Client, leases: &Leases) -> Result<()> {
         leases.forget(self.receipt.lease.id).await;
         self.receipt.lease = leases.own(client).await?;

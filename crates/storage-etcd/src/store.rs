@@ -166,7 +166,7 @@ impl Shared {
         if answered.0 >= mine {
             return Ok(answered.1);
         }
-        // Everybody who has asked by now asked before the read begins.
+        // All callers counted so far asked before the read begins, so its answer serves them all.
         let asked = self.progress.asked.load(Ordering::Acquire);
         let request = RangeRequest { key: FIRST, count_only: true, ..RangeRequest::default() };
         let answer: RangeResponse =

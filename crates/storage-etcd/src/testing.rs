@@ -208,7 +208,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Ports that nobody listens on now.
+/// Free ports.
 fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()

@@ -31,7 +31,7 @@ const ASK_LAGGARD: Duration = Duration::from_millis(5);
 /// A watch of which nothing is heard asks for progress by itself now and then: its position must not fall behind what is
 /// compacted, or it could not resume.
 const QUIET: Duration = Duration::from_secs(30);
-/// Marks in the stream that nobody asked for have no watch id.
+/// Progress marks that were not requested for one watch have no watch id.
 const NO_WATCH: i64 = -1;
 
 /// Starts a watch.
@@ -133,7 +133,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Waits for a new wish; for ever if nobody can have one.
+    /// Waits for the next change of what is wanted; never returns once all senders are dropped.
     async fn changed(&mut self) {
         if self.revision.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,8 +1,8 @@
 //! Writes, and what became of those whose answer was lost.
 //!
 //! A write is one transaction: "if the key is at this revision, then put, else tell what is there". When the connection
-//! breaks or the leader changes after it was sent, nobody knows whether it happened, and reading the key does not tell:
-//! the transaction may still be on its way, or somebody else may have made the same change. So the same transaction is
+//! breaks or the leader changes after it was sent, it may or may not have been applied, and reading the key does not tell:
+//! the transaction may still be on its way, or another client may have made the same change. So the same transaction is
 //! sent again until it is answered, and its receipt (see `receipt`) makes sure that it happens at most once and tells
 //! whether it has. The outcome is unknown only to those who do not reach etcd again in time.
 
@@ -82,11 +82,11 @@ impl Attempt<'_> {
                 Failed::Refused(status) => match self.refused(status).await {
                     Ok(()) => continue,
                     Err(error) if self.doubt.is_none() => return Err(error),
-                    // It will have to answer some time; until then nobody knows what became of the lost one.
+                    // The outcome of the lost request stays unknown until a member answers.
                     Err(_) => {}
                 },
             }
-            // Without a receipt and a precondition, sending it again could undo what somebody wrote in between.
+            // Without a receipt and a precondition, sending it again could overwrite another client's later write.
             let may_repeat = self.doubt.is_none() || self.receipt.is_some() || self.write.expect != Expect::Any;
             if !may_repeat || !pause.wait().await {
                 return Err(match self.doubt.take() {
@@ -164,7 +164,7 @@ impl Attempt<'_> {
     }
 
     /// Keeps copies that are still under way from happening, by changing the receipt. A key that exists now can be deleted
-    /// later, and then a creation that everybody has forgotten would come true. Says at which revision one has happened
+    /// later, and then a creation that was given up long ago would be applied. Says at which revision one has happened
     /// meanwhile, if so.
     async fn fence(&mut self) -> Result<Option<Revision>, Failed> {
         let Some(receipt) = &mut self.receipt else { return Ok(None) };

@@ -49,6 +49,7 @@
 
 mod error;
 mod key;
+mod layer;
 mod store;
 mod watch;
 
@@ -62,6 +63,7 @@ pub mod suite;
 
 pub use error::{Error, Result};
 pub use key::{Key, KeyRange};
+pub use layer::Layer;
 pub use split::SplitStore;
 pub use store::{
     Change, Condition, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written,

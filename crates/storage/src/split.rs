@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Several stores as one. Each part counts revisions for itself, so revisions mean something within a part only, and a
-/// range is read where it begins: whoever asks for one that reaches over several parts sees the first of them.
+/// range is read from the part where it begins, also if it reaches over several parts.
 pub struct SplitStore {
     main: Arc<dyn Store>,
     parts: Vec<(Key, Arc<dyn Store>)>,

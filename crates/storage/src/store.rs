@@ -41,7 +41,7 @@ pub trait Store: Send + Sync + 'static {
     /// delivers a batch that reaches it, without waiting for another write.
     async fn progress(&self) -> Result<Revision>;
 
-    /// Like `progress`, for somebody who waits only for watches of this range (or that overlap it): an engine for which
+    /// Like `progress`, for a caller that waits only for watches of this range (or that overlap it): an engine for which
     /// marks cost something leaves the others alone.
     async fn progress_of(&self, _range: &KeyRange) -> Result<Revision> {
         self.progress().await
@@ -56,7 +56,7 @@ pub trait Store: Send + Sync + 'static {
     /// Finishes what was asked and lets go of files; afterwards the store is only good for being dropped.
     async fn close(&self) {}
 
-    /// Whether it was closed, so that nobody waits for it to come back.
+    /// Whether `close` was called; a closed store does not come back.
     fn is_closed(&self) -> bool {
         false
     }
@@ -116,7 +116,7 @@ pub enum Condition {
     /// The stored form is not what a write would store today (for example it is encrypted with an old key), so writing
     /// the same value again is worth it.
     Stale,
-    /// Nobody can decrypt it, and this is why. The value is what is stored.
+    /// It cannot be decrypted, for this reason. The value is the stored, encrypted one.
     Sealed(Arc<str>),
 }
 

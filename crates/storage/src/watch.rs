@@ -59,7 +59,7 @@ pub struct Batch {
     pub revision: Revision,
 }
 
-/// Somebody who is told of changes. See the crate's documentation for what it may do.
+/// Receives changes by being called. See the crate's documentation for what it may do.
 pub trait Subscriber: Send + Sync + 'static {
     /// Called in order, never by two threads at once, when there are events; how far it got otherwise is told by
     /// [`Subscription::progress`].
@@ -70,7 +70,7 @@ pub trait Subscriber: Send + Sync + 'static {
 }
 
 /// How far subscribers have been told: a revision that moves after they were called. An engine that calls all of them in
-/// one go has one for all, so that whoever has nothing to hear costs nothing.
+/// one go has one for all, so that subscribers without events cost nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     told: Arc<Told>,
@@ -93,7 +93,7 @@ impl Progress {
         self.told.revision.load(Ordering::Acquire)
     }
 
-    /// Everybody has been told everything up to here.
+    /// Notes that all subscribers have been told everything up to here.
     pub fn advance(&self, revision: Revision) {
         self.told.revision.fetch_max(revision, Ordering::AcqRel);
         self.told.moved.notify_waiters();

@@ -10,8 +10,8 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use storage::memory::MemoryStore;
 use storage::{
-    Batch, Change, Entry, Error, Expect, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
-    Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Entry, Error, Expect, KeyRange, Result, Revision, Store, Subscriber, Subscription, WatchRequest,
+    Write,
 };
 use tokio::sync::{RwLock, RwLockWriteGuard, watch};
 
@@ -79,19 +79,11 @@ impl Late {
 }
 
 #[async_trait::async_trait]
-impl Store for Late {
-    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
-        self.inner.get(key, at).await
+impl storage::Layer for Late {
+    fn below(&self) -> &dyn Store {
+        &self.inner
     }
-    async fn range(&self, query: RangeQuery) -> Result<Page> {
-        self.inner.range(query).await
-    }
-    async fn write(&self, write: Write) -> Result<Written> {
-        self.inner.write(write).await
-    }
-    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
-        self.inner.watch(request).await
-    }
+
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         if !self.late {
             let feed = Arc::new(Feed(Mutex::new(Some(subscriber))));
@@ -120,15 +112,6 @@ impl Store for Late {
     }
     fn delivers_in_commit(&self) -> bool {
         !self.late
-    }
-    async fn progress(&self) -> Result<Revision> {
-        self.inner.progress().await
-    }
-    async fn compact(&self, revision: Revision) -> Result<()> {
-        self.inner.compact(revision).await
-    }
-    async fn status(&self) -> Result<Status> {
-        self.inner.status().await
     }
 }
 

@@ -24,6 +24,38 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
+/// The command line of a test that has its own `main`.
+pub struct Arguments(Vec<String>);
+
+impl Arguments {
+    /// None if another test was asked for by name.
+    pub fn read(test: &str) -> Option<Arguments> {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let is_other = |filter: &&String| !filter.starts_with('-') && !test.contains(filter.as_str());
+        arguments.first().filter(is_other).is_none().then_some(Arguments(arguments))
+    }
+
+    pub fn number(&self, name: &str, default: u64) -> u64 {
+        let given = self.0.iter().skip_while(|argument| *argument != name).nth(1);
+        given.map_or(default, |number| number.parse().expect("a number"))
+    }
+
+    /// Given, or another one each time.
+    pub fn seed(&self) -> u64 {
+        self.number("--seed", u64::from(rand::random::<u32>()))
+    }
+}
+
+/// redb panics on some damage, which the store catches; the hook would print it all the same.
+pub fn hush_panics_of_redb() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.location().is_some_and(|location| location.file().contains("redb-")) {
+            hook(panic);
+        }
+    }));
+}
+
 /// What goes wrong at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -130,7 +162,8 @@ impl StorageBackend for FaultyFile {
             Some(Fault::Full) if self.faults.needs_space(&self.path, offset, data.len()) => Err(full()),
             Some(Fault::Everything) => Err(broken()),
             Some(Fault::ShortWrite) => {
-                self.file.write(offset, &data[..data.len() / 2])?;
+                // Pages, and so sectors, are copied as a whole.
+                self.file.write(offset, &data[..data.len() / 2 / SECTOR * SECTOR])?;
                 Err(full())
             }
             _ => {

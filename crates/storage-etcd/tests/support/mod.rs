@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use storage::{
-    Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, WatchRequest, WatchStream, Write, Written,
-};
+use storage::Store;
 use storage_etcd::testing::Cluster;
 use storage_etcd::{EtcdStore, Options};
 
@@ -22,30 +20,8 @@ impl OnCluster {
     }
 }
 
-#[async_trait::async_trait]
-impl Store for OnCluster {
-    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
-        self.store.get(key, at).await
-    }
-    async fn range(&self, query: RangeQuery) -> Result<Page> {
-        self.store.range(query).await
-    }
-    async fn write(&self, write: Write) -> Result<Written> {
-        self.store.write(write).await
-    }
-    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
-        self.store.watch(request).await
-    }
-    async fn progress(&self) -> Result<Revision> {
-        self.store.progress().await
-    }
-    async fn progress_of(&self, range: &KeyRange) -> Result<Revision> {
-        self.store.progress_of(range).await
-    }
-    async fn compact(&self, revision: Revision) -> Result<()> {
-        self.store.compact(revision).await
-    }
-    async fn status(&self) -> Result<Status> {
-        self.store.status().await
+impl storage::Layer for OnCluster {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 }

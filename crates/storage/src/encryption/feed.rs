@@ -63,8 +63,8 @@ impl Subscriber for Opening {
     }
 }
 
-/// Ends a subscription when other keys come into force and something could not be decrypted with those before: whoever
-/// lists again may find it readable.
+/// Ends a subscription when other keys come into force and something could not be decrypted with those before, so that
+/// the subscriber lists again and decrypts it.
 pub(super) fn end_with_keys(
     subscription: Subscription,
     gate: Arc<Gate>,

@@ -5,7 +5,7 @@
 //! writing it again brings it up to date. A value that no provider can read is an error, never returned as it is.
 //!
 //! Values are bound to their place: the key under which one is stored is authenticated with it (by `aesgcm` and `kms`),
-//! so that nobody who can write to the disk can pass off one secret as another.
+//! so that someone with write access to the disk cannot replace one secret by another.
 //!
 //! Start reading at `store`, the wrapper around an engine; `rules` finds the providers for a key, `provider` reads and
 //! writes values with them, `cipher` has the primitives, and `kms` and `envelope` the plugins that keep keys elsewhere.

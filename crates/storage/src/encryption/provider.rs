@@ -42,7 +42,7 @@ pub(crate) struct Opened {
 }
 
 pub(crate) enum Failure {
-    /// Nobody can read it.
+    /// No provider can decrypt it.
     Unreadable(String),
     /// The plugin has to decrypt this object's key first.
     NeedsKey(Arc<Plugin>, Box<EncryptedObject>),

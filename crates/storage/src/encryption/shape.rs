@@ -59,7 +59,7 @@ pub(crate) fn check(configuration: &mut Value) -> Result<(), String> {
 struct Found {
     /// The first value of a wrong type.
     wrong: Option<String>,
-    /// Fields that nobody knows.
+    /// Unknown fields.
     unknown: Vec<String>,
 }
 

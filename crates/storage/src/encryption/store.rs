@@ -17,8 +17,8 @@ use super::plugin::Plugin;
 use super::provider::{Chain, Failure, Opened};
 use super::rules::Encryption;
 use crate::{
-    Batch, Change, Condition, Entry, Error, Event, Found, Key, KeyRange, Page, RangeQuery, Result, Revision, Status,
-    Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Condition, Entry, Error, Event, Found, Key, Layer, Page, RangeQuery, Result, Revision, Store,
+    Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// Tells group and resource of what is stored under a key; none for keys that hold no resource, which are not encrypted.
@@ -39,7 +39,11 @@ impl EncryptedStore {
 }
 
 #[async_trait]
-impl Store for EncryptedStore {
+impl Layer for EncryptedStore {
+    fn below(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
         let found = self.inner.get(key, at).await?;
         let entry = match found.entry {
@@ -110,37 +114,9 @@ impl Store for EncryptedStore {
             let opening = Opening { values: values.clone(), gate: gate.clone() };
             self.inner.subscribe(request, Arc::new(opening)).await?
         } else {
-            Subscription::over(self.watch(request).await?, gate.clone())
+            Subscription::over(Layer::watch(self, request).await?, gate.clone())
         };
         Ok(end_with_keys(subscription, gate, values, generations))
-    }
-
-    fn delivers_in_commit(&self) -> bool {
-        self.inner.delivers_in_commit()
-    }
-
-    async fn progress(&self) -> Result<Revision> {
-        self.inner.progress().await
-    }
-
-    async fn progress_of(&self, range: &KeyRange) -> Result<Revision> {
-        self.inner.progress_of(range).await
-    }
-
-    async fn compact(&self, revision: Revision) -> Result<()> {
-        self.inner.compact(revision).await
-    }
-
-    async fn status(&self) -> Result<Status> {
-        self.inner.status().await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-
-    fn is_closed(&self) -> bool {
-        self.inner.is_closed()
     }
 }
 
@@ -150,7 +126,7 @@ pub(super) struct Values {
     resource_of: ResourceOf,
     /// The last generation of keys with which something could not be decrypted.
     sealed: Arc<AtomicU64>,
-    /// The keys that somebody is waiting for a plugin to decrypt.
+    /// The keys whose values a plugin is being asked to decrypt again.
     trying: Arc<Mutex<HashSet<[u8; 32]>>>,
 }
 
@@ -204,7 +180,7 @@ impl Values {
         with_value(entry, entry.value.clone(), Condition::Sealed(why.into()))
     }
 
-    /// Asks a plugin that has failed until it answers, and then has everybody read again.
+    /// Asks a plugin that has failed until it answers, and then makes all caches read again.
     fn try_again(&self, plugin: Arc<Plugin>, object: Box<EncryptedObject>) {
         let digest = object.source_digest();
         {

@@ -34,7 +34,7 @@ pub enum Answer {
     Done(Revision),
     /// The precondition failed and this was there.
     Refused(Register),
-    /// Nobody knows whether the write happened.
+    /// The write may or may not have happened.
     Unknown,
     /// The store could not do it, and said that it did not.
     NotDone,
@@ -208,7 +208,7 @@ fn apply(state: Register, operation: &Operation) -> Option<Register> {
     }
 }
 
-/// The revision of a write whose answer was lost, until somebody reads what it wrote.
+/// The revision of a write whose answer was lost, until a read shows what it wrote.
 const UNSEEN: Revision = 0;
 
 fn allowed(state: Register, call: &Call) -> bool {

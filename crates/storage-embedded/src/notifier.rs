@@ -1,5 +1,4 @@
-//! Spreads the news of a commit from a thread of its own: answers callers and wakes watchers, which takes time that the
-//! next commit should not wait for.
+//! Answers callers and wakes watchers after a commit, from a thread of its own, so that the next commit does not wait for it.
 
 use std::time::Instant;
 
@@ -10,8 +9,8 @@ use tokio::sync::watch as signal;
 use crate::options::{WAKE_PACE, WAKE_PACE_MAX};
 use crate::queue::Reply;
 
-pub(crate) struct Herald {
-    news: Mutex<News>,
+pub(crate) struct Notifier {
+    pending: Mutex<Pending>,
     changed: Condvar,
     /// Watchers wait for it to change.
     pub signal: signal::Sender<Revision>,
@@ -20,7 +19,7 @@ pub(crate) struct Herald {
 pub(crate) type Answers = Vec<(Reply<Written>, Result<Written>)>;
 
 #[derive(Default)]
-struct News {
+struct Pending {
     revision: Revision,
     answers: Vec<Answers>,
     closed: bool,
@@ -29,27 +28,27 @@ struct News {
 /// The signal's value when the store is closed.
 pub(crate) const CLOSED: Revision = -1;
 
-impl Herald {
+impl Notifier {
     pub fn new(revision: Revision) -> Self {
-        let news = News { revision, ..News::default() };
-        Herald { news: Mutex::new(news), changed: Condvar::new(), signal: signal::Sender::new(revision) }
+        let pending = Pending { revision, ..Pending::default() };
+        Notifier { pending: Mutex::new(pending), changed: Condvar::new(), signal: signal::Sender::new(revision) }
     }
 
     pub fn announce(&self, revision: Revision, answers: Answers) {
-        let mut news = self.news.lock();
-        news.revision = revision;
+        let mut pending = self.pending.lock();
+        pending.revision = revision;
         if !answers.is_empty() {
-            news.answers.push(answers);
+            pending.answers.push(answers);
         }
         self.changed.notify_one();
     }
 
     pub fn close(&self) {
-        self.news.lock().closed = true;
+        self.pending.lock().closed = true;
         self.changed.notify_one();
     }
 
-    /// What the thread does until the store is closed and everybody has an answer.
+    /// Runs the thread until the store is closed and every caller has an answer.
     pub fn run(&self) {
         let mut told = *self.signal.borrow();
         let mut not_before = Instant::now();
@@ -73,21 +72,21 @@ impl Herald {
 
     /// Waits for something to do: answers at once, waking watchers not before its time.
     fn wait(&self, told: Revision, not_before: Instant) -> (Vec<Answers>, Revision, bool) {
-        let mut news = self.news.lock();
-        while news.answers.is_empty() && !news.closed {
-            if news.revision == told {
-                self.changed.wait(&mut news);
-            } else if Instant::now() >= not_before || self.changed.wait_until(&mut news, not_before).timed_out() {
+        let mut pending = self.pending.lock();
+        while pending.answers.is_empty() && !pending.closed {
+            if pending.revision == told {
+                self.changed.wait(&mut pending);
+            } else if Instant::now() >= not_before || self.changed.wait_until(&mut pending, not_before).timed_out() {
                 break;
             }
         }
-        (std::mem::take(&mut news.answers), news.revision, news.closed)
+        (std::mem::take(&mut pending.answers), pending.revision, pending.closed)
     }
 }
 
 pub(crate) fn answer(answers: Answers) {
     for (reply, answer) in answers {
-        // A caller that has gone away does not want to know.
+        // The caller may have dropped the future.
         drop(reply.send(answer));
     }
 }

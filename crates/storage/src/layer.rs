@@ -1,0 +1,92 @@
+//! A store in front of another store.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::{
+    Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest,
+    WatchStream, Write, Written,
+};
+
+/// A store that does something of its own with some operations and leaves the others to the store below it. Everything
+/// that implements this is a [`Store`].
+#[async_trait]
+pub trait Layer: Send + Sync + 'static {
+    fn below(&self) -> &dyn Store;
+
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        self.below().get(key, at).await
+    }
+
+    async fn range(&self, query: RangeQuery) -> Result<Page> {
+        self.below().range(query).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        self.below().write(write).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
+        self.below().watch(request).await
+    }
+
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        self.below().subscribe(request, subscriber).await
+    }
+
+    fn delivers_in_commit(&self) -> bool {
+        self.below().delivers_in_commit()
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Store for L {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
+        Layer::get(self, key, at).await
+    }
+
+    async fn range(&self, query: RangeQuery) -> Result<Page> {
+        Layer::range(self, query).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        Layer::write(self, write).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
+        Layer::watch(self, request).await
+    }
+
+    async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
+        Layer::subscribe(self, request, subscriber).await
+    }
+
+    fn delivers_in_commit(&self) -> bool {
+        Layer::delivers_in_commit(self)
+    }
+
+    async fn progress(&self) -> Result<Revision> {
+        self.below().progress().await
+    }
+
+    async fn progress_of(&self, range: &KeyRange) -> Result<Revision> {
+        self.below().progress_of(range).await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<()> {
+        self.below().compact(revision).await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        self.below().status().await
+    }
+
+    async fn close(&self) {
+        self.below().close().await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.below().is_closed()
+    }
+}
