@@ -165,7 +165,7 @@ struct Mark<'a> {
 
 #[async_trait]
 impl Change for Mark<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
         let mut marked = live.clone();
         marked.set(&["metadata", "labels", LAST_USED], self.day);

@@ -157,7 +157,7 @@ struct Charge<'a> {
 
 #[async_trait]
 impl Change for Charge<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
         if live.resource_version() != self.resource_version {
             return Err(Status::conflict(&self.quotas.storage.resource, live.name(), registry::MODIFIED));

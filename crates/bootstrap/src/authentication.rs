@@ -37,7 +37,7 @@ struct Publish(Value);
 
 #[async_trait]
 impl Change for Publish {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let mut object = existing.cloned().unwrap_or_default();
         for (key, value) in self.0.as_map().into_iter().flat_map(|map| map.iter()) {
             object.set(&["data", key], value.clone());

@@ -63,14 +63,14 @@ struct ApplyStatus<'a> {
 
 #[async_trait]
 impl Change for ApplyStatus<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let existing = existing.ok_or_else(|| Status::not_found(&self.storage.resource, self.config.name()))?;
         if !existing.list_at(&["status", "conditions"]).is_empty() {
             return Ok(existing.clone());
         }
         let now = self.api.clock.now();
         let applied = tracked(self.api, self.storage, "status", |tracked| {
-            rest::apply_own(tracked, existing, &self.config, self.manager, now)
+            rest::force_apply(tracked, existing, &self.config, self.manager, now)
         });
         applied.unwrap_or_else(|| Ok(existing.clone()))
     }
@@ -107,7 +107,7 @@ struct AddMissing {
 
 #[async_trait]
 impl Change for AddMissing {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let Some(existing) = existing else { return Ok(self.wanted.clone()) };
         let mut object = existing.clone();
         if existing.annotation(AUTOUPDATE) == Some("false") {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 /// Names an encoding of an object: which version, which media type. The cache does not care what it means.
-pub type RenditionKey = u32;
+pub type RenditionKey = u64;
 
 /// How many bytes of renditions all caches together may keep. What does not fit is built again for every request.
 #[derive(Debug)]

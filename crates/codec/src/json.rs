@@ -50,6 +50,14 @@ pub fn decode(bytes: &[u8], schema: Option<Schema<'_>>, notes: &mut Notes) -> Re
     }
 }
 
+/// Brings a value into the form of a schema, as if it had been sent as JSON: unknown fields go to `notes`, and values of
+/// the wrong type are errors in Go's words.
+pub fn coerce(value: &Value, schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, DecodeError> {
+    let mut json = Vec::new();
+    encode(value, None, &mut json);
+    decode(&json, schema, notes)
+}
+
 /// Decodes a document untyped, with every number that would be printed otherwise than it is written kept as text. Merge
 /// patches are read so: what they say is repeated in messages, and `1.0` is no integer for the schema that comes later.
 pub fn decode_exact(bytes: &[u8], notes: &mut Notes) -> Result<Value, DecodeError> {

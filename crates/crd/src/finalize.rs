@@ -137,7 +137,7 @@ struct StatusWrite<'a> {
 
 #[async_trait]
 impl Change for StatusWrite<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let definitions = self.definitions;
         let live = kinds::apiextensions::to_v1(existing.cloned().unwrap_or_default());
         let mut changed = live.clone();

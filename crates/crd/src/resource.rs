@@ -156,6 +156,7 @@ fn described(
     let kind = definition.kind_in(version);
     let source = (entry.clone(), version.name.clone());
     Resource {
+        id: Resource::next_id(),
         resource: kind.group_version().with_resource(&names.plural),
         list_kind: names.list_kind.clone(),
         singular: names.singular.clone(),

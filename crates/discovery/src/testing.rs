@@ -31,6 +31,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         connect: None,
     };
     Resource {
+        id: Resource::next_id(),
         resource: resource.name.clone(),
         kind: resource.kind.clone(),
         list_kind: kind.list.clone().unwrap_or_default(),
@@ -170,6 +171,7 @@ pub fn crontabs(version: &str) -> Resource {
         connect: None,
     };
     Resource {
+        id: Resource::next_id(),
         resource: kind.group_version().with_resource("crontabs"),
         list_kind: "CronTabList".into(),
         singular: "crontab".into(),

@@ -132,6 +132,7 @@ impl Setup {
             priority: i64::from(column.priority),
         });
         Some(Resource {
+            id: Resource::next_id(),
             resource: resource.name.clone(),
             kind: resource.kind.clone(),
             list_kind,

@@ -3,6 +3,7 @@
 //! Routing, discovery, OpenAPI, decoding, patching and printing all read it. It is swapped whole when a custom resource
 //! definition changes; a request works on the snapshot it began with.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
@@ -22,6 +23,8 @@ pub struct Catalog {
 
 /// One resource in one version.
 pub struct Resource {
+    /// Tells entries of the catalog apart: the versions of a resource, and what replaced them later.
+    pub id: u64,
     pub resource: GroupVersionResource,
     pub kind: GroupVersionKind,
     /// `PodList`.
@@ -57,7 +60,7 @@ pub struct Resource {
 #[derive(Clone, Debug)]
 pub struct Deprecation {
     pub warning: Str,
-    /// In which release it goes: `1.40`, "" if nobody knows.
+    /// The release that removes it: `1.40`, "" if that is not known.
     pub removed_release: Str,
 }
 
@@ -240,6 +243,12 @@ impl hashbrown::Equivalent<GroupVersion> for Named<'_> {
 }
 
 impl Resource {
+    /// An id that no other resource of this process has.
+    pub fn next_id() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// A resource with a kind and a shape and nothing else.
     pub fn unstored(
         resource: GroupVersionResource,
@@ -248,6 +257,7 @@ impl Resource {
         shape: Shape,
     ) -> Resource {
         Resource {
+            id: Resource::next_id(),
             resource,
             kind,
             list_kind: Str::default(),

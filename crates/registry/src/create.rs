@@ -66,7 +66,7 @@ impl Storage {
         }
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let mut stored = self.store_new(cx, &mut object).await;
-        // Who owns which field is the one thing an object that is too large can do without.
+        // Upstream drops managedFields from an object that is too large, and tries again.
         if is_too_large(&stored) && object.metadata_mut().remove("managedFields").is_some() {
             stored = self.store_new(cx, &mut object).await;
         }
@@ -155,19 +155,9 @@ impl Storage {
         errors
     }
 
+    /// The namespace in the object must be that of the request, or empty.
     pub(crate) fn ensure_namespace(&self, cx: &Context<'_>, object: &mut Value) -> Result<(), Status> {
-        let wanted = if self.namespaced { cx.namespace } else { "" };
-        let given = object.namespace();
-        if given == wanted {
-            return Ok(());
-        }
-        if !given.is_empty() && !wanted.is_empty() {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        object.set_meta_str("namespace", wanted);
-        Ok(())
+        ensure_namespace(object, if self.namespaced { cx.namespace } else { "" })
     }
 
     pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Status> {
@@ -205,6 +195,21 @@ impl Storage {
     }
 }
 
+/// Sets an object's namespace to the one in the path, "" for cluster-scoped resources; refuses it if it has another.
+pub fn ensure_namespace(object: &mut Value, wanted: &str) -> Result<(), Status> {
+    let given = object.namespace();
+    if given == wanted {
+        return Ok(());
+    }
+    if !given.is_empty() && !wanted.is_empty() {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object.set_meta_str("namespace", wanted);
+    Ok(())
+}
+
 /// The object under the revision that clients know it by.
 pub fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object.set_meta_str("resourceVersion", &revision.to_string());
@@ -224,7 +229,7 @@ fn as_generated(status: Status, storage: &Storage) -> Status {
     }
 }
 
-/// The base and five random characters, none of which can spell anything.
+/// The base and five random characters, without vowels so that they spell nothing.
 fn generate_name(base: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut cut = base.len().min(GENERATED_BASE_MAX);

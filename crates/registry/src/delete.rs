@@ -6,11 +6,11 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Status, Value};
 use storage::Entry;
 
-use crate::storage::storage_error;
+use crate::storage::{Attempt, storage_error};
 use crate::strategy::{Deletion, GarbageCollection};
 use crate::{Admit, Context, Storage};
 
-/// The option to delete what cannot be read any more.
+/// The option to delete objects that cannot be read any more.
 pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 const ORPHAN: &str = "orphan";
@@ -43,14 +43,13 @@ impl Storage {
         loop {
             let Some(entry) = current else { return Err(Status::not_found(&self.resource, name)) };
             match self.try_delete(cx, name, &entry, options, admit).await? {
-                Ok(deleted) => return Ok(deleted),
-                Err(now) => current = now,
+                Attempt::Done(deleted) => return Ok(deleted),
+                Attempt::Lost(now) => current = now,
             }
         }
     }
 
-    /// Deletes what stands under an object's key though nobody can read it. Nobody is asked and nothing is settled, so
-    /// whatever can be read stays.
+    /// Deletes an object that cannot be read, without admission, finalizers or grace. Objects that can be read are refused.
     pub async fn delete_unreadable(&self, cx: &Context<'_>, name: &str) -> Result<(), Status> {
         let key = self.key(cx.namespace, name);
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
@@ -67,7 +66,6 @@ impl Storage {
         deleted.map(|_| ()).map_err(|error| self.store_failed(error, "delete", name))
     }
 
-    /// One attempt; the inner error is what somebody else has made of the object meanwhile.
     async fn try_delete(
         &self,
         cx: &Context<'_>,
@@ -75,14 +73,14 @@ impl Storage {
         entry: &Arc<Entry>,
         options: &Value,
         admit: &dyn Admit,
-    ) -> Result<Result<Deleted, Option<Arc<Entry>>>, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let mut object = self.decode_entry(entry)?;
         let old = object.clone();
         self.check_delete_preconditions(&object, options)?;
         let plan = self.plan(cx, &mut object, options);
         if plan == Plan::AlreadyPending {
             let show_object = self.strategy.returns_deleted_object();
-            return Ok(Ok(Deleted { object, gone: false, show_object }));
+            return Ok(Attempt::Done(Deleted { object, gone: false, show_object }));
         }
         admit.validate(None, Some(&old)).await?;
         self.strategy.validate_deletion(cx, &object)?;
@@ -112,14 +110,14 @@ impl Storage {
         name: &str,
         entry: &Arc<Entry>,
         object: Value,
-    ) -> Result<Result<Deleted, Option<Arc<Entry>>>, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let deleted = match self.mark(cx, name, entry, object).await? {
-            Ok(deleted) => deleted,
-            Err(now) => return Ok(Err(now)),
+            Attempt::Done(deleted) => deleted,
+            lost => return Ok(lost),
         };
         let show_object = self.strategy.returns_deleted_object();
         if cx.dry_run {
-            return Ok(Ok(Deleted { gone: true, show_object, ..deleted }));
+            return Ok(Attempt::Done(Deleted { gone: true, show_object, ..deleted }));
         }
         let key = entry.key.clone();
         match self.store.delete(key, deleted.object.resource_version().parse().ok()).await {
@@ -127,11 +125,11 @@ impl Storage {
                 let mut object = deleted.object;
                 self.strategy.after_delete(cx, &object).await;
                 object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Ok(Deleted { object, gone: true, show_object }))
+                Ok(Attempt::Done(Deleted { object, gone: true, show_object }))
             }
-            // Somebody else has finished the job.
-            Err(storage::Error::NotFound) => Ok(Ok(Deleted { gone: true, show_object, ..deleted })),
-            Err(storage::Error::Conflict(now)) => Ok(Err(Some(now))),
+            // Another request has removed it.
+            Err(storage::Error::NotFound) => Ok(Attempt::Done(Deleted { gone: true, show_object, ..deleted })),
+            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
             Err(error) => Err(self.store_failed(error, "delete", name)),
         }
     }
@@ -142,20 +140,20 @@ impl Storage {
         name: &str,
         entry: &Arc<Entry>,
         object: Value,
-    ) -> Result<Result<Deleted, Option<Arc<Entry>>>, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let show_object = self.strategy.returns_deleted_object();
         if cx.dry_run {
-            return Ok(Ok(Deleted { object, gone: true, show_object }));
+            return Ok(Attempt::Done(Deleted { object, gone: true, show_object }));
         }
         match self.store.delete(entry.key.clone(), Some(entry.mod_revision)).await {
             Ok(written) => {
                 self.strategy.after_delete(cx, &object).await;
                 let mut object = object;
                 object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Ok(Deleted { object, gone: true, show_object }))
+                Ok(Attempt::Done(Deleted { object, gone: true, show_object }))
             }
-            Err(storage::Error::Conflict(now)) => Ok(Err(Some(now))),
-            Err(storage::Error::NotFound) => Ok(Err(None)),
+            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
+            Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
             Err(error) => Err(self.store_failed(error, "delete", name)),
         }
     }
@@ -166,19 +164,19 @@ impl Storage {
         name: &str,
         entry: &Arc<Entry>,
         mut object: Value,
-    ) -> Result<Result<Deleted, Option<Arc<Entry>>>, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let bytes = self.encode(&mut object)?;
         if cx.dry_run || bytes == entry.value {
-            return Ok(Ok(Deleted { object, gone: false, show_object: true }));
+            return Ok(Attempt::Done(Deleted { object, gone: false, show_object: true }));
         }
         let ttl = self.strategy.time_to_live(&object);
         match self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await {
             Ok(written) => {
                 object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Ok(Deleted { object, gone: false, show_object: true }))
+                Ok(Attempt::Done(Deleted { object, gone: false, show_object: true }))
             }
-            Err(storage::Error::Conflict(now)) => Ok(Err(Some(now))),
-            Err(storage::Error::NotFound) => Ok(Err(None)),
+            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
+            Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
             Err(error) => Err(self.store_failed(error, "delete", name)),
         }
     }

@@ -23,7 +23,7 @@ pub use builtin::{Setup, key_paths};
 pub use catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
 pub use connect::{Connect, ConnectCall, Target};
 pub use context::{Context, Lookup, NoLookup};
-pub use create::{Admit, AdmitAll, Outcome, at_revision};
+pub use create::{Admit, AdmitAll, Outcome, at_revision, ensure_namespace};
 pub use custom::{Definition, ScalePaths};
 pub use delete::{Deleted, UNREADABLE, validate_options};
 pub use features::Features;

@@ -3,7 +3,7 @@ use object::Value;
 
 use crate::Strategy;
 
-/// A resource whose objects are not stored: they are made when somebody asks.
+/// A resource whose objects are not stored but made when they are asked for.
 #[async_trait]
 pub trait Report: Send + Sync + 'static {
     /// All there are, sorted by name, without their apiVersion and kind.

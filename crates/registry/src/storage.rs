@@ -35,7 +35,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 /// An object that is stored but cannot be read.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// Nobody can decrypt it.
+    /// No configured key decrypts it.
     Sealed(String),
     /// It is not an object of its kind.
     Undecodable(String),
@@ -54,13 +54,20 @@ impl Unreadable {
         storage_error("corrupt object, Code: 7", key, self)
     }
 
-    /// What somebody hears who wanted to change it.
+    /// The error of a write to such an object.
     pub(crate) fn unchangeable(self) -> Status {
         match self {
             Unreadable::Sealed(why) => Status::internal(why),
             Unreadable::Undecodable(why) => Status::unknown(500, why),
         }
     }
+}
+
+/// One try of a read-change-write loop.
+pub(crate) enum Attempt<T> {
+    Done(T),
+    /// Another write came first; this is the object now, None if it is gone.
+    Lost(Option<Arc<Entry>>),
 }
 
 /// What upstream's storage layer says of a key.
@@ -129,7 +136,7 @@ impl Storage {
         Ok(object)
     }
 
-    /// Like `read`, with what a client is told who wants to see it.
+    /// Like `read`, with the error that reads of the object fail with.
     pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
         self.read(entry).map_err(|unreadable| {
             let key = entry.key.to_string();
@@ -138,7 +145,7 @@ impl Storage {
         })
     }
 
-    /// A key as those know it who do not know where the store keeps everything.
+    /// The key without the prefix that all resources share, as upstream's errors show it.
     pub(crate) fn below_root<'k>(&self, key: &'k str) -> &'k str {
         key.get(self.root..).unwrap_or(key)
     }
@@ -209,7 +216,7 @@ impl Storage {
     }
 }
 
-/// Upstream's wording when somebody else was faster.
+/// Upstream's wording when the object was changed since it was read.
 pub const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 /// Upstream's wording when a list cannot be continued.

@@ -313,7 +313,7 @@ pub trait Undo: Send + Sync {
 pub enum Deletion {
     /// At once, unless finalizers hold it.
     Immediate,
-    /// After a grace period of this many seconds that somebody else (the kubelet) ends; 0 is at once.
+    /// After a grace period of this many seconds, which the kubelet may end earlier; 0 is at once.
     Graceful { grace_period_seconds: i64 },
     /// In two steps, without a grace period: the first deletion marks the object ([`Strategy::mark_deleted`]), a later
     /// one removes it if [`Strategy::may_finish`] lets it.

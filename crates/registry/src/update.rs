@@ -1,4 +1,4 @@
-//! Changing an object: read, change, compare-and-swap, again if somebody else was faster.
+//! Changing an object: read, change, compare-and-swap, again if another write came first.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use object::{Cursor, Errors, GroupKind, Meta, Path, Status, Value};
 use storage::Entry;
 
 use crate::create::at_revision;
-use crate::storage::{MODIFIED, Unreadable, storage_error};
+use crate::storage::{Attempt, MODIFIED, Unreadable, storage_error};
 use crate::{Admit, Context, Outcome, Storage, metadata};
 
-/// What turns the stored object into the wanted one. It is asked again whenever the stored object turns out to be newer.
+/// Turns the stored object into the wanted one. It is asked again whenever the stored object was changed meanwhile.
 #[async_trait]
 pub trait Change: Send {
     /// `existing` is None where the object does not exist and may be created by this request.
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status>;
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status>;
 }
 
 /// What an update may do and must find.
@@ -71,14 +71,14 @@ impl Storage {
         change: &mut dyn Change,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Outcome>, Status> {
         if !options.create && !self.strategy.allows_create_on_update() {
             return Err(Status::not_found(&self.resource, name));
         }
         if options.uid.is_some() || options.resource_version.as_ref().is_some_and(|v| !v.is_empty()) {
             return Err(self.precondition_conflict(cx, name, &precondition_failed(options, &Value::Null)));
         }
-        let mut object = change.apply(None).await?;
+        let mut object = change.wanted(None).await?;
         check_version_form(object.resource_version())?;
         let given = object.metadata_mut().remove("resourceVersion");
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
@@ -115,10 +115,10 @@ impl Storage {
         change: &mut dyn Change,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Outcome>, Status> {
         let old = self.read(entry).map_err(Unreadable::unchangeable)?;
         self.check_preconditions(cx, name, &old, options)?;
-        let mut new = change.apply(Some(&old)).await?;
+        let mut new = change.wanted(Some(&old)).await?;
         self.check_version(name, &mut new, &old)?;
         let undo = self.strategy.begin_update(cx, &mut new, &old).await?;
         let result = self.finish_update(cx, name, entry, new, &old, admit, options).await;
@@ -140,7 +140,7 @@ impl Storage {
         old: &Value,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Outcome>, Status> {
         let warnings = self.before_update(cx, &mut new, old, options.scope).await?;
         warnings.iter().for_each(|warning| admit.warn(warning.clone()));
         keep_managed_times(&mut new, old);
@@ -157,7 +157,7 @@ impl Storage {
         }
         let mut written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         let is_too_large = matches!(written, Err(storage::Error::TooLarge { .. })) && !options.create;
-        // Who owns which field is the one thing an object that is too large can do without.
+        // Upstream drops managedFields from an object that is too large, and tries again.
         if is_too_large && new.metadata_mut().remove("managedFields").is_some() {
             let bytes = self.encode(&mut new)?;
             stored = self.decode(&bytes, entry.mod_revision)?;
@@ -321,7 +321,7 @@ impl Storage {
         entry: &Arc<Entry>,
         new: Value,
         warnings: Vec<String>,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Outcome>, Status> {
         if !cx.dry_run {
             match self.store.delete(entry.key.clone(), Some(entry.mod_revision)).await {
                 Ok(_) => self.strategy.after_delete(cx, &new).await,
@@ -332,12 +332,6 @@ impl Storage {
         }
         Ok(Attempt::Done(Outcome { object: new, created: false, warnings }))
     }
-}
-
-enum Attempt {
-    Done(Outcome),
-    /// The object was changed meanwhile; this is what is there now.
-    Lost(Option<Arc<Entry>>),
 }
 
 fn precondition_failed(options: &UpdateOptions, old: &Value) -> String {

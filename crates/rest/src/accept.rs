@@ -171,7 +171,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// People get indented JSON: whoever asks for it, and the tools people type at.
+/// Whether JSON is indented: if `pretty` asks for it, or the client is a tool that people type at.
 fn wants_pretty(headers: &HeaderMap, query: &[(String, String)]) -> bool {
     match query.iter().find(|(key, _)| key == "pretty").map_or("", |(_, value)| value.as_str()) {
         "" => {

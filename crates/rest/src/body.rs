@@ -166,7 +166,7 @@ fn cannot_handle(kind: &GroupVersionKind, expected: &Expected<'_>, why: &str) ->
     ))
 }
 
-/// How much of a body that nobody recognizes is shown.
+/// How much of a body of an unknown format the error shows.
 const SUMMARY_BYTES: usize = 30;
 
 fn unrecognized(expected: &Expected<'_>, bytes: &Bytes, why: &str) -> Status {

@@ -51,20 +51,9 @@ pub fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// The namespace in the object is the one in the path, or not given at all.
+/// The namespace in the object must be the one in the path, or empty.
 pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status> {
-    let wanted = if scope.resource.namespaced { scope.call.info.namespace.as_str() } else { "" };
-    let given = object.namespace();
-    if given == wanted {
-        return Ok(());
-    }
-    if !given.is_empty() && !wanted.is_empty() {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    object.set_meta_str("namespace", wanted);
-    Ok(())
+    registry::ensure_namespace(object, if scope.resource.namespaced { &scope.call.info.namespace } else { "" })
 }
 
 /// Removes owner references that repeat, with a warning.

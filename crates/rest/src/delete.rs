@@ -133,7 +133,7 @@ async fn read_options(scope: &Scope) -> Result<Value, Status> {
     Ok(options)
 }
 
-/// Options may be of any version, even of one that nobody serves, but must be what they are called.
+/// Options may be of any version, even one that is not served, but their kind must be DeleteOptions.
 fn check_kind(bytes: &Bytes, media: Media) -> Result<(), String> {
     let (api_version, kind) = wire::type_of(bytes, media)?;
     GroupVersion::parse(&api_version)?;

@@ -1,7 +1,7 @@
 //! The REST verbs of the Kubernetes API, one file a verb.
 //!
 //! Start with [`serve`]: it finds the resource in the catalog, picks the verb from one table, and turns every failure into
-//! a Status. [`create`] shows how a verb tells its story; [`render`] turns stored bytes into what a client asked for.
+//! a Status. [`create`] is a typical verb; [`render`] turns stored bytes into what a client asked for.
 
 pub mod accept;
 mod action;
@@ -36,7 +36,7 @@ mod wire;
 pub use api::{Api, Definitions, Limits, Snapshot};
 pub use call::Call;
 pub use forward::{Dial, ForwardBody, Unreachable, forward};
-pub use managed::{Tracked, apply_own, track};
+pub use managed::{Tracked, force_apply, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};
 pub use recent::Recent;

@@ -21,8 +21,8 @@ pub fn track(tracked: &Tracked<'_>, live: &Value, new: Value, manager: &str, now
     tracked.with_manager(|fields| fields.update(live, new, manager, now))
 }
 
-/// Applies what the server itself wants, whoever else has set the fields.
-pub fn apply_own(
+/// Server-side apply by the server itself, which takes over fields of other managers.
+pub fn force_apply(
     tracked: &Tracked<'_>,
     live: &Value,
     config: &Value,
@@ -70,8 +70,8 @@ impl Kind for Tracked<'_> {
     }
 }
 
-/// Server-side apply: the merged object, or the conflict.
-pub fn apply(scope: &Scope, live: &Value, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
+/// Server-side apply: the applied configuration merged into the live object, or the conflict.
+pub fn merge_applied(scope: &Scope, live: &Value, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
     let applied = with_manager(scope, |fields| fields.apply(live, config, manager, force, scope.api.clock.now()))?;
     Ok(applied.object)
 }
@@ -130,11 +130,9 @@ impl Kind for Versions<'_> {
                 format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
             })?;
         }
-        let mut json = Vec::new();
-        codec::json::encode(&merged, None, &mut json);
         let known = Some(schema).filter(|_| !self.scope.resource.custom);
-        let decoded = codec::json::decode(&json, known, &mut codec::Notes::ignore());
-        let mut object = decoded.map_err(|error| error.to_string())?;
+        let mut object =
+            codec::json::coerce(&merged, known, &mut codec::Notes::ignore()).map_err(|error| error.to_string())?;
         if self.scope.resource.custom {
             object = custom::settle(object, schema)?.0;
         }

@@ -114,7 +114,7 @@ impl Accept {
         Accept::plain(Media::Json, false)
     }
 
-    /// Indented JSON: what whoever asks for nothing that we can write gets to read.
+    /// Indented JSON, for clients that accept none of the media types on offer.
     pub fn indented() -> Accept {
         Accept::plain(Media::Json, true)
     }

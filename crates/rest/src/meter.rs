@@ -1,4 +1,4 @@
-//! What watches send, counted for whoever shows metrics.
+//! Counts the events and bytes that watches send, for the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -156,7 +156,7 @@ pub struct WriteOptions {
     pub object: Value,
 }
 
-/// What happens to fields nobody knows.
+/// What happens to unknown and duplicate fields: `fieldValidation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
     Ignore,

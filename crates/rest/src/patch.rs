@@ -1,5 +1,7 @@
 //! PATCH: change an object by JSON patch, merge patch, strategic merge patch or server-side apply.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use codec::{DecodeError, Notes};
 use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status, Value};
@@ -21,10 +23,20 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY_YAML: &str = "application/apply-patch+yaml";
 const APPLY_CBOR: &str = "application/apply-patch+cbor";
 
-/// A patch as sent. It is applied again whenever the object turns out to have changed meanwhile.
+/// A patch as sent. It is applied again whenever the object was changed meanwhile.
 pub struct Patch {
     kind: PatchKind,
     bytes: Bytes,
+    /// The configuration of a server-side apply, decoded when it is first used.
+    applied: OnceLock<Result<Applied, Status>>,
+}
+
+/// The configuration of a server-side apply.
+struct Applied {
+    config: Value,
+    /// What strict decoding complained about: the first complaint, and all of them as warnings.
+    strict: Option<String>,
+    warnings: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +51,7 @@ enum PatchKind {
 pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
     let patch = Patch::read(scope).await?;
     let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
-    patch.check()?;
+    patch.check(&options)?;
     let create = patch.is_apply();
     let update = UpdateOptions { create, scope: update_scope(scope), ..UpdateOptions::default() };
     write(scope, &options, update, Wanted::Patch(patch)).await
@@ -74,19 +86,20 @@ impl Patch {
     pub async fn read(scope: &Scope) -> Result<Patch, Status> {
         let kind = patch_kind(scope)?;
         let bytes = scope.read_body().await?;
-        Ok(Patch { kind, bytes })
+        Ok(Patch { kind, bytes, applied: OnceLock::new() })
     }
 
     /// Refuses bytes that are not even of the patch's format, before anything else is looked at.
-    fn check(&self) -> Result<(), Status> {
+    fn check(&self, options: &WriteOptions) -> Result<(), Status> {
         match self.kind {
+            PatchKind::Apply | PatchKind::ApplyCbor if self.applied(options).is_ok() => Ok(()),
             PatchKind::Apply => codec::yaml::to_json(&self.bytes, false)
                 .map(|_| ())
                 .map_err(|error| Status::bad_request(format!("error encoding patch: {error}"))),
             PatchKind::ApplyCbor => codec::cbor::decode(&self.bytes, None, &mut Notes::ignore())
                 .map(|_| ())
                 .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
-            // What is wrong besides the syntax is told by whoever reads it.
+            // Other mistakes are reported when the patch is applied.
             _ => match codec::json::decode(&self.bytes, None, &mut Notes::ignore()) {
                 Ok(_) | Err(DecodeError::Type(_)) => Ok(()),
                 Err(_) => Err(Status::bad_request("invalid JSON patch")),
@@ -100,7 +113,7 @@ impl Patch {
     }
 
     /// The patched object, in the requested version, with managed fields.
-    pub fn apply(
+    pub fn patched(
         &self,
         scope: &Scope,
         options: &WriteOptions,
@@ -112,7 +125,7 @@ impl Patch {
             return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
         }
         let mut object = match self.kind {
-            PatchKind::Apply | PatchKind::ApplyCbor => self.server_side_apply(scope, options, live, warnings)?,
+            PatchKind::Apply | PatchKind::ApplyCbor => self.apply_config(scope, options, live, warnings)?,
             _ => {
                 let patched = match self.kind {
                     PatchKind::Json => self.json_patch(scope, options, live, warnings)?,
@@ -177,29 +190,36 @@ impl Patch {
         finish(options, settled, notes.messages(), || patch::go::plain(&body), warnings)
     }
 
-    fn server_side_apply(
+    /// Server-side apply.
+    fn apply_config(
         &self,
         scope: &Scope,
         options: &WriteOptions,
         live: &Value,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
-        let mut notes = notes(options);
-        let media = if self.kind == PatchKind::ApplyCbor { Media::Cbor } else { Media::Yaml };
-        let decoded = wire::decode(&self.bytes, media, None, &mut notes);
-        let config = decoded.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let applied = self.applied(options).map_err(Clone::clone)?;
         let force = options.force.unwrap_or(false);
-        let applied = managed::apply(scope, live, &config, &options.field_manager, force)?;
-        if let Some(first) = notes.messages().first() {
-            if options.field_validation == FieldValidation::Strict {
-                return Err(Status::bad_request(format!(
-                    "error strict decoding patch: {}{first}",
-                    if media == Media::Yaml { "error converting YAML to JSON: " } else { "" }
-                )));
-            }
-            warnings.extend(body::warnings_of(&notes));
+        let merged = managed::merge_applied(scope, live, &applied.config, &options.field_manager, force)?;
+        if let Some(first) = applied.strict.as_ref().filter(|_| options.field_validation == FieldValidation::Strict) {
+            let converting = if self.kind == PatchKind::Apply { "error converting YAML to JSON: " } else { "" };
+            return Err(Status::bad_request(format!("error strict decoding patch: {converting}{first}")));
         }
-        Ok(applied)
+        warnings.extend(applied.warnings.iter().cloned());
+        Ok(merged)
+    }
+
+    /// The configuration, which is decoded once however often it is applied.
+    fn applied(&self, options: &WriteOptions) -> Result<&Applied, &Status> {
+        let decode = || {
+            let mut notes = notes(options);
+            let media = if self.kind == PatchKind::ApplyCbor { Media::Cbor } else { Media::Yaml };
+            let decoded = wire::decode(&self.bytes, media, None, &mut notes);
+            let config = decoded.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+            let (strict, warnings) = (notes.messages().first().cloned(), body::warnings_of(&notes));
+            Ok(Applied { config, strict, warnings })
+        };
+        self.applied.get_or_init(decode).as_ref()
     }
 
     fn prefixed(&self, options: &WriteOptions, error: DecodeError) -> String {
@@ -256,12 +276,10 @@ fn check_patched_type(scope: &Scope, patched: &Value) -> Result<(), String> {
 
 /// The patched object decoded by the schema, with what strict decoding found in it.
 fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Result<(Value, Vec<String>), String> {
-    let mut json = Vec::new();
-    codec::json::encode(patched, None, &mut json);
     let mut notes = notes(options);
     let schema = scope.resource.shape.schema();
     let known = Some(schema).filter(|_| !scope.resource.custom);
-    let mut object = codec::json::decode(&json, known, &mut notes).map_err(|error| error.to_string())?;
+    let mut object = codec::json::coerce(patched, known, &mut notes).map_err(|error| error.to_string())?;
     let mut found = notes.messages().to_vec();
     if scope.resource.custom {
         let (settled, dropped) = custom::settle(object, schema)?;

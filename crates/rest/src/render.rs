@@ -62,7 +62,7 @@ pub fn encode_body(resource: &Resource, mut value: Value, media: Media) -> Bytes
 
 /// Which rendition this is: objects are shared by all versions of a resource.
 fn rendition_key(resource: &Resource, media: Media) -> RenditionKey {
-    (version_hash(resource) & !0b11) | media as u32
+    resource.id << 5 | media as u64
 }
 
 /// Which form of an event this is: `kind` and `partial` tell what the object is framed as.
@@ -72,17 +72,7 @@ pub fn frame_key(resource: &Resource, media: Media, kind: &str, partial: bool) -
         "MODIFIED" => 1,
         _ => 2,
     };
-    (version_hash(resource) & !0b1_1111) | u32::from(partial) << 4 | kind << 2 | media as u32
-}
-
-fn version_hash(resource: &Resource) -> u32 {
-    // FNV-1a over group and version: the few versions of one resource do not clash, and no other resource's
-    // renditions are ever looked up on this resource's objects.
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in resource.resource.group.bytes().chain([b'/']).chain(resource.resource.version.bytes()) {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    hash
+    resource.id << 5 | u64::from(partial) << 4 | kind << 2 | media as u64
 }
 
 /// A whole JSON object: the type, then the body.

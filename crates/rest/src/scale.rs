@@ -109,7 +109,7 @@ struct Rescale<'a> {
 
 #[async_trait]
 impl Change for Rescale<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let scope = self.scope;
         let Some(existing) = existing else {
             return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
@@ -122,7 +122,7 @@ impl Change for Rescale<'_> {
             }
             Wanted::Patch(patch) => {
                 self.warnings.clear();
-                patch.apply(&scaled, self.options, &old, false, &mut self.warnings)?
+                patch.patched(&scaled, self.options, &old, false, &mut self.warnings)?
             }
         };
         scope.api.admission.mutate(self.attributes, &mut new, Some(&old)).await?;

@@ -34,7 +34,7 @@ fn of_rows<'a>(
     let include = include(scope)?;
     let rows = rows.into_iter().map(|(object, cells)| row(scope, version, object, cells, include));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    // Go's nil, where nobody has written a printer for the kind.
+    // Kinds without a printer of their own have nil rows in Go.
     let nil = rows.is_empty() && is_default(&scope.resource.columns);
     let rows = if nil { Value::Null } else { rows.into() };
     let definitions = definitions(scope, &scope.resource.kind.kind, &scope.resource.columns);

@@ -127,7 +127,7 @@ struct Write<'a> {
 
 #[async_trait]
 impl Change for Write<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let admission = if existing.is_some() { &self.admit.updating } else { &self.admit.creating };
         let scope = admission.scope;
         let live = match existing {
@@ -138,7 +138,7 @@ impl Change for Write<'_> {
             Wanted::Object(object) => managed::track_update(scope, &live, object.clone(), &self.options.field_manager),
             Wanted::Patch(patch) => {
                 self.warnings.clear();
-                patch.apply(scope, self.options, &live, existing.is_none(), &mut self.warnings)?
+                patch.patched(scope, self.options, &live, existing.is_none(), &mut self.warnings)?
             }
         };
         let mut object = scope.to_storage(object)?;

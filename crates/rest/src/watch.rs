@@ -1,4 +1,4 @@
-//! WATCH: a stream of changes, each encoded once and shared by everybody who watches in the same form.
+//! WATCH: a stream of changes, each encoded once for all watches with the same resource version and media type.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -243,7 +243,7 @@ impl Feed {
         }
     }
 
-    /// Sends a change. Whoever watches in the same form sends the same bytes.
+    /// Sends a change. All watches of the same form share its encoded bytes.
     fn change(&mut self, kind: &'static str, event: &Event, object: &Arc<Object>, out: &mut Chunk) {
         let partial = match &self.scope.accept.transform {
             Transform::None => false,

@@ -163,7 +163,7 @@ struct Mark<'a> {
 
 #[async_trait]
 impl Change for Mark<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let mut pod = existing.cloned().unwrap_or_default();
         let refuse = |why: String| Err(Status::conflict(&GroupResource::new("", "Pod"), pod.name(), why));
         let uid = self.preconditions.str_at(&["uid"]);
@@ -195,7 +195,7 @@ struct Charge<'a> {
 
 #[async_trait]
 impl Change for Charge<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
         let tracked = Tracked {
             kind: &self.resource.kind,

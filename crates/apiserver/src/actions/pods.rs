@@ -39,7 +39,7 @@ struct Assign<'a> {
 
 #[async_trait]
 impl Change for Assign<'_> {
-    async fn apply(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let Some(pod) = existing else {
             return Err(Status::not_found(&GroupResource::new("", "pods"), self.call.name));
         };

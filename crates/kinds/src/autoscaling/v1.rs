@@ -94,11 +94,9 @@ fn parse(text: &str) -> Option<Value> {
 
 /// The part of a v2 object at `path`, as decoding it would leave it; none if it could not be decoded.
 fn typed(object: Value, path: &[&str]) -> Option<Value> {
-    let mut text = Vec::new();
-    codec::json::encode(&object, None, &mut text);
     let kind = builtin().kind("autoscaling", "v2", "HorizontalPodAutoscaler")?;
     let schema = Schema::new(builtin().types(), &kind.node);
-    let mut decoded = codec::json::decode(&text, Some(schema), &mut Notes::default()).ok()?;
+    let mut decoded = codec::json::coerce(&object, Some(schema), &mut Notes::default()).ok()?;
     decoded.remove(path)
 }
 

@@ -12,10 +12,8 @@ pub fn read(object: &mut Value, prefix: &str) -> Result<Vec<String>, String> {
     let Some(metadata) = object.get_mut("metadata").filter(|metadata| !metadata.is_null()) else {
         return Ok(Vec::new());
     };
-    let mut json = Vec::new();
-    codec::json::encode(metadata, None, &mut json);
     let mut notes = codec::Notes::collect();
-    let read = codec::json::decode(&json, Some(schema), &mut notes);
+    let read = codec::json::coerce(metadata, Some(schema), &mut notes);
     *metadata = read.map_err(|error| error.to_string())?;
     let unknown = notes.messages().iter().filter_map(|message| {
         let path = message.strip_prefix("unknown field \"")?.strip_suffix('"')?;

@@ -1,0 +1,385 @@
+//! Create, update and delete on the in-memory store: what is stored, what is refused, and what happens when another write
+//! comes first.
+
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use object::{Cursor, Errors, Meta, Status, Timestamp, Value, value};
+use registry::{
+    Admit, AdmitAll, Catalog, Change, Context, Deletion, Features, NoLookup, Setup, Storage, Strategy, Undo,
+    UpdateOptions,
+};
+use request::User;
+use storage::memory::MemoryStore;
+
+/// Config maps whose strategy counts what is done to them.
+struct World {
+    storage: Arc<Storage>,
+    features: Features,
+    user: User,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    undone: AtomicUsize,
+    committed: AtomicUsize,
+    removed: AtomicUsize,
+}
+
+struct Counting {
+    counts: Arc<Counts>,
+    /// How many seconds deletions take; None is at once.
+    grace: Option<i64>,
+}
+
+struct Reserved(Arc<Counts>);
+
+#[async_trait]
+impl Undo for Reserved {
+    async fn undo(self: Box<Self>) {
+        self.0.undone.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn commit(self: Box<Self>) {
+        self.0.committed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Strategy for Counting {
+    fn validate(&self, _: &Context, object: &Cursor, errors: &mut Errors) {
+        if object.field("data").field("refuse").is_set() {
+            object.field("data").invalid(errors, "refused");
+        }
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn deletes_gracefully(&self) -> bool {
+        self.grace.is_some()
+    }
+
+    fn deletion(&self, _: &Context, _: &Value, options: &Value) -> Deletion {
+        let asked = options.field("gracePeriodSeconds").as_int();
+        Deletion::Graceful { grace_period_seconds: asked.or(self.grace).unwrap_or(0) }
+    }
+
+    async fn begin_create(&self, _: &Context<'_>, _: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+        Ok(Some(Box::new(Reserved(self.counts.clone()))))
+    }
+
+    async fn begin_update(&self, _: &Context<'_>, _: &mut Value, _: &Value) -> Result<Option<Box<dyn Undo>>, Status> {
+        Ok(Some(Box::new(Reserved(self.counts.clone()))))
+    }
+
+    async fn after_delete(&self, _: &Context<'_>, _: &Value) {
+        self.counts.removed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl World {
+    async fn new(grace: Option<i64>) -> World {
+        let counts = Arc::new(Counts::default());
+        let strategy: Arc<dyn Strategy> = Arc::new(Counting { counts: counts.clone(), grace });
+        let setup = Setup {
+            store: Arc::new(MemoryStore::new()),
+            prefix: "/registry".into(),
+            budget: cache::Budget::new(1 << 20),
+            strategies: [(("", "configmaps"), strategy)].into_iter().collect(),
+            conversions: Default::default(),
+            enabled: Box::new(|version, _| version.group.is_empty()),
+        };
+        let storage = setup.catalog().await.unwrap().stored("", "configmaps").unwrap().clone();
+        World { storage, features: Features::default(), user: User::default(), counts }
+    }
+
+    fn cx(&self) -> Context<'_> {
+        Context {
+            now: Timestamp::new(1_700_000_000, 0),
+            user: &self.user,
+            namespace: "ns",
+            group: "",
+            version: "v1",
+            subresource: "",
+            verb: "",
+            dry_run: false,
+            features: &self.features,
+            catalog: Catalog::empty(),
+            lookup: &NoLookup,
+        }
+    }
+
+    async fn create(&self, object: Value) -> Result<Value, String> {
+        let created = self.storage.create(&self.cx(), object, &AdmitAll).await;
+        created.map(|outcome| outcome.object).map_err(|status| status.message)
+    }
+
+    async fn update(&self, name: &str, change: &mut Merge<'_>, options: &UpdateOptions) -> Result<Value, String> {
+        let updated = self.storage.update(&self.cx(), name, change, &AdmitAll, options).await;
+        updated.map(|outcome| outcome.object).map_err(|status| status.message)
+    }
+
+    async fn delete(&self, name: &str, options: Value) -> Result<(bool, Value), String> {
+        let deleted = self.storage.delete(&self.cx(), name, &options, &AdmitAll).await;
+        deleted.map(|deleted| (deleted.gone, deleted.object)).map_err(|status| status.message)
+    }
+
+    async fn get(&self, name: &str) -> Option<Value> {
+        self.storage.get("ns", name).await.ok()
+    }
+
+    /// Undone, committed and removed so far.
+    fn counts(&self) -> [usize; 3] {
+        [&self.counts.undone, &self.counts.committed, &self.counts.removed].map(|count| count.load(Ordering::SeqCst))
+    }
+}
+
+fn map(name: &str, data: Value) -> Value {
+    value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": (data)})
+}
+
+/// Sets one key of the data, then whatever `edit` does. While it is asked for the first time, `meanwhile` happens.
+struct Merge<'a> {
+    key: &'static str,
+    edit: fn(&mut Value),
+    meanwhile: Option<BoxFuture<'a, ()>>,
+    /// How many keys the data had each time it was asked; None where there was no object.
+    seen: Vec<Option<usize>>,
+}
+
+impl Merge<'_> {
+    fn set(key: &'static str) -> Merge<'static> {
+        Merge { key, edit: |_| {}, meanwhile: None, seen: Vec::new() }
+    }
+
+    fn edit(edit: fn(&mut Value)) -> Merge<'static> {
+        Merge { edit, ..Merge::set("") }
+    }
+}
+
+fn while_asked<'a>(key: &'static str, meanwhile: impl Future<Output = ()> + Send + 'a) -> Merge<'a> {
+    Merge { key, edit: |_| {}, meanwhile: Some(Box::pin(meanwhile)), seen: Vec::new() }
+}
+
+#[async_trait]
+impl Change for Merge<'_> {
+    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
+        self.seen.push(existing.map(|old| old.field("data").as_map().map_or(0, |data| data.len())));
+        let mut object = existing.cloned().unwrap_or_else(|| map("m", Value::map()));
+        if !self.key.is_empty() {
+            object.set(&["data", self.key], "x");
+        }
+        (self.edit)(&mut object);
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile.await;
+        }
+        Ok(object)
+    }
+}
+
+fn plain() -> UpdateOptions {
+    UpdateOptions::default()
+}
+
+fn apply() -> UpdateOptions {
+    UpdateOptions { create: true, ..UpdateOptions::default() }
+}
+
+#[tokio::test]
+async fn creations_are_stored_once() {
+    let world = World::new(None).await;
+    let mut sent = map("m", value!({"a": "b"}));
+    sent.set(&["metadata", "uid"], "mine");
+    let made = world.create(sent.clone()).await.unwrap();
+    assert_ne!(made.uid(), "mine");
+    assert_eq!((made.namespace(), made.meta_str("creationTimestamp")), ("ns", "2023-11-14T22:13:20Z"));
+    assert_eq!(world.get("m").await, Some(made));
+    assert_eq!(world.create(sent).await, Err(r#"configmaps "m" already exists"#.into()));
+    let refused = world.create(map("r", value!({"refuse": "1"}))).await.unwrap_err();
+    assert!(refused.starts_with(r#"ConfigMap "r" is invalid: data: Invalid value"#), "{refused}");
+    assert_eq!(world.counts(), [2, 1, 0], "what was reserved is given back if the creation fails");
+    let mut elsewhere = map("o", Value::map());
+    elsewhere.set(&["metadata", "namespace"], "other");
+    let why = "the namespace of the provided object does not match the namespace sent on the request";
+    assert_eq!(world.create(elsewhere).await, Err(why.into()));
+}
+
+#[tokio::test]
+async fn updates_see_what_was_written_meanwhile() {
+    let world = World::new(None).await;
+    world.create(map("m", value!({"a": "b"}))).await.unwrap();
+    let mut change = while_asked("mine", async {
+        world.update("m", &mut Merge::set("other"), &plain()).await.unwrap();
+    });
+    let updated = world.update("m", &mut change, &plain()).await.unwrap();
+    assert_eq!(change.seen, [Some(1), Some(2)]);
+    assert_eq!(updated.field("data"), &value!({"a": "b", "mine": "x", "other": "x"}));
+    assert_eq!(world.counts(), [1, 3, 0], "only the attempt that lost is undone");
+
+    // Writing what is there already does not make a new version.
+    let again = world.update("m", &mut Merge::set(""), &plain()).await.unwrap();
+    assert_eq!(again.resource_version(), updated.resource_version());
+}
+
+#[tokio::test]
+async fn updates_of_what_is_created_or_deleted_meanwhile() {
+    let world = World::new(None).await;
+    let not_found = r#"configmaps "m" not found"#;
+    assert_eq!(world.update("m", &mut Merge::set("a"), &plain()).await, Err(not_found.into()));
+
+    // Another request creates the object first: the change is made to that one.
+    let mut change = while_asked("mine", async {
+        world.create(map("m", value!({"other": "x"}))).await.unwrap();
+    });
+    let updated = world.update("m", &mut change, &apply()).await.unwrap();
+    assert_eq!(change.seen, [None, Some(1)]);
+    assert_eq!(updated.field("data"), &value!({"mine": "x", "other": "x"}));
+
+    // Another request deletes it: an update is refused, an apply creates it again.
+    for (options, want) in [(plain(), Err(not_found)), (apply(), Ok(1))] {
+        let _ = world.create(map("m", value!({"other": "x"}))).await;
+        let mut change = while_asked("again", async {
+            world.delete("m", Value::map()).await.unwrap();
+        });
+        let got = world.update("m", &mut change, &options).await;
+        let keys = got.as_ref().map(|object| object.field("data").as_map().unwrap().len());
+        assert_eq!(keys.map_err(String::as_str), want);
+    }
+}
+
+#[tokio::test]
+async fn updates_are_of_the_object_that_was_meant() {
+    let world = World::new(None).await;
+    let made = world.create(map("m", Value::map())).await.unwrap();
+    let uid = |uid: &str| UpdateOptions { uid: Some(uid.into()), ..plain() };
+    assert!(world.update("m", &mut Merge::set("a"), &uid(made.uid())).await.is_ok());
+    let refused = world.update("m", &mut Merge::set("b"), &uid("other")).await.unwrap_err();
+    let want = format!("Precondition failed: UID in precondition: other, UID in object meta: {}", made.uid());
+    assert!(refused.ends_with(&want), "{refused}");
+    let cases: [(fn(&mut Value), &str); 5] = [
+        (|o| o.set_meta_str("resourceVersion", "1"), registry::MODIFIED),
+        (
+            |o| o.set_meta_str("resourceVersion", ""),
+            "metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+        ),
+        (|o| o.set_meta_str("resourceVersion", "x"), r#"strconv.ParseUint: parsing "x": invalid syntax"#),
+        (|o| o.set_meta_str("uid", "other"), "metadata.uid: Invalid value: \"other\": field is immutable"),
+        (|o| o.set(&["data", "refuse"], "1"), "refused"),
+    ];
+    for (edit, want) in cases {
+        let refused = world.update("m", &mut Merge::edit(edit), &plain()).await.unwrap_err();
+        assert!(refused.ends_with(want), "{refused}\n{want}");
+    }
+    let dry = Context { dry_run: true, ..world.cx() };
+    let changed = world.storage.update(&dry, "m", &mut Merge::set("dry"), &AdmitAll, &plain()).await;
+    assert_eq!(changed.unwrap().object.str_at(&["data", "dry"]), "x");
+    assert_eq!(world.get("m").await.unwrap().field("data"), &value!({"a": "x"}));
+}
+
+#[tokio::test]
+async fn finalizers_hold_objects_until_the_last_is_gone() {
+    let world = World::new(None).await;
+    let mut held = map("m", Value::map());
+    held.set(&["metadata", "finalizers"], vec!["example.com/a", "example.com/b"]);
+    world.create(held).await.unwrap();
+    let (gone, marked) = world.delete("m", Value::map()).await.unwrap();
+    assert_eq!((gone, marked.meta_str("deletionTimestamp")), (false, "2023-11-14T22:13:20Z"));
+    let (_, again) = world.delete("m", Value::map()).await.unwrap();
+    assert_eq!(again.resource_version(), marked.resource_version(), "a second deletion changes nothing");
+
+    let mut more = Merge::edit(|o| o.set(&["metadata", "finalizers"], vec!["example.com/a", "example.com/c"]));
+    let refused = world.update("m", &mut more, &plain()).await.unwrap_err();
+    assert!(refused.contains("no new finalizers can be added if the object is being deleted"), "{refused}");
+    let mut fewer = Merge::edit(|o| o.set(&["metadata", "finalizers"], vec!["example.com/b"]));
+    world.update("m", &mut fewer, &plain()).await.unwrap();
+    assert!(world.get("m").await.is_some());
+    let mut none = Merge::edit(|o| {
+        o.metadata_mut().remove("finalizers");
+    });
+    world.update("m", &mut none, &plain()).await.unwrap();
+    assert_eq!((world.get("m").await, world.counts()[2]), (None, 1));
+}
+
+#[tokio::test]
+async fn dependents_are_left_to_the_garbage_collector() {
+    let world = World::new(None).await;
+    for (name, options, gone, want) in [
+        ("a", value!({}), true, vec![]),
+        ("b", value!({"propagationPolicy": "Background"}), true, vec![]),
+        ("c", value!({"propagationPolicy": "Foreground"}), false, vec!["foregroundDeletion"]),
+        ("d", value!({"propagationPolicy": "Orphan"}), false, vec!["orphan"]),
+        ("e", value!({"orphanDependents": true}), false, vec!["orphan"]),
+    ] {
+        world.create(map(name, Value::map())).await.unwrap();
+        let (was_gone, object) = world.delete(name, options.clone()).await.unwrap();
+        assert_eq!((was_gone, object.finalizers().collect::<Vec<_>>()), (gone, want), "{options:?}");
+    }
+    world.create(map("kept", Value::map())).await.unwrap();
+    for (options, want) in [
+        (value!({"propagationPolicy": "No"}), "Unsupported value"),
+        (value!({"propagationPolicy": "Orphan", "orphanDependents": true}), "cannot be both set"),
+        (value!({"preconditions": {"uid": "u"}}), "the UID in the precondition (u) does not match"),
+        (
+            value!({"preconditions": {"resourceVersion": "1"}}),
+            "the ResourceVersion in the precondition (1) does not match",
+        ),
+    ] {
+        let refused = world.delete("kept", options).await.unwrap_err();
+        assert!(refused.contains(want), "{refused}");
+    }
+}
+
+/// Changes the object while its deletion is validated for the first time.
+struct Meanwhile<'a>(&'a World, AtomicUsize);
+
+#[async_trait]
+impl Admit for Meanwhile<'_> {
+    async fn validate(&self, _: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+        if self.1.fetch_add(1, Ordering::SeqCst) == 0 {
+            let mut change = Merge::edit(|o| o.set(&["metadata", "finalizers"], vec!["example.com/a"]));
+            self.0.update(old.unwrap().name(), &mut change, &plain()).await.unwrap();
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn deletions_see_what_was_written_meanwhile() {
+    for grace in [None, Some(0)] {
+        let world = World::new(grace).await;
+        world.create(map("m", Value::map())).await.unwrap();
+        let admit = Meanwhile(&world, AtomicUsize::new(0));
+        let deleted = world.storage.delete(&world.cx(), "m", &Value::map(), &admit).await.unwrap();
+        assert!(!deleted.gone, "the finalizer that was added meanwhile holds it");
+        assert_eq!((admit.1.into_inner(), world.counts()[2]), (2, 0));
+    }
+}
+
+#[tokio::test]
+async fn grace_periods_only_get_shorter() {
+    let world = World::new(Some(30)).await;
+    world.create(map("m", Value::map())).await.unwrap();
+    let dry = Context { dry_run: true, ..world.cx() };
+    world.storage.delete(&dry, "m", &value!({"gracePeriodSeconds": 0}), &AdmitAll).await.unwrap();
+    for (asked, want) in [
+        (value!({}), Some((30, "2023-11-14T22:13:50Z"))),
+        (value!({"gracePeriodSeconds": 60}), Some((30, "2023-11-14T22:13:50Z"))),
+        (value!({"gracePeriodSeconds": 10}), Some((10, "2023-11-14T22:13:30Z"))),
+        (value!({"gracePeriodSeconds": 0}), None),
+    ] {
+        let (gone, object) = world.delete("m", asked.clone()).await.unwrap();
+        assert_eq!(gone, want.is_none(), "{asked:?}");
+        if let Some((seconds, at)) = want {
+            assert_eq!(object.at(&["metadata", "deletionGracePeriodSeconds"]).as_int(), Some(seconds));
+            assert_eq!(object.meta_str("deletionTimestamp"), at, "{asked:?}");
+        }
+    }
+    assert_eq!((world.get("m").await, world.counts()[2]), (None, 1));
+}

@@ -1,0 +1,235 @@
+//! The verbs on the in-memory store: patches, server-side apply and what they do when another write comes first; requests
+//! keep their catalog; verbs that a resource does not have.
+
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use admission::{Attributes, Chain, Operation, Plugin};
+use async_trait::async_trait;
+use authz::AlwaysAllow;
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt;
+use object::{Meta, Status, SystemClock, Value, value};
+use registry::{Features, LiveCatalog, Setup};
+use request::{RequestInfo, User};
+use rest::{Api, Body, Call, Limits};
+use storage::memory::MemoryStore;
+
+const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
+
+struct Server(Arc<Api>);
+
+impl Server {
+    async fn new(plugins: Vec<Arc<dyn Plugin>>) -> Server {
+        let setup = Setup {
+            store: Arc::new(MemoryStore::new()),
+            prefix: "/registry".into(),
+            budget: cache::Budget::new(1 << 20),
+            strategies: Default::default(),
+            conversions: Default::default(),
+            enabled: Box::new(|version, _| version.group.is_empty()),
+        };
+        Server(Arc::new(Api {
+            catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
+            admission: Chain::new(plugins),
+            authorizer: Arc::new(AlwaysAllow),
+            clock: Arc::new(SystemClock),
+            features: Arc::new(Features::default()),
+            limits: Limits::default(),
+            describe_column: |_, _| "",
+            meters: rest::Meters::default(),
+            dial: None,
+            recent: rest::Recent::default(),
+            definitions: OnceLock::new(),
+        }))
+    }
+
+    async fn ask(&self, method: &str, url: &str, body: Value) -> (u16, Value) {
+        ask(&self.0, method, url, body).await
+    }
+}
+
+/// `method` may also be a kind of patch: MERGE, JSON, STRATEGIC, APPLY.
+async fn ask(api: &Arc<Api>, method: &str, url: &str, body: Value) -> (u16, Value) {
+    let (method, kind) = match method {
+        "MERGE" => ("PATCH", "application/merge-patch+json"),
+        "JSON" => ("PATCH", "application/json-patch+json"),
+        "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
+        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+        method => (method, "application/json"),
+    };
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let query: Vec<(String, String)> = pairs.map(|(key, value)| (key.into(), value.into())).collect();
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static("test/1"));
+    let call = Call {
+        info: RequestInfo::parse(method, path, &query),
+        user: User::default(),
+        method: Method::from_bytes(method.as_bytes()).unwrap(),
+        headers,
+        query,
+        timeout: std::time::Duration::from_secs(10),
+    };
+    let mut json = Vec::new();
+    codec::json::encode(&body, None, &mut json);
+    let body = if body.is_null() { Body::Empty } else { Body::Ready(json.into()) };
+    let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status).unwrap();
+    let response = rest::serve(api, call, body).await.into_response();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
+}
+
+fn map(data: Value) -> Value {
+    value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": (data)})
+}
+
+fn one(query: &str) -> String {
+    format!("{MAPS}/m{query}")
+}
+
+#[tokio::test]
+async fn applies_create_merge_and_conflict() {
+    let server = Server::new(Vec::new()).await;
+    let cases = [
+        ("one", "", value!({"a": "1"}), 201, value!({"a": "1"})),
+        ("one", "", value!({"a": "1"}), 200, value!({"a": "1"})),
+        ("two", "", value!({"b": "2"}), 200, value!({"a": "1", "b": "2"})),
+        ("two", "", value!({"a": "2", "b": "2"}), 409, Value::Null),
+        ("two", "&force=true", value!({"a": "2"}), 200, value!({"a": "2"})),
+        ("one", "", value!({}), 200, value!({"a": "2"})),
+        ("one", "&dryRun=All", value!({"c": "3"}), 200, value!({"a": "2", "c": "3"})),
+        ("one", "", value!({"d": "4"}), 200, value!({"a": "2", "d": "4"})),
+    ];
+    let mut before = String::new();
+    for (at, (manager, query, data, code, want)) in cases.into_iter().enumerate() {
+        let url = one(&format!("?fieldManager={manager}{query}"));
+        let (got, object) = server.ask("APPLY", &url, map(data)).await;
+        assert_eq!((got, object.field("data")), (code, &want), "{at}: {object:?}");
+        if at == 1 {
+            assert_eq!(object.resource_version(), before, "applying the same again changes nothing");
+        }
+        before = object.resource_version().to_string();
+    }
+    let (code, status) = server.ask("APPLY", &one(""), map(Value::map())).await;
+    assert_eq!(code, 422, "an apply needs a field manager: {status:?}");
+}
+
+#[tokio::test]
+async fn patches_are_of_what_is_there() {
+    let server = Server::new(Vec::new()).await;
+    let merge = value!({"data": {"b": "2"}});
+    assert_eq!(server.ask("MERGE", &one(""), merge.clone()).await.0, 404);
+    assert_eq!(server.ask("POST", MAPS, map(value!({"a": "1"}))).await.0, 201);
+    let add = value!([{"op": "add", "path": "/data/c", "value": "3"}]);
+    let test = value!([{"op": "test", "path": "/data/c", "value": "4"}]);
+    let stale = value!({"metadata": {"resourceVersion": "1"}});
+    for (method, patch, code, keys) in [
+        ("MERGE", merge, 200, 2),
+        ("JSON", add, 200, 3),
+        ("JSON", test, 422, 0),
+        ("STRATEGIC", value!({"data": {"a": null}}), 200, 2),
+        ("MERGE", stale, 409, 0),
+        ("MERGE", value!({"metadata": {"name": "other"}}), 400, 0),
+    ] {
+        let (got, object) = server.ask(method, &one(""), patch.clone()).await;
+        let found = object.field("data").as_map().map_or(0, |data| data.len());
+        assert_eq!((got, found), (code, keys), "{method} {patch:?}: {object:?}");
+    }
+}
+
+/// Merges `other: x` into the object while the first change of it is validated.
+#[derive(Default)]
+struct Meanwhile {
+    api: OnceLock<Weak<Api>>,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Plugin for Meanwhile {
+    fn name(&self) -> &'static str {
+        "Meanwhile"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Update | Operation::Delete)
+    }
+
+    async fn validate(&self, _: &Attributes<'_>, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+        if self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
+            let api = self.api.get().unwrap().upgrade().unwrap();
+            let (code, _) = Box::pin(ask(&api, "MERGE", &one(""), value!({"data": {"other": "x"}}))).await;
+            assert_eq!(code, 200);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn writes_are_tried_again_when_another_comes_first() {
+    for (method, query, body, code, want) in [
+        ("APPLY", "?fieldManager=f", map(value!({"mine": "1"})), 200, value!({"a": "1", "mine": "1", "other": "x"})),
+        ("MERGE", "", value!({"data": {"mine": "1"}}), 200, value!({"a": "1", "mine": "1", "other": "x"})),
+        ("PUT", "", map(value!({"mine": "1"})), 200, value!({"mine": "1"})),
+        ("DELETE", "", Value::Null, 200, Value::Null),
+    ] {
+        let plugin = Arc::new(Meanwhile::default());
+        let server = Server::new(vec![plugin.clone()]).await;
+        plugin.api.set(Arc::downgrade(&server.0)).unwrap();
+        assert_eq!(server.ask("POST", MAPS, map(value!({"a": "1"}))).await.0, 201);
+        let (got, answer) = server.ask(method, &one(query), body).await;
+        assert_eq!((got, answer.field("data")), (code, &want), "{method}: {answer:?}");
+        let (_, stored) = server.ask("GET", &one(""), Value::Null).await;
+        assert_eq!(stored.field("data"), &want, "{method}");
+        assert_eq!(plugin.asked.load(Ordering::SeqCst), 3, "{method}: twice for itself, once for the other");
+    }
+    // A write that says which version it is of is not.
+    let plugin = Arc::new(Meanwhile::default());
+    let server = Server::new(vec![plugin.clone()]).await;
+    plugin.api.set(Arc::downgrade(&server.0)).unwrap();
+    let (_, mut made) = server.ask("POST", MAPS, map(value!({"a": "1"}))).await;
+    made.set(&["data", "mine"], "1");
+    assert_eq!(server.ask("PUT", &one(""), made).await.0, 409);
+}
+
+/// Which verbs there are, by the part of a resource that the path names.
+#[tokio::test]
+async fn paths_without_the_verb_are_refused() {
+    let server = Server::new(Vec::new()).await;
+    for (method, path, want) in [
+        ("PUT", MAPS, 405),
+        ("PATCH", MAPS, 405),
+        ("POST", &one(""), 405),
+        ("HEAD", &one(""), 405),
+        ("OPTIONS", MAPS, 405),
+        ("POST", "/api/v1/configmaps", 405),
+        ("DELETE", "/api/v1/configmaps", 405),
+        ("GET", "/api/v1/configmaps", 200),
+        ("GET", "/api/v1/configmaps/m", 404),
+        ("GET", &one("/status"), 404),
+        ("GET", "/api/v1/namespaces/ns/pods/p/binding", 405),
+        ("GET", "/api/v1/namespaces/ns/pods/p/nothing", 404),
+        ("GET", "/api/v1/namespaces/ns/namespaces", 404),
+        ("GET", "/api/v1/namespaces/ns/nothings", 404),
+        ("GET", "/api/v1/proxy/namespaces/ns/configmaps/m", 404),
+        ("POST", "/api/v1/watch/namespaces/ns/configmaps", 404),
+    ] {
+        assert_eq!(server.ask(method, path, Value::Null).await.0, want, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn requests_keep_the_catalog_they_began_with() {
+    let server = Server::new(Vec::new()).await;
+    let snapshot = server.0.snapshot();
+    let maps = snapshot.catalog.get("", "v1", "configmaps").unwrap().clone();
+    server.0.catalog.change(|catalog| catalog.changed(&[], std::slice::from_ref(&maps.resource)));
+    assert!(snapshot.catalog.get("", "v1", "configmaps").is_some());
+    assert!(server.0.snapshot().catalog.get("", "v1", "configmaps").is_none());
+    assert_eq!(server.ask("GET", MAPS, Value::Null).await.0, 404);
+    maps.withdrawn.wait().await;
+}
