@@ -4,18 +4,25 @@
 //! that are copied freely and nothing is counted. What an evaluation can put here is bounded by its cost limit.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 
 use bumpalo::Bump;
+use goregex::Regex;
 
-use crate::error::Error;
+use crate::error::{Error, Outcome};
 use crate::val::{List, Val};
+
+/// Compiled regular expressions that are kept for another call.
+const MAX_REGEXES: usize = 16;
 
 /// The memory of one or more evaluations.
 #[derive(Default)]
 pub struct Arena {
     bump: Bump,
     kept: typed_arena::Arena<Box<dyn Any>>,
+    regexes: RefCell<Vec<(Box<str>, Rc<Regex>)>>,
 }
 
 impl Arena {
@@ -26,6 +33,21 @@ impl Arena {
     /// A copy of `text` that lives as long as the arena.
     pub fn str<'a>(&'a self, text: &str) -> &'a str {
         self.bump.alloc_str(text)
+    }
+
+    /// Two texts as one.
+    pub fn concat_str<'a>(&'a self, first: &str, second: &str) -> &'a str {
+        let mut text = bumpalo::collections::String::with_capacity_in(first.len() + second.len(), &self.bump);
+        text.push_str(first);
+        text.push_str(second);
+        text.into_bump_str()
+    }
+
+    pub fn concat_bytes<'a>(&'a self, first: &[u8], second: &[u8]) -> &'a [u8] {
+        let mut bytes = bumpalo::collections::Vec::with_capacity_in(first.len() + second.len(), &self.bump);
+        bytes.extend_from_slice(first);
+        bytes.extend_from_slice(second);
+        bytes.into_bump_slice()
     }
 
     pub fn bytes<'a>(&'a self, bytes: &[u8]) -> &'a [u8] {
@@ -49,6 +71,21 @@ impl Arena {
             Some(value) => value,
             None => unreachable!("it was made of this type just above"),
         }
+    }
+
+    /// A regular expression that is only known now, compiled once for the arena.
+    pub fn regex<'a>(&'a self, pattern: &str) -> Outcome<'a, Rc<Regex>> {
+        let known = self.regexes.borrow().iter().find(|(known, _)| known.as_ref() == pattern).map(|(_, r)| r.clone());
+        if let Some(regex) = known {
+            return Ok(regex);
+        }
+        let regex = Rc::new(Regex::new(pattern).map_err(|error| self.error(format_args!("{error}")))?);
+        let mut regexes = self.regexes.borrow_mut();
+        if regexes.len() == MAX_REGEXES {
+            regexes.remove(0);
+        }
+        regexes.push((pattern.into(), regex.clone()));
+        Ok(regex)
     }
 
     pub fn string_val<'a>(&'a self, text: &str) -> Val<'a> {

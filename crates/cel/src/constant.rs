@@ -1,5 +1,6 @@
 //! [`Constant`]: a value that is part of a program.
 
+use crate::arena::Arena;
 use crate::time::Time;
 use crate::val::{List, Map, Val};
 
@@ -37,5 +38,32 @@ impl Constant {
             Constant::List(items) => Val::List(List::Constant(items)),
             Constant::Map(entries) => Val::Map(Map::Constant(entries)),
         }
+    }
+
+    /// A value as a constant; none for values that only exist in evaluations.
+    pub fn of<'a>(val: Val<'a>, arena: &'a Arena) -> Option<Constant> {
+        Some(match val {
+            Val::Null => Constant::Null,
+            Val::Bool(b) => Constant::Bool(b),
+            Val::Int(i) => Constant::Int(i),
+            Val::Uint(u) => Constant::Uint(u),
+            Val::Double(d) => Constant::Double(d),
+            Val::String(s) => Constant::String(s.into()),
+            Val::Bytes(b) => Constant::Bytes(b.into()),
+            Val::Duration(d) => Constant::Duration(d),
+            Val::Timestamp(t) => Constant::Timestamp(t),
+            Val::Type(name) => Constant::Type(name.into()),
+            Val::List(list) => {
+                Constant::List(list.iter(arena).map(|item| Constant::of(item.ok()?, arena)).collect::<Option<_>>()?)
+            }
+            Val::Map(map) => {
+                let entry = |key: Val<'a>| {
+                    let value = map.find(key, arena).ok()??;
+                    Some((Constant::of(key, arena)?, Constant::of(value, arena)?))
+                };
+                Constant::Map(map.keys(arena).into_iter().map(entry).collect::<Option<_>>()?)
+            }
+            Val::Optional(_) | Val::Opaque(_) | Val::Preserved(_) | Val::Struct(_) => return None,
+        })
     }
 }

@@ -1,6 +1,18 @@
 //! What evaluations cost, and what they will cost at most.
 
+mod actual;
+
 use crate::types::Type;
+
+pub(crate) use actual::{EQUALITY, actual};
+
+/// The cost of looking at one character.
+pub const STRING_TRAVERSAL: f64 = 0.1;
+/// The cost of one character of a regular expression.
+pub const REGEX_LENGTH: f64 = 0.25;
+pub(crate) const LIST_CREATE: u64 = 10;
+pub(crate) const MAP_CREATE: u64 = 30;
+pub(crate) const STRUCT_CREATE: u64 = 40;
 
 /// At least and at most so many items, entries, code points or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,4 +80,11 @@ impl CallNode<'_> {
     pub fn size_or_unknown(&self) -> Range {
         self.size.unwrap_or(Range::UNKNOWN)
     }
+}
+
+/// The cost of reading a selector of some length: every other character may begin a requirement.
+pub(crate) fn selector(length: Range) -> Range {
+    const REQUIREMENTS_PER_CHARACTER: f64 = 0.5;
+    let requirements = length.scaled(REQUIREMENTS_PER_CHARACTER).scaled((LIST_CREATE + STRUCT_CREATE) as f64);
+    Range::fixed(LIST_CREATE).plus(length.scaled(STRING_TRAVERSAL)).plus(requirements)
 }

@@ -1,5 +1,6 @@
 //! [`Decl`]: what a schema says about a value: its type in expressions, how JSON becomes a value, how large it can get.
 
+pub mod admission;
 mod openapi;
 
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub enum Shape {
     Map(Arc<Decl>),
     /// Fields sorted by name. An object can have no properties at all.
     Object(Box<[Field]>),
+    /// A message that expressions make: `Object`, `JSONPatch`.
+    Message,
     /// JSON without a schema, of a type that is given by other means than a schema.
     Json(Type),
     /// `x-kubernetes-preserve-unknown-fields` without a type: expressions cannot see it, but it is compared.
@@ -91,6 +94,15 @@ impl Decl {
         })
     }
 
+    /// A message type that takes any field.
+    pub(crate) fn unnamed_fields(name: &str) -> Decl {
+        Decl { name: name.into(), shape: Shape::Message, nullable: false, max_elements: 0, min_serialized_size: 2 }
+    }
+
+    pub(crate) fn is_dynamic(&self) -> bool {
+        matches!(self.shape, Shape::Message)
+    }
+
     /// The type in expressions; none for what they cannot see.
     pub fn ty(self: &Arc<Decl>) -> Option<Type> {
         Some(match &self.shape {
@@ -104,7 +116,7 @@ impl Decl {
             Shape::IntOrString => Type::Dyn,
             Shape::List { items, .. } => Type::list(items.as_ref()?.ty()?),
             Shape::Map(values) => Type::map(Type::String, values.ty()?),
-            Shape::Object(_) => Type::Object(self.clone()),
+            Shape::Object(_) | Shape::Message => Type::Object(self.clone()),
             Shape::Json(ty) => ty.clone(),
             Shape::Preserved | Shape::Unknown(_) => return None,
         })

@@ -3,25 +3,37 @@
 //! Values live in [`Val`], types in [`Type`], functions in [`library`].
 
 mod arena;
+mod check;
 mod constant;
 mod convert;
 pub mod cost;
 pub mod decl;
+pub mod environment;
 mod error;
 mod escape;
+mod expression;
+mod gofmt;
 pub mod library;
+mod message;
 mod opaque;
+mod program;
+mod runtime;
+mod syntax;
 mod time;
 mod types;
 pub mod val;
+mod zone;
 
 pub use arena::Arena;
 pub use constant::Constant;
 pub use convert::{json, typed};
 pub use decl::Decl;
+pub use environment::{Declarations, Environment, Mode};
 pub use error::{Cancelled, Error, Outcome};
 pub use escape::{escape, unescape};
+pub use expression::{CompileError, Expression};
 pub use opaque::Opaque;
+pub use program::{Evaluated, Limits, Program, Variables};
 pub use time::Time;
 pub use types::{Link, Type};
 pub use val::{List, Map, Struct, Val};

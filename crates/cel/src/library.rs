@@ -4,12 +4,21 @@
 //! name have it in [`crate::cost`]; a row states only costs that cel-go ties to the overload.
 
 pub mod jsonpatch;
+pub mod optional;
+pub mod standard;
+pub mod twovar;
 
 use crate::arena::Arena;
 use crate::cost::{CallEstimate, CallNode};
 use crate::error::Outcome;
 use crate::types::Type;
 use crate::val::Val;
+
+/// All libraries, in the order in which cel-go has them.
+pub(crate) fn libraries() -> &'static [&'static Library] {
+    static LIBRARIES: &[&Library] = &[&standard::LIBRARY, &optional::LIBRARY, &twovar::LIBRARY];
+    LIBRARIES
+}
 
 /// A set of functions that came with one version.
 #[derive(Debug)]
@@ -52,35 +61,51 @@ pub enum Call {
     Plain(for<'a> fn(&[Val<'a>], &'a Arena) -> Outcome<'a>),
     /// The same for all overloads of the function, and the implementation looks at the types itself.
     Any(for<'a> fn(&[Val<'a>], &'a Arena) -> Outcome<'a>),
+    /// The second argument is a regular expression, which is compiled with the program if it is a constant.
+    Regex(for<'a> fn(&goregex::Regex, &[Val<'a>], &'a Arena) -> Outcome<'a>),
     /// The evaluator has its own code for it: operators, `has`, selection.
     Builtin,
 }
 
 /// What a call did cost.
-pub type Cost = for<'a> fn(args: &[Val<'a>], result: Val<'a>) -> u64;
+pub type Cost = for<'a> fn(args: &[Val<'a>], result: Val<'a>, arena: &'a Arena) -> u64;
 
 /// What a call will cost at least and at most; none leaves it to the general rules. The receiver is the first argument.
 pub type Estimate = fn(receiver: Option<&CallNode<'_>>, args: &[CallNode<'_>]) -> Option<CallEstimate>;
 
 /// Writes a row: `overload!("isURL", "is_url_string", (Type::String) -> Type::Bool, is_url)`.
-/// A member function has `member` in front: `overload!(member "getHost", …)`.
+/// A member function has `member` in front: `overload!(member "getHost", …)`; before that may come `any` for a function
+/// that looks at the types of its arguments itself, and `builtin` for one that the evaluator carries out.
 #[macro_export]
 macro_rules! overload {
-    (member $($row:tt)*) => { $crate::overload!(@ true, $($row)*) };
-    (@ $member:literal, $function:literal, $id:literal, ($($arg:expr),*) -> $result:expr, $call:expr
+    (any $($row:tt)*) => { $crate::overload!(@member Any, $($row)*) };
+    (builtin member $function:literal, $id:literal, ($($arg:expr),*) -> $result:expr) => {
+        $crate::overload!(@row true, $function, $id, ($($arg),*), $result, $crate::library::Call::Builtin, None, None)
+    };
+    (builtin $function:literal, $id:literal, ($($arg:expr),*) -> $result:expr) => {
+        $crate::overload!(@row false, $function, $id, ($($arg),*), $result, $crate::library::Call::Builtin, None, None)
+    };
+    (@member $kind:ident, member $($row:tt)*) => { $crate::overload!(@function $kind, true, $($row)*) };
+    (@member $kind:ident, $($row:tt)*) => { $crate::overload!(@function $kind, false, $($row)*) };
+    (@function $kind:ident, $member:literal, $function:literal, $id:literal, ($($arg:expr),*) -> $result:expr, $call:expr
         $(, cost: $cost:expr)? $(, estimate: $estimate:expr)?) => {
+        $crate::overload!(@row $member, $function, $id, ($($arg),*), $result, $crate::library::Call::$kind($call),
+            $crate::overload!(@option $($cost)?), $crate::overload!(@option $($estimate)?))
+    };
+    (@row $member:literal, $function:literal, $id:literal, ($($arg:expr),*), $result:expr, $call:expr,
+        $cost:expr, $estimate:expr) => {
         $crate::library::Overload {
             function: $function,
             id: $id,
             member: $member,
             args: &[$($arg),*],
             result: $result,
-            call: $crate::library::Call::Plain($call),
-            cost: $crate::overload!(@option $($cost)?),
-            estimate: $crate::overload!(@option $($estimate)?),
+            call: $call,
+            cost: $cost,
+            estimate: $estimate,
         }
     };
     (@option) => { None };
     (@option $value:expr) => { Some($value) };
-    ($($row:tt)*) => { $crate::overload!(@ false, $($row)*) };
+    ($($row:tt)*) => { $crate::overload!(@member Plain, $($row)*) };
 }

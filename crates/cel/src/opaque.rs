@@ -29,4 +29,11 @@ impl<'a> Opaque<'a> {
             Opaque::Quantity(_) => None,
         }
     }
+
+    /// The text by which tests and messages know the value, for types that have one.
+    pub fn text(self) -> Option<String> {
+        match self {
+            Opaque::Quantity(quantity) => Some(quantity.to_string()),
+        }
+    }
 }

@@ -1,10 +1,17 @@
 //! Instants and spans of time as CEL and OpenAPI formats read them.
 
+use std::fmt;
+
 use object::Timestamp;
 use object::duration::Duration;
 use object::timestamp::{ParseError, Time as Rfc3339};
 
 const NANOS_PER_DAY: i64 = 24 * 3600 * 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 24 * 3600;
+/// The first second of year 1.
+pub const MIN_UNIX_SECONDS: i64 = -62_135_596_800;
+/// The last second of year 9999.
+pub const MAX_UNIX_SECONDS: i64 = 253_402_300_799;
 
 /// An instant and the offset from UTC in which it was written, which only its text shows.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +19,22 @@ pub struct Time {
     pub instant: Timestamp,
     /// Seconds east of UTC.
     pub offset: i32,
+}
+
+/// An instant in a time zone.
+#[derive(Clone, Copy, Debug)]
+pub struct Civil {
+    pub year: i64,
+    /// From 1.
+    pub month: i64,
+    /// From 1.
+    pub day: i64,
+    /// From 1.
+    pub day_of_year: i64,
+    /// From Sunday, which is 0.
+    pub day_of_week: i64,
+    pub second_of_day: i64,
+    pub nanos: i64,
 }
 
 impl Time {
@@ -24,13 +47,25 @@ impl Time {
         Rfc3339::parse(text).map(|time| Time { instant: time.0, offset: offset(text) })
     }
 
-    /// Reads a value of format `date`: `2006-01-02`.
-    pub fn parse_date(text: &str) -> Result<Time, String> {
-        let parsed = if text.len() == 10 { Rfc3339::parse(&format!("{text}T00:00:00Z")).ok() } else { None };
-        match parsed {
-            Some(time) => Ok(Time::utc(time.0)),
-            None => Err(format!("parsing time {text:?} as \"2006-01-02\": cannot parse {text:?} as \"2006\"")),
+    /// The date and time at so many seconds east of UTC.
+    pub fn civil(self, offset: i64) -> Civil {
+        let local = self.instant.secs.saturating_add(offset);
+        let days = local.div_euclid(SECONDS_PER_DAY);
+        let (year, month, day) = object::timestamp::civil_date(days);
+        Civil {
+            year,
+            month,
+            day,
+            day_of_year: days - object::timestamp::days_of_date(year, 1, 1) + 1,
+            day_of_week: (days + 4).rem_euclid(7),
+            second_of_day: local.rem_euclid(SECONDS_PER_DAY),
+            nanos: self.instant.nanos.into(),
         }
+    }
+
+    /// Reads a value of format `date`: `2006-01-02`.
+    pub fn parse_date(text: &str) -> Result<Time, ParseError> {
+        Timestamp::parse_date(text).map(Time::utc)
     }
 
     /// Reads a value of format `date-time`, which may lack a zone. An empty one is the epoch.
@@ -38,7 +73,26 @@ impl Time {
         if text.is_empty() {
             return Ok(Time::utc(Timestamp::new(0, 0)));
         }
-        Time::parse(text).or_else(|error| Time::parse(&format!("{text}Z")).map_err(|_| error))
+        Time::parse(text).or_else(|_| Timestamp::parse_local(text).map(Time::utc))
+    }
+}
+
+/// RFC 3339 with as many digits of the second as there are, in the offset in which it was written.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let civil = self.civil(self.offset.into());
+        let (year, month, day, second) = (civil.year, civil.month, civil.day, civil.second_of_day);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        if civil.nanos > 0 {
+            write!(f, ".{}", format!("{:09}", civil.nanos).trim_end_matches('0'))?;
+        }
+        if self.offset == 0 {
+            return f.write_str("Z");
+        }
+        let minutes = self.offset.abs() / 60;
+        let sign = if self.offset < 0 { '-' } else { '+' };
+        write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
 

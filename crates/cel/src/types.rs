@@ -104,8 +104,26 @@ impl Type {
     }
 }
 
-/// As checker errors and recorded facts write types: `list(string)`, `map(string, dyn)`, `google.protobuf.Duration` is
-/// `duration`.
+impl Type {
+    /// The full name: `google.protobuf.Duration`, `null_type`, `list(int)`.
+    pub fn declared_name(&self) -> String {
+        match self {
+            Type::Null => "null_type".into(),
+            Type::Error => "error".into(),
+            Type::Duration => "google.protobuf.Duration".into(),
+            Type::Timestamp => "google.protobuf.Timestamp".into(),
+            Type::Any => "google.protobuf.Any".into(),
+            Type::Wrapper(inner) => format!("wrapper({})", inner.declared_name()),
+            Type::List(inner) => format!("list({})", inner.declared_name()),
+            Type::Map(key, value) => format!("map({}, {})", key.declared_name(), value.declared_name()),
+            Type::Optional(inner) => format!("optional_type({})", inner.declared_name()),
+            Type::Type(Some(inner)) => format!("type({})", inner.declared_name()),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// As errors write types: `duration` instead of `google.protobuf.Duration`.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

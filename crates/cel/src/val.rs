@@ -11,6 +11,8 @@ use crate::time::Time;
 pub use list::List;
 pub use map::Map;
 
+mod display;
+mod equal;
 pub mod key;
 mod list;
 mod map;
@@ -80,6 +82,27 @@ impl<'a> Val<'a> {
             Val::Opaque(opaque) => opaque.size().unwrap_or(1),
             Val::Optional(Some(inner)) => inner.size(),
             _ => 1,
+        }
+    }
+
+    /// Whether `optional.ofNonZeroValue` makes nothing of it.
+    pub fn is_zero(self) -> bool {
+        match self {
+            Val::Null => true,
+            Val::Bool(b) => !b,
+            Val::Int(i) => i == 0,
+            Val::Uint(u) => u == 0,
+            Val::Double(d) => d == 0.0,
+            Val::String(text) => text.is_empty(),
+            Val::Bytes(bytes) => bytes.is_empty(),
+            Val::Duration(nanos) => nanos == 0,
+            Val::Timestamp(time) => time.instant.is_zero(),
+            // Lists and maps with a schema do not know what zero is.
+            Val::List(List::Typed(..) | List::Merged(..)) | Val::Map(Map::Typed(..)) => false,
+            Val::List(list) => list.is_empty(),
+            Val::Map(map) => map.is_empty(),
+            Val::Struct(value) => value.fields.is_empty() && value.type_name != "JSONPatch",
+            Val::Type(_) | Val::Optional(_) | Val::Opaque(_) | Val::Preserved(_) => false,
         }
     }
 }

@@ -102,6 +102,18 @@ impl Time {
     }
 }
 
+impl Timestamp {
+    /// Reads what Go's `time.Parse("2006-01-02", …)` reads: midnight in UTC.
+    pub fn parse_date(text: &str) -> Result<Timestamp, ParseError> {
+        parse::date(text)
+    }
+
+    /// Reads what Go's `time.Parse("2006-01-02T15:04:05", …)` reads, in UTC.
+    pub fn parse_local(text: &str) -> Result<Timestamp, ParseError> {
+        parse::local(text)
+    }
+}
+
 impl MicroTime {
     /// Reads what Go's `time.Parse` reads with six digits of fraction required, with its error messages.
     pub fn parse(text: &str) -> Result<MicroTime, ParseError> {
@@ -161,7 +173,7 @@ impl Clock for ManualClock {
 
 /// Days since the epoch as year, month and day of the Gregorian calendar. Counting in eras of 400 years that start in
 /// March puts the leap day last, so that no month needs a special case.
-fn civil_date(days: i64) -> (i64, i64, i64) {
+pub fn civil_date(days: i64) -> (i64, i64, i64) {
     const DAYS_PER_ERA: i64 = 146_097;
     let days = days + 719_468;
     let era = days.div_euclid(DAYS_PER_ERA);
@@ -175,7 +187,7 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
 }
 
 /// The inverse of [`civil_date`].
-fn days_of_date(year: i64, month: i64, day: i64) -> i64 {
+pub fn days_of_date(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

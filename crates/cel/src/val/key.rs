@@ -1,6 +1,7 @@
 //! Keys of maps: how they are ordered and found.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 use crate::val::Val;
 
@@ -12,6 +13,11 @@ pub enum Key<'a> {
     /// Above what an `i64` holds.
     Large(u64),
     String(&'a str),
+    /// A number with a fraction, or beyond what integers hold.
+    Double(f64),
+    Null,
+    Duration(i64),
+    Timestamp(object::Timestamp),
     /// Not a key. It is equal to nothing that is in a map.
     Other,
 }
@@ -25,6 +31,9 @@ impl<'a> Key<'a> {
             Val::Uint(u) => i64::try_from(u).map_or(Key::Large(u), Key::Int),
             Val::Double(d) => of_double(d),
             Val::String(s) => Key::String(s),
+            Val::Null => Key::Null,
+            Val::Duration(nanos) => Key::Duration(nanos),
+            Val::Timestamp(time) => Key::Timestamp(time.instant),
             _ => Key::Other,
         }
     }
@@ -35,21 +44,27 @@ impl<'a> Key<'a> {
             Key::Int(_) => 1,
             Key::Large(_) => 2,
             Key::String(_) => 3,
-            Key::Other => 4,
+            Key::Double(_) => 4,
+            Key::Null => 5,
+            Key::Duration(_) => 6,
+            Key::Timestamp(_) => 7,
+            Key::Other => 8,
         }
     }
 }
 
 fn of_double<'a>(d: f64) -> Key<'a> {
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
-    if d.trunc() != d {
+    if d.is_nan() {
         Key::Other
+    } else if d.trunc() != d {
+        Key::Double(d)
     } else if (-TWO_TO_63..TWO_TO_63).contains(&d) {
         Key::Int(d as i64)
     } else if (TWO_TO_63..2.0 * TWO_TO_63).contains(&d) {
         Key::Large(d as u64)
     } else {
-        Key::Other
+        Key::Double(d)
     }
 }
 
@@ -60,6 +75,9 @@ impl Ord for Key<'_> {
             (Key::Int(a), Key::Int(b)) => a.cmp(b),
             (Key::Large(a), Key::Large(b)) => a.cmp(b),
             (Key::String(a), Key::String(b)) => a.cmp(b),
+            (Key::Double(a), Key::Double(b)) => a.total_cmp(b),
+            (Key::Duration(a), Key::Duration(b)) => a.cmp(b),
+            (Key::Timestamp(a), Key::Timestamp(b)) => a.cmp(b),
             _ => self.rank().cmp(&other.rank()),
         }
     }
@@ -78,6 +96,21 @@ impl PartialEq for Key<'_> {
 }
 
 impl Eq for Key<'_> {}
+
+impl Hash for Key<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.rank().hash(state);
+        match self {
+            Key::Bool(b) => b.hash(state),
+            Key::Int(i) | Key::Duration(i) => i.hash(state),
+            Key::Large(u) => u.hash(state),
+            Key::String(text) => text.hash(state),
+            Key::Double(d) => d.to_bits().hash(state),
+            Key::Timestamp(time) => time.hash(state),
+            Key::Null | Key::Other => {}
+        }
+    }
+}
 
 /// The entry with the key, among entries sorted by key.
 pub(crate) fn lookup<'e, 'k, E>(entries: &'e [E], key: impl Fn(&'e E) -> Key<'e>, wanted: &Val<'k>) -> Option<&'e E>

@@ -20,6 +20,8 @@ pub enum List<'a> {
     Json(&'a [Value]),
     /// JSON with the schema of the list.
     Typed(&'a [Value], &'a Decl),
+    /// The sum of a set or map list with the schema of the list.
+    Merged(&'a [Val<'a>], &'a Decl),
     Concat(&'a Concat<'a>),
 }
 
@@ -36,7 +38,7 @@ impl<'a> List<'a> {
 
     pub fn len(self) -> usize {
         match self {
-            List::Slice(items) => items.len(),
+            List::Slice(items) | List::Merged(items, _) => items.len(),
             List::Constant(items) => items.len(),
             List::Json(items) | List::Typed(items, _) => items.len(),
             List::Concat(concat) => concat.len,
@@ -51,7 +53,7 @@ impl<'a> List<'a> {
     pub fn get(mut self, mut index: usize, arena: &'a Arena) -> Option<Outcome<'a>> {
         loop {
             return match self {
-                List::Slice(items) => items.get(index).map(|item| Ok(*item)),
+                List::Slice(items) | List::Merged(items, _) => items.get(index).map(|item| Ok(*item)),
                 List::Constant(items) => items.get(index).map(|item| Ok(item.val())),
                 List::Json(items) => items.get(index).map(|item| Ok(convert::json(item))),
                 List::Typed(items, list) => items.get(index).map(|item| match list.items() {
@@ -80,7 +82,7 @@ impl<'a> List<'a> {
     /// All items as a slice; the first item that contradicts the schema is the error.
     pub fn to_slice(self, arena: &'a Arena) -> Outcome<'a, &'a [Val<'a>]> {
         match self {
-            List::Slice(items) => Ok(items),
+            List::Slice(items) | List::Merged(items, _) => Ok(items),
             list => {
                 let items: Vec<Val<'a>> = list.iter(arena).collect::<Result<_, _>>()?;
                 Ok(arena.slice(&items))

@@ -72,7 +72,21 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys in order. Objects have only keys that their schema knows, written as expressions write them.
+    /// The first entry.
+    pub(crate) fn first(self, arena: &'a Arena) -> Option<Outcome<'a, (Val<'a>, Val<'a>)>> {
+        match self {
+            Map::Entries(entries) => entries.first().map(|entry| Ok(*entry)),
+            Map::Constant(entries) => entries.first().map(|(key, value)| Ok((key.val(), value.val()))),
+            Map::Json(map) => map.entries().first().map(|(key, value)| Ok((Val::String(key), convert::json(value)))),
+            Map::Typed(..) => {
+                let key = self.keys(arena).into_iter().next()?;
+                Some(self.find(key, arena).map(|value| (key, value.unwrap_or(Val::Null))))
+            }
+        }
+    }
+
+    /// The keys in order. Objects have the keys that their schema knows, written as expressions write them, and then a null
+    /// for every other one.
     pub fn keys(self, arena: &'a Arena) -> Vec<Val<'a>> {
         match self {
             Map::Entries(entries) => entries.iter().map(|(key, _)| *key).collect(),
@@ -80,7 +94,9 @@ impl<'a> Map<'a> {
             Map::Json(map) => map.entries().iter().map(|(key, _)| Val::String(key)).collect(),
             Map::Typed(map, decl) => {
                 let known = map.entries().iter().filter(|(key, _)| decl.child(key).is_some());
-                known.map(|(key, _)| Val::String(visible(key, decl, arena))).collect()
+                let mut keys: Vec<Val<'a>> = known.map(|(key, _)| Val::String(visible(key, decl, arena))).collect();
+                keys.resize(map.len(), Val::Null);
+                keys
             }
         }
     }

@@ -6,8 +6,25 @@ use std::fmt;
 use super::{SECONDS_PER_DAY, Timestamp, days_of_date};
 use crate::duration::quote_bytes;
 
-const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-const LAYOUT_MICRO: &str = "2006-01-02T15:04:05.000000Z07:00";
+/// What is read, by the name of Go's layout.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Rfc3339,
+    Micro,
+    Date,
+    Local,
+}
+
+impl Layout {
+    fn text(self) -> &'static str {
+        match self {
+            Layout::Rfc3339 => "2006-01-02T15:04:05Z07:00",
+            Layout::Micro => "2006-01-02T15:04:05.000000Z07:00",
+            Layout::Date => "2006-01-02",
+            Layout::Local => "2006-01-02T15:04:05",
+        }
+    }
+}
 
 /// What stands before each element in the layout, and the element.
 const DATE_TIME: [(&str, Element); 6] = [
@@ -32,11 +49,19 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 pub(super) fn rfc3339(text: &str) -> Result<Timestamp, ParseError> {
-    read(text, false)
+    read(text, Layout::Rfc3339)
 }
 
 pub(super) fn rfc3339_micro(text: &str) -> Result<Timestamp, ParseError> {
-    read(text, true)
+    read(text, Layout::Micro)
+}
+
+pub(super) fn date(text: &str) -> Result<Timestamp, ParseError> {
+    read(text, Layout::Date)
+}
+
+pub(super) fn local(text: &str) -> Result<Timestamp, ParseError> {
+    read(text, Layout::Local)
 }
 
 #[derive(Clone, Copy)]
@@ -84,20 +109,22 @@ struct Reader<'a> {
     zone_offset: i64,
 }
 
-fn read(text: &str, micros: bool) -> Result<Timestamp, ParseError> {
+fn read(text: &str, kind: Layout) -> Result<Timestamp, ParseError> {
     let cannot = |rest: &[u8], element: &str| {
-        let layout = if micros { LAYOUT_MICRO } else { LAYOUT };
-        let (text, layout) = (quote_bytes(text.as_bytes()), quote_bytes(layout.as_bytes()));
+        let (text, layout) = (quote_bytes(text.as_bytes()), quote_bytes(kind.text().as_bytes()));
         let (rest, element) = (quote_bytes(rest), quote_bytes(element.as_bytes()));
         ParseError(format!("parsing time {text} as {layout}: cannot parse {rest} as {element}"))
     };
     let out_of_range =
         |what: &str| ParseError(format!("parsing time {}: {what} out of range", quote_bytes(text.as_bytes())));
 
+    let micros = kind == Layout::Micro;
     let mut reader =
         Reader { rest: text.as_bytes(), micros, year: 0, month: 1, day: 1, second_of_day: 0, nanos: 0, zone_offset: 0 };
     let fraction = micros.then_some(("", Element::Micros));
-    for (prefix, element) in DATE_TIME.into_iter().chain(fraction).chain([("", Element::Zone)]) {
+    let zone = matches!(kind, Layout::Rfc3339 | Layout::Micro).then_some(("", Element::Zone));
+    let parts = if kind == Layout::Date { &DATE_TIME[..3] } else { &DATE_TIME[..] };
+    for (prefix, element) in parts.iter().copied().chain(fraction).chain(zone) {
         reader.rest = match reader.rest.strip_prefix(prefix.as_bytes()) {
             Some(rest) => rest,
             None => return Err(cannot(reader.rest, prefix)),

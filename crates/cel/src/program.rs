@@ -1,0 +1,149 @@
+//! [`Program`]: an expression that was checked and planned, ready to be evaluated.
+
+mod attribute;
+mod eval;
+mod fold;
+mod plan;
+
+use std::fmt;
+
+use goregex::Regex;
+use object::Str;
+
+use crate::constant::Constant;
+use crate::library::{Cost, Overload};
+use crate::message::Message;
+use crate::types::Type;
+
+pub use eval::{Evaluated, Limits, Variables};
+pub(crate) use plan::plan;
+
+/// A planned expression: small, immutable and shared between all who use the same text and types.
+#[derive(Debug)]
+pub struct Program {
+    ops: Box<[Op]>,
+    root: Ref,
+    /// How many variables of comprehensions there are at once.
+    locals: u16,
+    /// The names of the environment's variables, by place.
+    variables: Box<[Str]>,
+    ty: Type,
+}
+
+/// An operation of the same program.
+type Ref = u32;
+
+#[derive(Debug)]
+enum Op {
+    Const(Constant),
+    Attribute(Box<Attribute>),
+    And(Ref, Ref),
+    Or(Ref, Ref),
+    Equal(Ref, Ref),
+    NotEqual(Ref, Ref),
+    NotStrictlyFalse(Ref),
+    Call(Box<Call>),
+    List(Box<[(Ref, bool)]>),
+    Map(Box<[MapEntry]>),
+    Struct(Box<Struct>),
+    Fold(Box<Fold>),
+    /// `a.or(b)` and `a.orValue(b)`.
+    Or2(Ref, Ref, bool),
+    /// `x in [constants]`.
+    InSet(Ref, Box<[Constant]>),
+}
+
+/// A variable or value, and what is selected from it.
+#[derive(Debug)]
+struct Attribute {
+    base: Base,
+    qualifiers: Vec<Qualifier>,
+    /// `has(…)`: the last qualifier is only looked for.
+    test: bool,
+}
+
+#[derive(Debug)]
+enum Base {
+    Variable(u16),
+    Local(u16),
+    Operand(Ref),
+    Conditional(Ref, Ref, Ref),
+}
+
+#[derive(Debug)]
+struct Qualifier {
+    by: By,
+    optional: bool,
+}
+
+#[derive(Debug)]
+enum By {
+    Field(Box<str>),
+    /// A field of a message that was made in the expression.
+    MessageField(Box<str>),
+    Key(Constant),
+    Value(Ref),
+}
+
+#[derive(Debug)]
+struct MapEntry {
+    key: Ref,
+    value: Ref,
+    optional: bool,
+}
+
+#[derive(Debug)]
+struct Struct {
+    name: Box<str>,
+    /// What makes a value of it; none for messages that stay messages.
+    message: Option<Message>,
+    fields: Box<[(Box<str>, Ref, bool)]>,
+}
+
+#[derive(Debug)]
+struct Call {
+    function: &'static str,
+    target: Target,
+    args: Box<[Ref]>,
+    /// All arguments are evaluated before an error in one of them counts.
+    eager: bool,
+    cost: Cost,
+}
+
+/// Which implementation is called.
+enum Target {
+    One(&'static Overload),
+    /// The first whose argument types fit.
+    Dispatch(Box<[&'static Overload]>),
+    /// With the regular expression that the second argument is.
+    Regex(&'static Overload, Box<Regex>),
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::One(overload) | Target::Regex(overload, _) => f.write_str(overload.id),
+            Target::Dispatch(overloads) => write!(f, "{} overloads", overloads.len()),
+        }
+    }
+}
+
+/// A comprehension.
+#[derive(Debug)]
+struct Fold {
+    range: Ref,
+    accumulator: u16,
+    var: u16,
+    var2: Option<u16>,
+    init: Ref,
+    condition: Ref,
+    step: Ref,
+    result: Ref,
+}
+
+impl Program {
+    /// The type of the result as far as it is known.
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+}

@@ -1,0 +1,574 @@
+//! Tokens to tree.
+//!
+//! Operators are parsed by precedence. Where the text is wrong, the messages are those of cel-go's generated parser: a
+//! token too many is passed over, a token that is missing is made up, and everything else ends the parse.
+
+mod nodes;
+mod recover;
+
+use bumpalo::Bump;
+
+use super::ast::{Entry, FieldInit, Kind, ListLiteral, Literal, Node, Select, StructLiteral};
+use super::lexer::{Lexed, Token, lex};
+use super::literal;
+use super::logic::Chain;
+use super::macros::Macros;
+use super::source::Errors;
+use super::tokens::{EXPR, OPERATORS, Set, Tok};
+use crate::escape::is_reserved;
+
+/// The longest expression, in code points.
+const MAX_CODE_POINTS: usize = 100_000;
+/// How deep rules of the grammar may be inside of themselves, and how deep operations may be.
+const MAX_DEPTH: u32 = 250;
+
+/// The parse cannot go on; the error is reported.
+pub(super) struct Stop;
+
+type Parsed<T> = Result<T, Stop>;
+
+/// Parses an expression. The tree is complete if no error was reported. Also returned is how many expressions it has.
+pub fn parse<'b>(text: &'b str, macros: Macros, bump: &'b Bump, errors: &mut Errors<'b>) -> Option<(Node<'b>, u32)> {
+    let size = if text.len() > MAX_CODE_POINTS { text.chars().count() } else { 0 };
+    if size > MAX_CODE_POINTS {
+        errors.whole(format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"));
+        return None;
+    }
+    let lexed = lex(text, errors)?;
+    let mut parser = Parser {
+        text,
+        bump,
+        macros,
+        errors,
+        lexed: &lexed,
+        at: 0,
+        follow: Set::of(&[Tok::Eof]),
+        next_id: 0,
+        expr_depth: 0,
+        relation_depth: 0,
+        calc_depth: 0,
+    };
+    let root = parser.start().ok()?;
+    let count = parser.next_id;
+    if parser.errors.is_empty() { Some((root, count)) } else { None }
+}
+
+pub(super) struct Parser<'b, 'p> {
+    text: &'b str,
+    pub(super) bump: &'b Bump,
+    pub(super) macros: Macros,
+    pub(super) errors: &'p mut Errors<'b>,
+    lexed: &'p Lexed,
+    at: usize,
+    /// What can come after the operand that is being parsed.
+    follow: Set,
+    next_id: u32,
+    expr_depth: u32,
+    relation_depth: u32,
+    calc_depth: u32,
+}
+
+/// An expression and how deep the operations in it are.
+#[derive(Clone, Copy)]
+struct Operand<'b> {
+    node: Node<'b>,
+    height: u32,
+}
+
+impl<'b> Parser<'b, '_> {
+    fn start(&mut self) -> Parsed<Node<'b>> {
+        let operand = self.expr(Set::of(&[Tok::Eof]));
+        let operand = operand?;
+        self.expect(Tok::Eof, Set::of(&[]))?;
+        if operand.height > MAX_DEPTH {
+            self.errors.whole("max recursion depth exceeded");
+            return Err(Stop);
+        }
+        Ok(operand.node)
+    }
+
+    /// `conditionalOr ('?' conditionalOr ':' expr)?`; `after` can come after it.
+    fn expr(&mut self, after: Set) -> Parsed<Operand<'b>> {
+        self.expr_depth += 1;
+        self.check_depth(self.expr_depth)?;
+        let saved = self.follow;
+        self.follow = after.or(OPERATORS).or(Set::of(&[Tok::Question]));
+        let condition = self.conditional_or()?;
+        let result = if self.peek() == Tok::Question {
+            let offset = self.advance().start;
+            self.follow = OPERATORS.or(Set::of(&[Tok::Colon]));
+            let yes = self.conditional_or()?;
+            self.expect(Tok::Colon, EXPR)?;
+            let no = self.expr(after)?;
+            let height = 1 + condition.height.max(yes.height).max(no.height);
+            Operand { node: self.call(offset, "_?_:_", &[condition.node, yes.node, no.node]), height }
+        } else {
+            condition
+        };
+        self.follow = saved;
+        self.expr_depth -= 1;
+        Ok(result)
+    }
+
+    fn check_depth(&mut self, depth: u32) -> Parsed<()> {
+        if depth > MAX_DEPTH {
+            self.errors.whole(format!("expression recursion limit exceeded: {MAX_DEPTH}"));
+            return Err(Stop);
+        }
+        Ok(())
+    }
+
+    fn conditional_or(&mut self) -> Parsed<Operand<'b>> {
+        let first = self.conditional_and()?;
+        if self.peek() != Tok::Or {
+            return Ok(first);
+        }
+        let mut chain = Chain::new(first.node);
+        let mut height = first.height;
+        while self.peek() == Tok::Or {
+            let offset = self.advance().start;
+            let term = self.conditional_and()?;
+            height = height.max(term.height);
+            chain.push(offset, term.node);
+        }
+        Ok(Operand { node: chain.tree(&mut |offset, a, b| self.call(offset, "_||_", &[a, b])), height })
+    }
+
+    fn conditional_and(&mut self) -> Parsed<Operand<'b>> {
+        let first = self.relation()?;
+        if self.peek() != Tok::And {
+            return Ok(first);
+        }
+        let mut chain = Chain::new(first.node);
+        let mut height = first.height;
+        while self.peek() == Tok::And {
+            let offset = self.advance().start;
+            let term = self.relation()?;
+            height = height.max(term.height);
+            chain.push(offset, term.node);
+        }
+        Ok(Operand { node: chain.tree(&mut |offset, a, b| self.call(offset, "_&&_", &[a, b])), height })
+    }
+
+    fn relation(&mut self) -> Parsed<Operand<'b>> {
+        self.relation_depth += 1;
+        self.check_depth(self.relation_depth)?;
+        let mut left = self.calc(0)?;
+        while let Some(function) = relation_operator(self.peek()) {
+            let offset = self.advance().start;
+            self.relation_depth += 1;
+            self.check_depth(self.relation_depth)?;
+            let right = self.calc(0)?;
+            self.relation_depth -= 1;
+            left = self.binary(offset, function, left, right);
+        }
+        self.relation_depth -= 1;
+        Ok(left)
+    }
+
+    /// Sums (1) and products (2) of at least the precedence.
+    fn calc(&mut self, precedence: u8) -> Parsed<Operand<'b>> {
+        self.calc_depth += 1;
+        self.check_depth(self.calc_depth)?;
+        let mut left = self.unary()?;
+        while let Some((function, binds)) = calc_operator(self.peek()).filter(|(_, binds)| *binds >= precedence) {
+            let offset = self.advance().start;
+            let right = self.calc(binds + 1)?;
+            left = self.binary(offset, function, left, right);
+        }
+        self.calc_depth -= 1;
+        Ok(left)
+    }
+
+    fn binary(&mut self, offset: u32, function: &'static str, left: Operand<'b>, right: Operand<'b>) -> Operand<'b> {
+        let node = self.call(offset, function, &[left.node, right.node]);
+        Operand { node, height: 1 + left.height.max(right.height) }
+    }
+
+    fn unary(&mut self) -> Parsed<Operand<'b>> {
+        self.sync(EXPR)?;
+        match self.peek() {
+            Tok::Exclam => {
+                let offset = self.current().start;
+                let mut count = 0;
+                while self.peek() == Tok::Exclam {
+                    self.advance();
+                    count += 1;
+                }
+                self.unwanted_after_not();
+                let operand = self.member()?;
+                Ok(self.negated(count, offset, "!_", operand))
+            }
+            Tok::Minus if !matches!(self.peek_at(1), Tok::Int | Tok::Float) => {
+                let offset = self.current().start;
+                let mut count = 0;
+                while self.peek() == Tok::Minus && !(count > 0 && matches!(self.peek_at(1), Tok::Int | Tok::Float)) {
+                    self.advance();
+                    count += 1;
+                }
+                if !EXPR.has(self.peek()) || self.peek() == Tok::Exclam {
+                    return Err(self.no_viable(self.at - 1));
+                }
+                // The last sign before a number belongs to the chain, too: only a lone one is part of the number.
+                while self.peek() == Tok::Minus {
+                    self.advance();
+                    count += 1;
+                }
+                let operand = self.member()?;
+                Ok(self.negated(count, offset, "-_", operand))
+            }
+            _ => self.member(),
+        }
+    }
+
+    fn negated(&mut self, count: u32, offset: u32, function: &'static str, operand: Operand<'b>) -> Operand<'b> {
+        if count.is_multiple_of(2) {
+            return operand;
+        }
+        Operand { node: self.call(offset, function, &[operand.node]), height: operand.height }
+    }
+
+    /// After `!` another token than an operand's first is reported and passed over.
+    fn unwanted_after_not(&mut self) {
+        if !EXPR.has(self.peek()) {
+            self.report(format!("extraneous input {} expecting {}", self.show(self.at), EXPR.describe()));
+            if self.peek() != Tok::Eof {
+                self.at += 1;
+            }
+        }
+    }
+
+    fn member(&mut self) -> Parsed<Operand<'b>> {
+        let mut operand = self.primary()?;
+        loop {
+            operand = match self.peek() {
+                Tok::Dot => self.selection(operand)?,
+                Tok::LBracket => self.index(operand)?,
+                _ => return Ok(operand),
+            };
+        }
+    }
+
+    /// `.field`, `.?field`, `.f(args)`.
+    fn selection(&mut self, operand: Operand<'b>) -> Parsed<Operand<'b>> {
+        let dot = self.at;
+        match (self.peek_at(1), self.peek_at(2)) {
+            (Tok::Ident, Tok::LParen) => {
+                self.advance();
+                let name = self.advance();
+                let open = self.advance().start;
+                let (args, height) = self.arguments()?;
+                let node = self.receiver_call(open, self.slice(name), operand.node, &args);
+                Ok(Operand { node, height: 1 + height.max(operand.height) })
+            }
+            (Tok::Ident | Tok::EscIdent, _) => {
+                let offset = self.advance().start;
+                let token = self.advance();
+                let field = self.identifier(token);
+                let select = self.bump.alloc(Select { operand: operand.node, field, test_only: false });
+                Ok(Operand { node: self.node(offset, Kind::Select(select)), height: 1 + operand.height })
+            }
+            (Tok::Question, _) => {
+                let offset = self.advance().start;
+                self.advance();
+                let names = Set::of(&[Tok::Ident, Tok::EscIdent]);
+                self.sync(names)?;
+                let token = self.advance();
+                if !self.macros.optional {
+                    self.errors.at(offset, "unsupported syntax '.?'");
+                }
+                let field = self.identifier(token);
+                let field = self.literal(token.start, Literal::String(field));
+                let node = self.call(offset, "_?._", &[operand.node, field]);
+                Ok(Operand { node, height: 1 + operand.height })
+            }
+            _ => {
+                self.at += 1;
+                Err(self.no_viable(dot))
+            }
+        }
+    }
+
+    fn identifier(&self, token: Token) -> &'b str {
+        let text = self.slice(token);
+        if token.tok == Tok::EscIdent { &text[1..text.len() - 1] } else { text }
+    }
+
+    fn index(&mut self, operand: Operand<'b>) -> Parsed<Operand<'b>> {
+        let offset = self.advance().start;
+        let follow = self.follow;
+        self.sync(EXPR.or(Set::of(&[Tok::Question])))?;
+        let optional = self.accept(Tok::Question);
+        if optional && !self.macros.optional {
+            self.errors.at(offset, "unsupported syntax '[?'");
+        }
+        let index = self.expr(Set::of(&[Tok::RBracket]))?;
+        self.expect(Tok::RBracket, follow)?;
+        let function = if optional { "_[?_]" } else { "_[_]" };
+        Ok(self.binary(offset, function, operand, index))
+    }
+
+    /// `args? ')'` after the parenthesis.
+    fn arguments(&mut self) -> Parsed<(Vec<Node<'b>>, u32)> {
+        let follow = self.follow;
+        let mut args = Vec::new();
+        let mut height = 0;
+        self.sync(EXPR.or(Set::of(&[Tok::RParen])))?;
+        if self.peek() != Tok::RParen {
+            loop {
+                let arg = self.expr(Set::of(&[Tok::RParen, Tok::Comma]))?;
+                height = height.max(arg.height);
+                args.push(arg.node);
+                if !self.accept(Tok::Comma) {
+                    break;
+                }
+            }
+        }
+        self.expect(Tok::RParen, follow)?;
+        Ok((args, height))
+    }
+
+    fn primary(&mut self) -> Parsed<Operand<'b>> {
+        self.sync(PRIMARY)?;
+        let token = self.current();
+        let leaf = |node| Ok(Operand { node, height: 0 });
+        match token.tok {
+            Tok::Dot | Tok::Ident => self.name(),
+            Tok::LParen => {
+                self.advance();
+                let follow = self.follow;
+                let inner = self.expr(Set::of(&[Tok::RParen]))?;
+                self.expect(Tok::RParen, follow)?;
+                Ok(inner)
+            }
+            Tok::LBracket => self.list(),
+            Tok::LBrace => self.map(),
+            Tok::Minus => {
+                self.advance();
+                let number = self.advance();
+                leaf(self.number(token.start, number, true))
+            }
+            Tok::Int | Tok::Float | Tok::Uint => {
+                self.advance();
+                leaf(self.number(token.start, token, false))
+            }
+            _ => {
+                self.advance();
+                leaf(self.scalar(token))
+            }
+        }
+    }
+
+    fn number(&mut self, offset: u32, token: Token, negative: bool) -> Node<'b> {
+        let text = self.slice(token);
+        let (value, kind) = match token.tok {
+            Tok::Int => (literal::int(text, negative).map(Literal::Int), "int"),
+            Tok::Uint => (literal::uint(text).map(Literal::Uint), "uint"),
+            _ => (literal::double(text, negative).map(Literal::Double), "double"),
+        };
+        match value {
+            Some(value) => self.literal(offset, value),
+            None => self.error_node(offset, format!("invalid {kind} literal")),
+        }
+    }
+
+    fn scalar(&mut self, token: Token) -> Node<'b> {
+        let text = self.slice(token);
+        let value = match token.tok {
+            Tok::True => Ok(Literal::Bool(true)),
+            Tok::False => Ok(Literal::Bool(false)),
+            Tok::Null => Ok(Literal::Null),
+            Tok::Bytes => literal::bytes(&text[1..]).map(|bytes| Literal::Bytes(self.bump.alloc_slice_copy(&bytes))),
+            _ => literal::string(text).map(|text| {
+                Literal::String(match text {
+                    std::borrow::Cow::Borrowed(text) => text,
+                    std::borrow::Cow::Owned(text) => self.bump.alloc_str(&text),
+                })
+            }),
+        };
+        match value {
+            Ok(value) => self.literal(token.start, value),
+            Err(message) => self.error_node(token.start, message),
+        }
+    }
+
+    /// `.? name`, a call of a global function, or a message: `a.b.C{…}`.
+    fn name(&mut self) -> Parsed<Operand<'b>> {
+        let start = self.at;
+        let dotted = self.accept(Tok::Dot);
+        if self.peek() != Tok::Ident {
+            return Err(self.no_viable(start));
+        }
+        if self.is_message() {
+            return self.message(start);
+        }
+        let offset = self.lexed.tokens[start].start;
+        let token = self.advance();
+        let name = self.slice(token);
+        let full = if dotted { self.bump.alloc_str(&format!(".{name}")) } else { name };
+        if self.peek() == Tok::LParen {
+            let open = self.advance().start;
+            let (args, height) = self.arguments()?;
+            let node = match is_reserved(name) {
+                true => self.error_node(offset, format!("reserved identifier: {name}")),
+                false => self.call(open, full, &args),
+            };
+            return Ok(Operand { node, height });
+        }
+        let node = match is_reserved(name) {
+            true => self.error_node(offset, format!("reserved identifier: {name}")),
+            false => self.node(token.start, Kind::Ident(full)),
+        };
+        Ok(Operand { node, height: 0 })
+    }
+
+    /// Whether names with dots and then an opening brace follow.
+    fn is_message(&self) -> bool {
+        let mut ahead = 1;
+        while self.peek_at(ahead) == Tok::Dot && self.peek_at(ahead + 1) == Tok::Ident {
+            ahead += 2;
+        }
+        self.peek_at(ahead) == Tok::LBrace
+    }
+
+    fn message(&mut self, start: usize) -> Parsed<Operand<'b>> {
+        let mut name = String::new();
+        if self.lexed.tokens[start].tok == Tok::Dot {
+            name.push('.');
+        }
+        while self.peek() != Tok::LBrace {
+            let token = self.advance();
+            name.push_str(self.slice(token));
+        }
+        let offset = self.advance().start;
+        let follow = self.follow;
+        let mut fields = Vec::new();
+        let mut height = 0;
+        let first = Set::of(&[Tok::RBrace, Tok::Comma, Tok::Question, Tok::Ident, Tok::EscIdent]);
+        self.sync(first)?;
+        while matches!(self.peek(), Tok::Question | Tok::Ident | Tok::EscIdent) {
+            let (field, value_height) = self.field()?;
+            height = height.max(value_height);
+            fields.push(field);
+            if !(self.peek() == Tok::Comma && matches!(self.peek_at(1), Tok::Question | Tok::Ident | Tok::EscIdent)) {
+                break;
+            }
+            self.advance();
+        }
+        self.close(Tok::RBrace, follow)?;
+        let type_name = self.bump.alloc_str(&name);
+        let literal = StructLiteral { type_name, fields: self.bump.alloc_slice_fill_iter(fields) };
+        Ok(Operand { node: self.node(offset, Kind::Struct(self.bump.alloc(literal))), height })
+    }
+
+    fn field(&mut self) -> Parsed<(FieldInit<'b>, u32)> {
+        let question = self.current().start;
+        let optional = self.accept(Tok::Question);
+        if optional && !self.macros.optional {
+            self.errors.at(question, "unsupported syntax '?'");
+        }
+        self.sync(Set::of(&[Tok::Ident, Tok::EscIdent]))?;
+        let token = self.advance();
+        let name = self.identifier(token);
+        let offset = self.current().start;
+        self.expect(Tok::Colon, EXPR)?;
+        let value = self.expr(Set::of(&[Tok::RBrace, Tok::Comma]))?;
+        Ok((FieldInit { offset, name, value: value.node, optional }, value.height))
+    }
+
+    /// `','? close` after the entries of a literal.
+    fn close(&mut self, close: Tok, follow: Set) -> Parsed<()> {
+        self.sync(Set::of(&[close, Tok::Comma]))?;
+        self.accept(Tok::Comma);
+        self.expect(close, follow)
+    }
+
+    fn list(&mut self) -> Parsed<Operand<'b>> {
+        let offset = self.advance().start;
+        let follow = self.follow;
+        let (mut elements, mut optional) = (Vec::new(), Vec::new());
+        let mut height = 0;
+        self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBracket])))?;
+        while EXPR.has(self.peek()) || self.peek() == Tok::Question {
+            let (element, is_optional) = self.optional_expr(Set::of(&[Tok::RBracket, Tok::Comma]))?;
+            height = height.max(element.height);
+            elements.push(element.node);
+            optional.push(is_optional);
+            if !self.more_entries() {
+                break;
+            }
+        }
+        self.close(Tok::RBracket, follow)?;
+        let elements = self.bump.alloc_slice_copy(&elements);
+        let optional: &[bool] = if optional.contains(&true) { self.bump.alloc_slice_copy(&optional) } else { &[] };
+        let list = self.bump.alloc(ListLiteral { elements, optional });
+        Ok(Operand { node: self.node(offset, Kind::List(list)), height })
+    }
+
+    /// Passes over a comma that has another entry behind it.
+    fn more_entries(&mut self) -> bool {
+        let next = self.peek_at(1);
+        let more = self.peek() == Tok::Comma && (EXPR.has(next) || next == Tok::Question);
+        if more {
+            self.advance();
+        }
+        more
+    }
+
+    fn optional_expr(&mut self, after: Set) -> Parsed<(Operand<'b>, bool)> {
+        let offset = self.current().start;
+        let optional = self.accept(Tok::Question);
+        if optional && !self.macros.optional {
+            self.errors.at(offset, "unsupported syntax '?'");
+        }
+        Ok((self.expr(after)?, optional))
+    }
+
+    fn map(&mut self) -> Parsed<Operand<'b>> {
+        let offset = self.advance().start;
+        let follow = self.follow;
+        let mut entries = Vec::new();
+        let mut height = 0;
+        self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBrace])))?;
+        while EXPR.has(self.peek()) || self.peek() == Tok::Question {
+            let (key, optional) = self.optional_expr(Set::of(&[Tok::Colon]))?;
+            self.expect(Tok::Colon, EXPR)?;
+            let value = self.expr(Set::of(&[Tok::RBrace, Tok::Comma]))?;
+            height = height.max(key.height).max(value.height);
+            entries.push(Entry { key: key.node, value: value.node, optional });
+            if !self.more_entries() {
+                break;
+            }
+        }
+        self.close(Tok::RBrace, follow)?;
+        let entries = self.bump.alloc_slice_fill_iter(entries);
+        Ok(Operand { node: self.node(offset, Kind::Map(entries)), height })
+    }
+}
+
+/// What a primary expression can begin with.
+const PRIMARY: Set = EXPR;
+
+fn relation_operator(tok: Tok) -> Option<&'static str> {
+    Some(match tok {
+        Tok::Equals => "_==_",
+        Tok::NotEquals => "_!=_",
+        Tok::In => "@in",
+        Tok::Less => "_<_",
+        Tok::LessEquals => "_<=_",
+        Tok::GreaterEquals => "_>=_",
+        Tok::Greater => "_>_",
+        _ => return None,
+    })
+}
+
+fn calc_operator(tok: Tok) -> Option<(&'static str, u8)> {
+    Some(match tok {
+        Tok::Plus => ("_+_", 1),
+        Tok::Minus => ("_-_", 1),
+        Tok::Star => ("_*_", 2),
+        Tok::Slash => ("_/_", 2),
+        Tok::Percent => ("_%_", 2),
+        _ => return None,
+    })
+}
