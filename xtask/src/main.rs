@@ -14,12 +14,13 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "generate" => generate::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
+        Some((command, [])) if command == "growth" => test::growth(),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "reliability" => reliability::run(rest),
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | conformance [name…] | bench [flag…] | reliability [seed] | \
+            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [flag…] | reliability [seed] | \
              components <name>…"
                 .into(),
         ),

@@ -41,6 +41,17 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     Ok(format!("all tests pass ({} s)", began.elapsed().as_secs()))
 }
 
+/// `cargo xtask growth`: every list and map of every kind, large, through every kind of write, against an ordinary Pod of the
+/// same size; fails if one takes time with its square or twenty times as long. Takes some minutes.
+pub fn growth() -> Result<String, String> {
+    const BYTES: &str = "262144";
+    let environment = [("FERROKUBE_GROWTH_BYTES", BYTES), ("FERROKUBE_GROWTH_ALL", "1")];
+    let environment = environment.map(|(name, value)| (name.to_string(), PathBuf::from(value)));
+    let test = ["test", "--release", "--package", "kinds", "--test", "rules", "growth", "--", "--nocapture"];
+    cargo_with(&test, &environment)?;
+    Ok("no list or map takes time with its square".into())
+}
+
 /// Runs cargo to its end.
 pub fn cargo_run(arguments: &[&str]) -> Result<(), String> {
     cargo_with(arguments, &[])

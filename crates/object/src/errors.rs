@@ -7,7 +7,7 @@ use crate::{Path, Value, quote};
 
 /// Bytes of text that the errors of one object may have together. Later errors are dropped: some rules show a whole list
 /// in the error about each of its items, which would grow with the square of the list.
-const TEXT_BYTES_MAX: usize = 1024 * 1024;
+const TEXT_BYTES_MAX: usize = 256 * 1024;
 
 /// Every error found so far. Rules only add to it; nothing stops at the first.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -185,6 +185,12 @@ impl Errors {
         }
     }
 
+    fn add(&mut self, kind: ErrorType, path: &Path, bad_value: impl Into<BadValue>, detail: impl Into<String>) {
+        if !self.is_full() {
+            self.push(FieldError::new(kind, path, bad_value, detail));
+        }
+    }
+
     pub fn extend(&mut self, other: Errors) {
         other.list.into_iter().for_each(|error| self.push(error));
     }
@@ -213,68 +219,68 @@ impl Errors {
     }
 
     pub fn invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: impl Into<String>) {
-        self.push(FieldError::new(ErrorType::Invalid, path, value, detail));
+        self.add(ErrorType::Invalid, path, value, detail);
     }
 
     pub fn type_invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: impl Into<String>) {
-        self.push(FieldError::new(ErrorType::TypeInvalid, path, value, detail));
+        self.add(ErrorType::TypeInvalid, path, value, detail);
     }
 
     pub fn required(&mut self, path: &Path, detail: impl Into<String>) {
-        self.push(FieldError::new(ErrorType::Required, path, BadValue::Omitted, detail));
+        self.add(ErrorType::Required, path, BadValue::Omitted, detail);
     }
 
     pub fn forbidden(&mut self, path: &Path, detail: impl Into<String>) {
-        self.push(FieldError::new(ErrorType::Forbidden, path, BadValue::Omitted, detail));
+        self.add(ErrorType::Forbidden, path, BadValue::Omitted, detail);
     }
 
     pub fn duplicate(&mut self, path: &Path, value: impl Into<BadValue>) {
-        self.push(FieldError::new(ErrorType::Duplicate, path, value, ""));
+        self.add(ErrorType::Duplicate, path, value, "");
     }
 
     pub fn not_found(&mut self, path: &Path, value: impl Into<BadValue>) {
-        self.push(FieldError::new(ErrorType::NotFound, path, value, ""));
+        self.add(ErrorType::NotFound, path, value, "");
     }
 
     pub fn internal(&mut self, path: &Path, detail: impl Into<String>) {
-        self.push(FieldError::new(ErrorType::Internal, path, BadValue::Omitted, detail));
+        self.add(ErrorType::Internal, path, BadValue::Omitted, detail);
     }
 
     /// `supported` is printed in the order given; upstream sorts it in most places.
     pub fn not_supported(&mut self, path: &Path, value: impl Into<BadValue>, supported: &[&str]) {
         let quoted: Vec<String> = supported.iter().map(|s| quote(s)).collect();
         let detail = if quoted.is_empty() { String::new() } else { format!("supported values: {}", quoted.join(", ")) };
-        self.push(FieldError::new(ErrorType::NotSupported, path, value, detail));
+        self.add(ErrorType::NotSupported, path, value, detail);
     }
 
     pub fn too_long(&mut self, path: &Path, max_bytes: usize) {
         let unit = if max_bytes == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {max_bytes} {unit}");
-        self.push(FieldError::new(ErrorType::TooLong, path, BadValue::Omitted, detail));
+        self.add(ErrorType::TooLong, path, BadValue::Omitted, detail);
     }
 
     pub fn too_long_characters(&mut self, path: &Path, max: usize) {
         let unit = if max == 1 { "character" } else { "characters" };
         let detail = format!("may not be more than {max} {unit}");
-        self.push(FieldError::new(ErrorType::TooLong, path, BadValue::Omitted, detail));
+        self.add(ErrorType::TooLong, path, BadValue::Omitted, detail);
     }
 
     pub fn too_short(&mut self, path: &Path, min: usize) {
         let unit = if min == 1 { "character" } else { "characters" };
         let detail = format!("must be at least {min} {unit}");
-        self.push(FieldError::new(ErrorType::TooShort, path, BadValue::Omitted, detail));
+        self.add(ErrorType::TooShort, path, BadValue::Omitted, detail);
     }
 
     pub fn too_many(&mut self, path: &Path, actual: usize, max: usize) {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
-        self.push(FieldError::new(ErrorType::TooMany, path, actual, detail));
+        self.add(ErrorType::TooMany, path, actual, detail);
     }
 
     pub fn too_few(&mut self, path: &Path, actual: usize, min: usize) {
         let unit = if min == 1 { "item" } else { "items" };
         let detail = format!("must have at least {min} {unit}");
-        self.push(FieldError::new(ErrorType::TooFew, path, actual, detail));
+        self.add(ErrorType::TooFew, path, actual, detail);
     }
 
     /// All messages as upstream's `ToAggregate` joins them: repeated ones once, a single one bare, several in brackets.

@@ -10,6 +10,7 @@ mod lists;
 mod lookup;
 mod order;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use object::{Map, Status, Str, Value};
@@ -45,7 +46,8 @@ pub fn strategic_patch(original: &Value, patch: &mut Value, schema: Schema<'_>) 
         Value::Map(map) => map,
         _ => Map::new(),
     };
-    merge_map(original, patch, Place::of(schema)).map(Value::Map).map_err(Refusal::into_status)
+    let items_left = Cell::new(lookup::ITEMS_MAX);
+    merge_map(original, patch, Place::of(schema, &items_left)).map(Value::Map).map_err(Refusal::into_status)
 }
 
 /// Merges a patch into a map; the patch loses what has been dealt with.

@@ -14,6 +14,7 @@ mod delete;
 mod fields;
 mod forward;
 mod get;
+mod large;
 mod list;
 mod managed;
 mod media;

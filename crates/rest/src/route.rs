@@ -84,22 +84,22 @@ enum Part<'a> {
 async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let part = part_of(scope)?;
     check_served(scope, part)?;
-    // Writes are boxed: they hold much more than reads, and every request's future is as large as the largest row.
+    // Writes are boxed, by `run` too: they hold much more than reads, and every request's future is as large as the largest row.
     match (scope.call.info.verb, part) {
         (Verb::Get, Part::Object | Part::View) => get::get(scope).await,
         (Verb::List, Part::Object) => list::list(scope).await,
         (Verb::Watch, Part::Object) => watch::watch(scope).await,
-        (Verb::Create, Part::Object) => Box::pin(create::create(scope)).await,
-        (Verb::Update, Part::Object | Part::View) => Box::pin(update::update(scope)).await,
-        (Verb::Patch, Part::Object | Part::View) => Box::pin(patch::patch(scope)).await,
-        (Verb::Delete, Part::Object) => Box::pin(delete::delete(scope)).await,
+        (Verb::Create, Part::Object) => scope.large.run(create::create(scope)).await,
+        (Verb::Update, Part::Object | Part::View) => scope.large.run(update::update(scope)).await,
+        (Verb::Patch, Part::Object | Part::View) => scope.large.run(patch::patch(scope)).await,
+        (Verb::Delete, Part::Object) => scope.large.run(delete::delete(scope)).await,
         (Verb::DeleteCollection, Part::Object) => Box::pin(delete::delete_collection(scope)).await,
         (Verb::Get, Part::Scale) => scale::get(scope).await,
-        (Verb::Update, Part::Scale) => Box::pin(scale::update(scope)).await,
-        (Verb::Patch, Part::Scale) => Box::pin(scale::patch(scope)).await,
+        (Verb::Update, Part::Scale) => scope.large.run(scale::update(scope)).await,
+        (Verb::Patch, Part::Scale) => scope.large.run(scale::patch(scope)).await,
         (Verb::Get, Part::Report(report)) => report::get(scope, report).await,
         (Verb::List, Part::Report(report)) => report::list(scope, report).await,
-        (Verb::Create, Part::Action(action)) => Box::pin(action::act(scope, action)).await,
+        (Verb::Create, Part::Action(action)) => scope.large.run(action::act(scope, action)).await,
         (_, Part::Connect(target)) => Box::pin(connect::connect(scope, target)).await,
         _ => Err(method_not_allowed()),
     }

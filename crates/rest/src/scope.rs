@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use registry::{Context, Resource, Storage, Strategy};
 use request::Access;
 
+use crate::large::Large;
 use crate::media::{Accept, Offer, Refused};
 use crate::{Body, Call, Snapshot};
 
@@ -20,6 +21,8 @@ pub struct Scope {
     pub resource: Arc<Resource>,
     pub call: Arc<Permitted<Call>>,
     pub accept: Accept,
+    /// Whether much is sent or changed.
+    pub large: Large,
     body: Mutex<Body>,
     warnings: Mutex<Vec<String>>,
     annotations: Mutex<Vec<Annotation>>,
@@ -33,6 +36,7 @@ impl Scope {
             resource,
             call,
             accept: Accept::json(),
+            large: Large::default(),
             body: Mutex::new(body),
             warnings: Mutex::new(warnings),
             annotations: Mutex::default(),
@@ -60,7 +64,9 @@ impl Scope {
     /// Reads the whole body, up to the limit for objects.
     pub async fn read_body(&self) -> Result<Bytes, Status> {
         let body = self.take_body();
-        body.read(self.api.limits.body_bytes).await
+        let bytes = body.read(self.api.limits.body_bytes).await?;
+        self.large.note(bytes.len()).await;
+        Ok(bytes)
     }
 
     /// Adds `Warning` headers to the answer, whatever it will be.

@@ -82,7 +82,12 @@ pub async fn write(
         updating: Admission { scope, attributes: &updating },
     };
     let mut change = Write { admit: &admit, options, wanted, warnings: Vec::new() };
-    let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await;
+    let storage = scope.storage()?;
+    // A small patch of a large object is as much work as a large patch.
+    if let Some(stored) = storage.cache.get(&storage.key(cx.namespace, name)) {
+        scope.large.note(stored.entry().value.len()).await;
+    }
+    let outcome = storage.update(&cx, name, &mut change, &admit, &update).await;
     scope.warn(change.warnings);
     scope.note(&creating);
     scope.note(&updating);

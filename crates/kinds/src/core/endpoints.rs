@@ -71,7 +71,7 @@ fn validate_subset(cx: &Context, subset: &Cursor, errors: &mut Errors) {
 
 fn validate_address(cx: &Context, endpoint: &Cursor, errors: &mut Errors) {
     let ip = endpoint.field("ip");
-    address::legacy_ip(cx, &ip, &[], errors);
+    address::legacy_ip(cx, &ip, &address::Known::new(), errors);
     if !endpoint.field("hostname").is_empty() {
         endpoint.field("hostname").check(errors, names::dns1123_label);
     }

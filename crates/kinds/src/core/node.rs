@@ -162,7 +162,7 @@ fn validate_node(cx: &Context, node: &Cursor, errors: &mut Errors) {
 
 fn validate_pod_cidrs(cx: &Context, networks: &Cursor, errors: &mut Errors) {
     for cidr in networks.each() {
-        address::legacy_cidr(cx, &cidr, cidr.str(), &[], errors);
+        address::legacy_cidr(cx, &cidr, cidr.str(), &address::Known::new(), errors);
     }
     if networks.len() < 2 {
         return;

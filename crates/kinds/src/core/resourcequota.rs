@@ -106,6 +106,10 @@ fn validate_scope_selector(spec: &Cursor, errors: &mut Errors) {
             errors.invalid(&expressions.path().field("scopeName"), scope, "unsupported scope");
         }
         for _ in misfits(scope, spec) {
+            // The error shows the whole selector, so those of very many expressions are not all made.
+            if errors.is_full() {
+                break;
+            }
             expressions.invalid_as(
                 errors,
                 internal::shown("ScopeSelector", selector.value()),

@@ -178,7 +178,7 @@ fn validate_endpoints(cx: &Context, object: &Cursor, errors: &mut Errors) {
 fn validate_address(cx: &Context, kind: &str, address: &Cursor, all: &Cursor, errors: &mut Errors) {
     let is_v6 = || names::parse_ip_sloppy(address.str()).is_some_and(|ip| ip.is_ipv6());
     match kind {
-        "IPv4" if address::legacy_ip(cx, address, &[], errors) => {
+        "IPv4" if address::legacy_ip(cx, address, &address::Known::new(), errors) => {
             if is_v6() {
                 all.invalid_as(errors, address.str(), "must be an IPv4 address");
             }

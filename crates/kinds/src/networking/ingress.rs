@@ -59,7 +59,7 @@ impl Strategy for Ingress {
     fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let entries = |object: &Cursor| object.at(&["status", "loadBalancer", "ingress"]).value().clone();
         let old = entries(old);
-        let known: Vec<&str> = old.as_list().unwrap_or(&[]).iter().map(|entry| entry.str_at(&["ip"])).collect();
+        let known: address::Known = old.as_list().unwrap_or(&[]).iter().map(|entry| entry.str_at(&["ip"])).collect();
         for entry in new.at(&["status", "loadBalancer", "ingress"]).each() {
             let (ip, hostname) = (entry.field("ip"), entry.field("hostname"));
             if !ip.is_empty() {

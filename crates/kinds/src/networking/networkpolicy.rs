@@ -26,7 +26,7 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_spec(cx, &object.field("spec"), selector::Options::default(), &[], errors);
+        validate_spec(cx, &object.field("spec"), selector::Options::default(), &address::Known::new(), errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
@@ -35,7 +35,8 @@ impl Strategy for NetworkPolicy {
         selector::validate(&old.field("podSelector"), selector::Options::default(), &mut found);
         let options = selector::Options { allow_invalid_values: !found.is_empty(), ..selector::Options::default() };
         let blocks = blocks(&old);
-        let known: Vec<&str> = blocks.iter().flat_map(|block| networks(block)).map(|network| network.str()).collect();
+        let known: address::Known =
+            blocks.iter().flat_map(|block| networks(block)).map(|network| network.str()).collect();
         validate_spec(cx, &new.field("spec"), options, &known, errors);
     }
 
@@ -55,7 +56,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-fn validate_spec(cx: &Context, spec: &Cursor, options: selector::Options, known: &[&str], errors: &mut Errors) {
+fn validate_spec(cx: &Context, spec: &Cursor, options: selector::Options, known: &address::Known, errors: &mut Errors) {
     selector::validate(&spec.field("podSelector"), options, errors);
     let mut missing = Errors::new();
     for (direction, peers) in DIRECTIONS {
@@ -105,7 +106,7 @@ fn validate_port(port: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_peer(cx: &Context, peer: &Cursor, options: selector::Options, known: &[&str], errors: &mut Errors) {
+fn validate_peer(cx: &Context, peer: &Cursor, options: selector::Options, known: &address::Known, errors: &mut Errors) {
     let selectors = ["podSelector", "namespaceSelector"].map(|field| peer.field(field));
     for selector in &selectors {
         selector::validate(selector, options, errors);
@@ -122,7 +123,7 @@ fn validate_peer(cx: &Context, peer: &Cursor, options: selector::Options, known:
     }
 }
 
-fn validate_block(cx: &Context, block: &Cursor, known: &[&str], errors: &mut Errors) {
+fn validate_block(cx: &Context, block: &Cursor, known: &address::Known, errors: &mut Errors) {
     let cidr = block.field("cidr");
     if cidr.is_empty() {
         return;

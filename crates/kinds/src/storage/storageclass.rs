@@ -105,14 +105,17 @@ type Term<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn validate_topologies(topologies: &Cursor, errors: &mut Errors) {
     // Upstream compares each term with as many empty ones as there are terms, besides those before it.
-    let mut seen: Vec<Term> = vec![Term::new(); topologies.len()];
+    let mut seen: BTreeMap<Term, usize> = BTreeMap::from([(Term::new(), topologies.len())]);
     for term in topologies.each() {
         let expressions = term.field("matchLabelExpressions");
-        let labels = validate_term(&expressions, errors);
-        for _ in seen.iter().filter(|other| **other == labels) {
+        let count = seen.entry(validate_term(&expressions, errors)).or_default();
+        for _ in 0..*count {
+            if errors.is_full() {
+                break;
+            }
             errors.duplicate(expressions.path(), "");
         }
-        seen.push(labels);
+        *count += 1;
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) fn merge_list(
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
+    list.items.copies(original.len() + patch.len())?;
     match element_kind(&original, patch)? {
         Kind::Scalar => Ok(merge_scalars(original, patch, deletes)),
         Kind::Map if list.key.is_empty() => {

@@ -1,5 +1,7 @@
 //! What the schema says about patching a field.
 
+use std::cell::Cell;
+
 use object::{Str, quote};
 use schema::{Schema, Shape};
 
@@ -8,7 +10,15 @@ use super::error::Refusal;
 
 /// Where in the schema a patch is at work.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a>(Schema<'a>);
+pub(super) struct Place<'a> {
+    schema: Schema<'a>,
+    /// How many list items may still be copied by merges.
+    items_left: &'a Cell<usize>,
+}
+
+/// How many list items the merges of one patch may copy. A patch can merge into one item as often as it likes, and each time
+/// the lists in that item are copied.
+pub(super) const ITEMS_MAX: usize = 5_000_000;
 
 /// What a list says about being patched.
 pub(super) struct ListPlace<'a> {
@@ -19,24 +29,35 @@ pub(super) struct ListPlace<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub fn of(schema: Schema<'a>) -> Place<'a> {
-        Place(schema)
+    pub fn of(schema: Schema<'a>, items_left: &'a Cell<usize>) -> Place<'a> {
+        Place { schema, items_left }
+    }
+
+    fn with(self, schema: Schema<'a>) -> Place<'a> {
+        Place { schema, ..self }
+    }
+
+    /// Counts items that a merge copies; refuses when there were too many.
+    pub fn copies(self, items: usize) -> Result<()> {
+        let left = self.items_left.get().checked_sub(items);
+        self.items_left.set(left.ok_or_else(|| Refusal::Other("too many list items to merge".to_string()))?);
+        Ok(())
     }
 
     /// A field of the struct here; patches that go inside anything else are refused.
     pub fn field(self, name: &str) -> Result<Place<'a>> {
-        let Some(of) = self.0.as_struct() else { return Err(Refusal::Other(self.not_a_struct(name))) };
+        let Some(of) = self.schema.as_struct() else { return Err(Refusal::Other(self.not_a_struct(name))) };
         let exact = of.field(name);
         let found = exact.or_else(|| of.in_print_order().find(|field| field.name.eq_ignore_ascii_case(name)));
         match found {
-            Some(field) => Ok(Place(self.0.with(&field.node))),
+            Some(field) => Ok(self.with(self.schema.with(&field.node))),
             None => Err(Refusal::Other(no_such_field(&of.go_name, name))),
         }
     }
 
     /// A field that is a list.
     pub fn list(self, name: &str) -> Result<ListPlace<'a>> {
-        let field = self.field(name)?.0;
+        let field = self.field(name)?.schema;
         let Some(items) = field.items() else {
             return Err(Refusal::Other(format!("expected slice or array type, but got: {}", self.go_kind())));
         };
@@ -44,16 +65,16 @@ impl<'a> Place<'a> {
             return Err(Refusal::Other("unexpected slice of slice".to_string()));
         }
         let key = field.node.patch_merge_key.as_deref().unwrap_or_default();
-        Ok(ListPlace { items: Place(items), merges: field.node.patch_merge, key })
+        Ok(ListPlace { items: self.with(items), merges: field.node.patch_merge, key })
     }
 
     pub fn replaces_maps(self) -> bool {
-        self.0.node.patch_replace
+        self.schema.node.patch_replace
     }
 
     /// What Go calls this kind of type.
     pub fn go_kind(self) -> &'static str {
-        match &self.0.node.shape {
+        match &self.schema.node.shape {
             Shape::Bool => "bool",
             Shape::Int32 => "int32",
             Shape::Int64 => "int64",
@@ -68,7 +89,7 @@ impl<'a> Place<'a> {
     fn not_a_struct(self, name: &str) -> String {
         match self.go_kind() {
             // Types that print themselves are structs to Go, but have no such field.
-            "struct" => no_such_field(&self.0.go_type(), name),
+            "struct" => no_such_field(&self.schema.go_type(), name),
             kind => format!("merging an object in json but data type is not struct, instead is: {kind}"),
         }
     }

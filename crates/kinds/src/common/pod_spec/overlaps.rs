@@ -32,7 +32,7 @@ impl File {
 
 /// How many pairs of files, or of ports, of one pod are compared. Clients see the first 4,096 characters of all warnings, so
 /// the rest of the overlaps in a pod with very many is not worth looking for.
-pub const PAIRS_MAX: usize = 20_000;
+pub const PAIRS_MAX: usize = 5_000;
 
 /// A warning for every pair of files that overlap in a volume.
 pub fn in_volumes(volumes: &[Value]) -> Vec<String> {

@@ -108,6 +108,9 @@ fn claim_names(claims: &Cursor, known: &BTreeSet<&str>, errors: &mut Errors) {
                 errors.duplicate(claim.path(), key.as_str());
             } else if request.str().is_empty() {
                 for _ in 0..requests.get(name).copied().unwrap_or_default() {
+                    if errors.is_full() {
+                        break;
+                    }
                     errors.duplicate(claim.path(), name);
                 }
             }

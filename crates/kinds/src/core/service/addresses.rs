@@ -6,7 +6,7 @@ use object::{Cursor, Errors, names};
 use registry::Context;
 
 use super::facts::{NONE, cluster_ips, ip_families, ip_family_policy, is_headless, kind, needs_cluster_ip};
-use crate::core::address::legacy_ip;
+use crate::core::address::{Known, legacy_ip};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -30,7 +30,7 @@ pub fn validate(cx: &Context, service: &Cursor, old: Option<&Cursor>, errors: &m
     if spec.field("ipFamilyPolicy").is_set() {
         spec.field("ipFamilyPolicy").one_of(errors, &POLICIES);
     }
-    let old_ips = old.map_or_else(Vec::new, |old| cluster_ips(old.value()));
+    let old_ips: Known = old.map_or_else(Known::new, |old| cluster_ips(old.value()).into_iter().collect());
     if validate_ips(cx, &plural, &old_ips, errors) {
         validate_stack(service, &plural, errors);
     }
@@ -48,7 +48,7 @@ fn validate_families(families: &Cursor, errors: &mut Errors) {
 }
 
 /// Each address by itself; says whether they can be looked at together.
-fn validate_ips(cx: &Context, ips: &Cursor, old: &[&str], errors: &mut Errors) -> bool {
+fn validate_ips(cx: &Context, ips: &Cursor, old: &Known, errors: &mut Errors) -> bool {
     let mut fine = true;
     for (index, ip) in ips.each().enumerate() {
         if index == 0 && ip.str() == NONE {

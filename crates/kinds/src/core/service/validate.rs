@@ -10,7 +10,7 @@ use super::facts::*;
 use crate::common::checks::{Checks, report};
 use crate::common::pod_spec::ports::number_or_name;
 use crate::common::{internal, selector};
-use crate::core::address::{legacy_cidr, legacy_ip};
+use crate::core::address::{Known, legacy_cidr, legacy_ip};
 use crate::core::endpoints::endpoint_ip;
 
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
@@ -140,7 +140,7 @@ fn session_affinity(spec: &Cursor, errors: &mut Errors) {
 }
 
 fn external_ips(cx: &Context, spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
-    let before: Vec<&str> = old.map_or_else(Vec::new, |old| old.at(&["spec", "externalIPs"]).strs().collect());
+    let before: Known = old.map_or_else(Known::new, |old| old.at(&["spec", "externalIPs"]).strs().collect());
     for ip in spec.field("externalIPs").each() {
         if legacy_ip(cx, &ip, &before, errors) {
             endpoint_ip(ip.str(), ip.path(), errors);
@@ -185,7 +185,7 @@ fn source_ranges(cx: &Context, service: &Cursor, old: Option<&Cursor>, errors: &
         let path = service.field("spec").path().field("LoadBalancerSourceRanges");
         only_for_load_balancers(&path, errors);
         let before = old.map(|old| old.at(&["spec", "loadBalancerSourceRanges"]));
-        let before: Vec<&str> = before.iter().flat_map(Cursor::strs).map(str::trim).collect();
+        let before: Known = before.iter().flat_map(Cursor::strs).map(str::trim).collect();
         for (index, range) in ranges.each().enumerate() {
             let at = Cursor::new(range.value(), path.index(index));
             legacy_cidr(cx, &at, range.str().trim(), &before, errors);
@@ -196,7 +196,7 @@ fn source_ranges(cx: &Context, service: &Cursor, old: Option<&Cursor>, errors: &
         let unchanged = old.is_some_and(|old| old.value().annotation(SOURCE_RANGES).unwrap_or("") == text);
         if !unchanged && !text.trim().is_empty() {
             let at = Cursor::new(object, path);
-            text.trim().split(',').for_each(|range| legacy_cidr(cx, &at, range.trim(), &[], errors));
+            text.trim().split(',').for_each(|range| legacy_cidr(cx, &at, range.trim(), &Known::new(), errors));
         }
     }
 }
@@ -255,8 +255,7 @@ pub fn load_balancer_status(cx: &Context, status: &Cursor, old: &Cursor, spec: &
     if spec.str_at(&["type"]) != "LoadBalancer" && !ingresses.is_empty() {
         return ingresses.forbidden(errors, "may only be used when `spec.type` is 'LoadBalancer'");
     }
-    let before: Vec<&str> =
-        old.field("ingress").each().map(|i| i.field("ip").str()).filter(|ip| !ip.is_empty()).collect();
+    let before: Known = old.field("ingress").each().map(|i| i.field("ip").str()).filter(|ip| !ip.is_empty()).collect();
     for ingress in ingresses.each() {
         let (ip, mode, host) = (ingress.field("ip"), ingress.field("ipMode"), ingress.field("hostname"));
         if !ip.str().is_empty() {

@@ -14,6 +14,8 @@ use registry::{Context, Features, NoLookup, Strategy};
 use request::User;
 use schema::{Node, Schema, Shape, StructId};
 
+use crate::common::{self, json, wait};
+
 /// How long to try unless `FERROKUBE_FUZZ_SECONDS` says otherwise; every kind is tried a few times in any case.
 const SECONDS: u64 = 2;
 const OBJECTS_PER_ROUND: u64 = 8;
@@ -88,7 +90,7 @@ fn no_rule_panics() {
     let kinds: Vec<_> =
         kinds::strategies().into_iter().filter_map(|(g, r, strategy)| Some((stored(g, r)?, strategy))).collect();
     assert!(kinds.len() > 60, "only {} kinds are tried", kinds.len());
-    let seconds = seconds();
+    let seconds = common::setting("FERROKUBE_FUZZ_SECONDS", SECONDS);
     let (began, mut round) = (Instant::now(), 0);
     while round == 0 || began.elapsed().as_secs() < seconds {
         for (kind, strategy) in &kinds {
@@ -96,12 +98,6 @@ fn no_rule_panics() {
         }
         round += 1;
     }
-}
-
-/// Tests are told by the environment how thorough to be.
-#[allow(clippy::disallowed_methods)]
-fn seconds() -> u64 {
-    std::env::var("FERROKUBE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
 }
 
 fn run(strategy: &Arc<dyn Strategy>, kind: &GroupVersionKind, seed: u64) {
@@ -169,11 +165,6 @@ fn exercise(strategy: &Arc<dyn Strategy>, schema: Schema<'_>, mut old: Value, mu
     wait(strategy.after_delete(&cx, &new));
     errors.dedup();
     errors.aggregate();
-}
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without I/O");
-    runtime.block_on(future)
 }
 
 fn object(schema: Schema<'_>, random: &mut StdRng) -> Value {
@@ -249,10 +240,4 @@ fn text(random: &mut StdRng) -> Value {
 
 fn pick<T: Copy>(from: &[T], random: &mut StdRng) -> T {
     from[random.random_range(0..from.len())]
-}
-
-fn json(value: &Value) -> String {
-    let mut out = Vec::new();
-    codec::json::encode(value, None, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
