@@ -12,6 +12,9 @@ const STEPS: &[(&str, &[&str])] = &[
     ("tests", &["test", "--workspace", "--", "--nocapture"]),
 ];
 
+/// Advisories are left to a scheduled job: they need the network and change without us.
+const DEPENDENCIES: (&str, &[&str]) = ("dependencies are allowed", &["deny", "check", "bans", "licenses", "sources"]);
+
 /// For each of the four decoders, a minute together, and for the rules of all kinds.
 const CI_FUZZ_SECONDS: &str = "15";
 
@@ -32,7 +35,13 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     if is_set("CI") && !is_set("FERROKUBE_FUZZ_SECONDS") {
         environment.push(("FERROKUBE_FUZZ_SECONDS".into(), CI_FUZZ_SECONDS.into()));
     }
-    for (purpose, arguments) in STEPS {
+    let mut steps = STEPS.to_vec();
+    if has_cargo_deny() {
+        steps.insert(1, DEPENDENCIES);
+    } else {
+        eprintln!("==> {}: left out, cargo-deny is not installed", DEPENDENCIES.0);
+    }
+    for (purpose, arguments) in steps {
         let step = Instant::now();
         eprintln!("==> {purpose}: cargo {}", arguments.join(" "));
         cargo_with(arguments, &environment).map_err(|why| format!("{purpose}: {why}"))?;
@@ -50,6 +59,10 @@ pub fn growth() -> Result<String, String> {
     let test = ["test", "--release", "--package", "kinds", "--test", "rules", "growth", "--", "--nocapture"];
     cargo_with(&test, &environment)?;
     Ok("no list or map takes time with its square".into())
+}
+
+fn has_cargo_deny() -> bool {
+    Command::new(cargo()).args(["deny", "--version"]).output().is_ok_and(|output| output.status.success())
 }
 
 /// Runs cargo to its end.

@@ -11,17 +11,21 @@ use crate::Pki;
 
 /// The administrator's kubeconfig, everything inlined so that the file can be moved.
 pub fn admin(pki: &Pki, address: SocketAddr) -> std::io::Result<String> {
-    let (certificate, key) = (fs::read_to_string(&pki.admin_cert)?, fs::read_to_string(&pki.admin_key)?);
-    with_certificate(pki, &format!("https://{}", reachable(address)), "kubernetes-admin", &certificate, &key)
+    admin_of(pki, &format!("https://{}", reachable(address)))
 }
 
-/// A kubeconfig for somebody who has a client certificate, both in PEM.
+fn admin_of(pki: &Pki, server: &str) -> std::io::Result<String> {
+    let (certificate, key) = (fs::read_to_string(&pki.admin_cert)?, fs::read_to_string(&pki.admin_key)?);
+    with_certificate(pki, server, "kubernetes-admin", &certificate, &key)
+}
+
+/// A kubeconfig with a client certificate and its key, both in PEM.
 pub fn with_certificate(pki: &Pki, server: &str, user: &str, certificate: &str, key: &str) -> std::io::Result<String> {
     let (certificate, key) = (STANDARD.encode(certificate), STANDARD.encode(key));
     compose(pki, server, user, &format!("client-certificate-data: {certificate}\n    client-key-data: {key}"))
 }
 
-/// A kubeconfig for somebody who has a bearer token.
+/// A kubeconfig with a bearer token.
 pub fn with_token(pki: &Pki, server: &str, user: &str, token: &str) -> std::io::Result<String> {
     compose(pki, server, user, &format!("token: {token}"))
 }
@@ -69,8 +73,13 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Writes a file that only its owner can read.
 pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
+    files::replace(path, text.as_bytes())
+}
+
+/// Puts the administrator's current certificate into a kubeconfig of ours, if there is one at this path.
+pub fn refresh(pki: &Pki, path: &Path) -> std::io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    write(path, &admin_of(pki, &server_of(path)?)?)
 }

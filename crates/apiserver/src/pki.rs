@@ -1,14 +1,34 @@
-//! Keys and certificates a server makes for itself when it is given none: an authority, a serving certificate and one for
-//! the administrator, kept in the data directory and reused by later starts.
+//! Keys and certificates a server makes for itself when it is given none: an authority, a serving certificate and one for the
+//! administrator. They are kept in the data directory, reused by later starts, and renewed before they expire.
 
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use object::{Clock, SystemClock};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use time::OffsetDateTime;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::kubeconfig;
+
+const DAY_SECONDS: i64 = 24 * 3600;
+/// How long the authority is valid. It is not renewed: clients would have to be given the new one.
+const AUTHORITY_DAYS: i64 = 10 * 365;
+/// How long other certificates are valid.
+const CERTIFICATE_DAYS: i64 = 365;
+/// Certificates are renewed when they are valid for less than this.
+const RENEWAL_DAYS: i64 = 90;
+/// How often a running server looks.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(12 * 3600);
+/// Certificates are valid from this long before they were made, for clients whose clocks are behind.
+const CLOCK_SKEW_SECONDS: i64 = 300;
 
 /// What is in the `pki` folder.
 #[derive(Clone, Debug)]
@@ -19,6 +39,15 @@ pub struct Pki {
     pub serving_key: PathBuf,
     pub admin_cert: PathBuf,
     pub admin_key: PathBuf,
+    /// What the serving certificate is made out to.
+    hosts: Hosts,
+}
+
+/// Names and addresses that clients reach the server by.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts {
+    pub names: Vec<String>,
+    pub addresses: Vec<IpAddr>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -27,11 +56,16 @@ pub enum PkiError {
     Write(PathBuf, std::io::Error),
     #[error("cannot read {0}: {1}")]
     Read(PathBuf, std::io::Error),
+    #[error("{0} is there and {1} is not, so no certificate can be signed")]
+    Incomplete(PathBuf, PathBuf),
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
     #[error("cannot make a key for service accounts: {0}")]
     Key(#[from] authn::service_account::KeyError),
 }
+
+/// A certificate and its key, both in PEM.
+type Pair = (String, String);
 
 impl Pki {
     /// Where everything is, or belongs, in a folder.
@@ -44,79 +78,118 @@ impl Pki {
             serving_key: file("apiserver.key"),
             admin_cert: file("admin.crt"),
             admin_key: file("admin.key"),
+            hosts: Hosts::default(),
         }
     }
 
-    /// Uses what is there and makes what is missing.
-    pub fn open(folder: &Path, names: &[String], addresses: &[IpAddr]) -> Result<Pki, PkiError> {
-        let pki = Pki::at(folder);
-        let made = [&pki.ca, &pki.serving_cert, &pki.serving_key, &pki.admin_cert, &pki.admin_key];
-        if made.iter().all(|path| path.exists()) {
-            return Ok(pki);
+    /// Uses what is there, makes what is missing, and renews what expires soon.
+    pub fn open(folder: &Path, hosts: Hosts) -> Result<Pki, PkiError> {
+        files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
+        let pki = Pki { hosts, ..Pki::at(folder) };
+        for path in [&pki.ca_key, &pki.serving_key, &pki.admin_key, &folder.join(SERVICE_ACCOUNT_KEY)] {
+            files::restrict_existing(path).map_err(|error| PkiError::Write(path.clone(), error))?;
         }
-        fs::create_dir_all(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
-        let (issuer, ca_pem) = authority(&pki.ca, &pki.ca_key)?;
-        write(&pki.ca, &ca_pem)?;
-        let (cert, key) = serving(&issuer, names, addresses)?;
-        write(&pki.serving_cert, &cert)?;
-        write_secret(&pki.serving_key, &key)?;
-        let (cert, key) = client(&issuer, "kubernetes-admin", &["system:masters"])?;
-        write(&pki.admin_cert, &cert)?;
-        write_secret(&pki.admin_key, &key)?;
+        pki.renew()?;
         Ok(pki)
     }
 
+    /// Makes what is missing or expires soon. Whether the administrator's certificate changed.
+    fn renew(&self) -> Result<bool, PkiError> {
+        let serving = !is_fresh(&self.serving_cert, &self.serving_key);
+        let admin = !is_fresh(&self.admin_cert, &self.admin_key);
+        if !serving && !admin && self.ca.exists() {
+            return Ok(false);
+        }
+        let issuer = authority(&self.ca, &self.ca_key)?;
+        if serving {
+            write_pair(&self.serving_cert, &self.serving_key, &serving_pair(&issuer, &self.hosts)?)?;
+        }
+        if admin {
+            write_pair(
+                &self.admin_cert,
+                &self.admin_key,
+                &client_pair(&issuer, "kubernetes-admin", &["system:masters"])?,
+            )?;
+        }
+        Ok(admin)
+    }
+
+    /// Renews certificates of a running server, for ever. Connections get the new serving certificate by themselves; the
+    /// administrator's is also in the kubeconfig.
+    pub async fn keep_renewed(self, kubeconfig: PathBuf) {
+        loop {
+            tokio::time::sleep(RENEWAL_INTERVAL).await;
+            match self.renew() {
+                Ok(false) => {}
+                Ok(true) => {
+                    tracing::info!("the administrator's certificate was renewed");
+                    if let Err(error) = kubeconfig::refresh(&self, &kubeconfig) {
+                        tracing::error!(%error, path = %kubeconfig.display(), "the kubeconfig keeps the old certificate");
+                    }
+                }
+                Err(error) => tracing::error!(%error, "certificates cannot be renewed"),
+            }
+        }
+    }
+
     /// A certificate and its key, both in PEM, for a client that is to be known by this name and these groups.
-    pub fn client(&self, user: &str, groups: &[&str]) -> Result<(String, String), PkiError> {
-        let (issuer, _) = authority(&self.ca, &self.ca_key)?;
-        client(&issuer, user, groups)
+    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Pair, PkiError> {
+        client_pair(&authority(&self.ca, &self.ca_key)?, user, groups)
     }
 }
 
+const SERVICE_ACCOUNT_KEY: &str = "sa.key";
+
 /// The key that signs service accounts' tokens, made at the first start.
 pub fn service_account_key(folder: &Path) -> Result<PathBuf, PkiError> {
-    let path = folder.join("sa.key");
+    let path = folder.join(SERVICE_ACCOUNT_KEY);
     if !path.exists() {
-        fs::create_dir_all(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
-        // Under its name only once it is whole: a start that was interrupted must not leave half a key.
-        let unfinished = folder.join("sa.key.new");
-        write_secret(&unfinished, &authn::service_account::SigningKey::generate()?)?;
-        fs::rename(&unfinished, &path).map_err(|error| PkiError::Write(path.clone(), error))?;
+        write(&path, &authn::service_account::SigningKey::generate()?)?;
     }
     Ok(path)
 }
 
-fn authority(cert_path: &Path, key_path: &Path) -> Result<(Issuer<'static, KeyPair>, String), PkiError> {
+/// Whether certificate and key are there and will be valid for some time, but not for longer than we make them.
+fn is_fresh(certificate: &Path, key: &Path) -> bool {
+    let Some(ends) = expiry(certificate).filter(|_| key.exists()) else { return false };
+    let days_left = (ends - SystemClock.now().secs) / DAY_SECONDS;
+    (RENEWAL_DAYS..=CERTIFICATE_DAYS).contains(&days_left)
+}
+
+/// When a certificate expires, in seconds since the epoch; None if it cannot be read.
+fn expiry(certificate: &Path) -> Option<i64> {
+    let der = CertificateDer::from_pem_file(certificate).ok()?;
+    let (_, parsed) = X509Certificate::from_der(&der).ok()?;
+    Some(parsed.validity().not_after.timestamp())
+}
+
+fn authority(cert_path: &Path, key_path: &Path) -> Result<Issuer<'static, KeyPair>, PkiError> {
     let read = |path: &Path| fs::read_to_string(path).map_err(|error| PkiError::Read(path.into(), error));
-    if cert_path.exists() && key_path.exists() {
-        let pem = read(cert_path)?;
-        let key = KeyPair::from_pem(&read(key_path)?)?;
-        return Ok((Issuer::from_ca_cert_pem(&pem, key)?, pem));
+    match (cert_path.exists(), key_path.exists()) {
+        (true, true) => return Ok(Issuer::from_ca_cert_pem(&read(cert_path)?, KeyPair::from_pem(&read(key_path)?)?)?),
+        (true, false) => return Err(PkiError::Incomplete(cert_path.into(), key_path.into())),
+        // A key alone is what a first start leaves that was interrupted.
+        (false, _) => {}
     }
     let key = KeyPair::generate()?;
-    let mut params = CertificateParams::default();
+    let mut params = valid_for(CertificateParams::default(), AUTHORITY_DAYS);
     params.distinguished_name = name("ferrokube-ca", &[]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    let certificate = params.self_signed(&key)?;
-    write_secret(key_path, &key.serialize_pem())?;
-    Ok((Issuer::new(params, key), certificate.pem()))
+    write_pair(cert_path, key_path, &(params.self_signed(&key)?.pem(), key.serialize_pem()))?;
+    Ok(Issuer::new(params, key))
 }
 
-fn serving(
-    issuer: &Issuer<'static, KeyPair>,
-    names: &[String],
-    addresses: &[IpAddr],
-) -> Result<(String, String), PkiError> {
-    let mut params = CertificateParams::new(names.to_vec())?;
+fn serving_pair(issuer: &Issuer<'static, KeyPair>, hosts: &Hosts) -> Result<Pair, PkiError> {
+    let mut params = CertificateParams::new(hosts.names.clone())?;
     params.distinguished_name = name("kube-apiserver", &[]);
-    params.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(*address)));
+    params.subject_alt_names.extend(hosts.addresses.iter().map(|address| SanType::IpAddress(*address)));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     sign(issuer, params)
 }
 
-fn client(issuer: &Issuer<'static, KeyPair>, user: &str, groups: &[&str]) -> Result<(String, String), PkiError> {
+fn client_pair(issuer: &Issuer<'static, KeyPair>, user: &str, groups: &[&str]) -> Result<Pair, PkiError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = name(user, groups);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -124,10 +197,17 @@ fn client(issuer: &Issuer<'static, KeyPair>, user: &str, groups: &[&str]) -> Res
     sign(issuer, params)
 }
 
-fn sign(issuer: &Issuer<'static, KeyPair>, params: CertificateParams) -> Result<(String, String), PkiError> {
+fn sign(issuer: &Issuer<'static, KeyPair>, params: CertificateParams) -> Result<Pair, PkiError> {
     let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, issuer)?;
+    let certificate = valid_for(params, CERTIFICATE_DAYS).signed_by(&key, issuer)?;
     Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn valid_for(mut params: CertificateParams, days: i64) -> CertificateParams {
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now - time::Duration::seconds(CLOCK_SKEW_SECONDS);
+    params.not_after = now + time::Duration::days(days);
+    params
 }
 
 fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
@@ -139,14 +219,67 @@ fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
     name
 }
 
-fn write(path: &Path, text: &str) -> Result<(), PkiError> {
-    fs::write(path, text).map_err(|error| PkiError::Write(path.into(), error))
+/// Writes a key before its certificate: a certificate says that both are there.
+fn write_pair(cert_path: &Path, key_path: &Path, (certificate, key): &Pair) -> Result<(), PkiError> {
+    write(key_path, key)?;
+    write(cert_path, certificate)
 }
 
-/// Readable by the owner only.
-fn write_secret(path: &Path, text: &str) -> Result<(), PkiError> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let open = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    open.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| PkiError::Write(path.into(), error))
+fn write(path: &Path, text: &str) -> Result<(), PkiError> {
+    files::replace(path, text.as_bytes()).map_err(|error| PkiError::Write(path.into(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn open(folder: &Path) -> Pki {
+        Pki::open(folder, Hosts { names: vec!["localhost".into()], addresses: Vec::new() }).unwrap()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn certificates_last_a_year_and_are_renewed() {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = open(&folder.path().join("pki"));
+        let days = |path: &Path| (expiry(path).unwrap() - SystemClock.now().secs + DAY_SECONDS / 2) / DAY_SECONDS;
+        assert_eq!((days(&pki.admin_cert), days(&pki.serving_cert)), (CERTIFICATE_DAYS, CERTIFICATE_DAYS));
+        assert_eq!(days(&pki.ca), AUTHORITY_DAYS);
+        let (first, authority_pem) = (fs::read(&pki.admin_cert).unwrap(), fs::read(&pki.ca).unwrap());
+        assert!(!pki.renew().unwrap());
+        assert_eq!(fs::read(&pki.admin_cert).unwrap(), first);
+        // Too short and too long are replaced: earlier versions made certificates that never expired.
+        let issuer = authority(&pki.ca, &pki.ca_key).unwrap();
+        for days_left in [RENEWAL_DAYS - 1, 30 * 365] {
+            let params = valid_for(CertificateParams::default(), days_left);
+            let key = KeyPair::generate().unwrap();
+            fs::write(&pki.admin_cert, params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+            assert!(pki.renew().unwrap(), "{days_left}");
+            assert_eq!(days(&pki.admin_cert), CERTIFICATE_DAYS);
+        }
+        assert_eq!(fs::read(&pki.ca).unwrap(), authority_pem);
+    }
+
+    #[test]
+    fn keys_are_for_their_owner_and_links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("pki"), folder.path().join("victim"));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, path.join("admin.key")).unwrap();
+        let pki = open(&path);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(mode(&path), 0o700);
+        for key in [&pki.ca_key, &pki.serving_key, &pki.admin_key] {
+            assert_eq!(mode(key), 0o600, "{}", key.display());
+        }
+        fs::set_permissions(&pki.admin_key, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(mode(&open(&path).admin_key), 0o600);
+    }
 }

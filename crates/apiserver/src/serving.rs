@@ -161,9 +161,9 @@ fn in_folder(folder: &Path, pki: &Pki) -> Result<(PathBuf, PathBuf), String> {
     if !certificate.exists() || !key.exists() {
         let failed = |error: std::io::Error| format!("cannot use --cert-dir {}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(failed)?;
-        std::fs::copy(&pki.serving_cert, &certificate).map_err(failed)?;
-        // The mode goes with it: for its owner only.
-        std::fs::copy(&pki.serving_key, &key).map_err(failed)?;
+        for (own, copy) in [(&pki.serving_key, &key), (&pki.serving_cert, &certificate)] {
+            files::replace(copy, &std::fs::read(own).map_err(failed)?).map_err(failed)?;
+        }
     }
     Ok((certificate, key))
 }

@@ -35,6 +35,7 @@ use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
+use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::{Config, Pki, repair, serving, unsupported};
@@ -176,6 +177,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
     let mut repair = repair::start(kinds.allocation.clone());
+    repair.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
     crate::definitions::start(&config, &api, &store, &followers, &mut repair).await;
     let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised), seats.flow().cloned());
     let loops = standalone_loops(&config, &pki, &api).await?;
@@ -194,7 +196,12 @@ fn kinds_options(config: &Config) -> kinds::Options {
 /// Binds the listener. The address it gets has the port that was picked, if the configuration leaves that open.
 async fn listen(config: &Config, pki: &Pki) -> Result<(Listener, SocketAddr), StartError> {
     let certificates = serving::certificates(config, pki).map_err(StartError::Setting)?;
-    let tls = tls::config(certificates, &config.serving.protocols).map_err(StartError::Setting)?;
+    let authorities = client_authorities(config, pki)?;
+    if let Some(path) = &config.client_ca_file {
+        let (own, given) = (pki.ca.display(), path.display());
+        tracing::info!(%own, %given, "client certificates of both authorities are accepted");
+    }
+    let tls = tls::config(certificates, &config.serving.protocols, &authorities).map_err(StartError::Setting)?;
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
     let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
@@ -280,7 +287,8 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
     if !config.bind_address.is_unspecified() && !addresses.contains(&config.bind_address) {
         addresses.push(config.bind_address);
     }
-    Pki::open(&config.data_dir.join("pki"), &names.map(str::to_string), &addresses)
+    let hosts = Hosts { names: names.map(str::to_string).to_vec(), addresses };
+    Pki::open(&config.data_dir.join("pki"), hosts)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })
 }
 
@@ -370,10 +378,7 @@ fn authenticator(
     own: &Accounts,
 ) -> Result<Authenticator, StartError> {
     let mut methods: Vec<Box<dyn Method>> = Vec::new();
-    let mut authorities = read_certificates(&pki.ca)?;
-    if let Some(path) = &config.client_ca_file {
-        authorities.extend(read_certificates(path)?);
-    }
+    let authorities = client_authorities(config, pki)?;
     let reads_uid = features.enabled("AllowParsingUserUIDFromCertAuth");
     let certificates = CertificateAuthority::new(authorities, reads_uid).map_err(StartError::Setting)?;
     methods.push(Box::new(certificates));
@@ -389,6 +394,16 @@ fn authenticator(
         tokens.push(Box::new(BootstrapTokens { objects }));
     }
     Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))
+}
+
+/// The authorities whose client certificates are accepted: this server's own, which signed the administrator's certificate, and
+/// those of `--client-ca-file`. Extension servers are told the same.
+fn client_authorities(config: &Config, pki: &Pki) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let mut authorities = read_certificates(&pki.ca)?;
+    if let Some(path) = &config.client_ca_file {
+        authorities.extend(read_certificates(path)?);
+    }
+    Ok(authorities)
 }
 
 fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, StartError> {

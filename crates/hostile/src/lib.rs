@@ -10,8 +10,10 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use difftest::Client;
-use http::{HeaderMap, Request};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderValue, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testing::{Builder, Server};
@@ -108,9 +110,41 @@ impl Target {
         }
     }
 
+    /// A connection for many requests.
+    pub async fn session(&self) -> Session {
+        let stream = TokioIo::new(self.connect(&[b"h2"]).await);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2 is spoken");
+        tokio::spawn(connection);
+        Session(sender)
+    }
+
     /// A TLS connection that speaks one of these protocols, for requests that no HTTP library would send.
     pub async fn connect(&self, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
         self.client.connect(protocols).await.expect("the server accepts connections")
+    }
+}
+
+/// An HTTP/2 connection that users share.
+pub struct Session(http2::SendRequest<Full<Bytes>>);
+
+impl Session {
+    /// Sends a JSON request as a user. Of a watch, only the beginning of the response is read.
+    pub async fn ask(&self, user: &str, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        let mut builder = request(user, method, path);
+        if method == "PATCH"
+            && let Some(headers) = builder.headers_mut()
+        {
+            headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/merge-patch+json"));
+        }
+        let request = builder.body(Full::new(body.into())).expect("the request can be sent");
+        let response = self.0.clone().send_request(request).await;
+        let (parts, body) = response.unwrap_or_else(|why| panic!("{method} {path} is answered: {why}")).into_parts();
+        let is_watch = parts.status == 200 && path.contains("watch=true");
+        let body = match is_watch {
+            true => Bytes::new(),
+            false => body.collect().await.map(|body| body.to_bytes()).unwrap_or_default(),
+        };
+        Answer { code: parts.status.as_u16(), headers: parts.headers, body }
     }
 }
 

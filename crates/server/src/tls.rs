@@ -12,7 +12,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
@@ -72,15 +72,23 @@ pub struct Protocols {
     pub http1_only: bool,
 }
 
-/// The server's side of TLS 1.2 and 1.3, HTTP/2 preferred.
-pub fn config(certificates: Arc<Certificates>, protocols: &Protocols) -> Result<Arc<ServerConfig>, String> {
+/// The server's side of TLS 1.2 and 1.3, HTTP/2 preferred. Clients are told which authorities' certificates are accepted, so that
+/// those with several can choose.
+pub fn config(
+    certificates: Arc<Certificates>,
+    protocols: &Protocols,
+    authorities: &[CertificateDer<'_>],
+) -> Result<Arc<ServerConfig>, String> {
     let versions = suites::versions(&protocols.min_version)?;
     let mut provider = provider();
     suites::narrow(&mut provider, &protocols.cipher_suites)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider.clone()))
         .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?
-        .with_client_cert_verifier(Arc::new(AskOnly { provider: provider.clone() }))
+        .with_client_cert_verifier(Arc::new(AskOnly {
+            provider: provider.clone(),
+            authorities: subjects(authorities)?,
+        }))
         .with_cert_resolver(certificates);
     let offered: &[&[u8]] = if protocols.http1_only { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
     config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
@@ -90,15 +98,25 @@ pub fn config(certificates: Arc<Certificates>, protocols: &Protocols) -> Result<
     Ok(Arc::new(config))
 }
 
+fn subjects(authorities: &[CertificateDer<'_>]) -> Result<Vec<DistinguishedName>, String> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        let added = roots.add(authority.clone().into_owned());
+        added.map_err(|error| format!("a client CA certificate cannot be used: {error}"))?;
+    }
+    Ok(roots.subjects())
+}
+
 fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
 }
 
-/// Asks for a client certificate and checks only that the client holds its key. Whether anybody vouches for it is for
-/// authentication to say: a bad certificate is a 401, not a broken connection.
+/// Asks for a client certificate and checks only that the client holds its key. Authentication verifies who signed it, so a bad
+/// certificate is a 401 and not a failed handshake.
 #[derive(Debug)]
 struct AskOnly {
     provider: CryptoProvider,
+    authorities: Vec<DistinguishedName>,
 }
 
 impl ClientCertVerifier for AskOnly {
@@ -107,7 +125,7 @@ impl ClientCertVerifier for AskOnly {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
+        &self.authorities
     }
 
     fn verify_client_cert(

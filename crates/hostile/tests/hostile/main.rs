@@ -4,5 +4,7 @@
 
 mod certificates;
 mod configuration;
+mod cves;
 mod identity;
+mod matrix;
 mod seats;
