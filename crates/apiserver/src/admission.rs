@@ -87,7 +87,7 @@ impl ::admission::Host for Host {
     }
 }
 
-/// Quotas in the store: read as they are now, and charged only if nobody was faster.
+/// Quotas in the store: read as they are now, and charged only if they have not changed since.
 pub struct Quotas {
     storage: Arc<Storage>,
     kind: GroupVersionKind,

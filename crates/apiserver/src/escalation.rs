@@ -1,4 +1,4 @@
-//! Nobody grants more than they have: roles and bindings are checked against what their author may do.
+//! Users cannot grant more than they have: roles and bindings are checked against what their author may do.
 
 use std::sync::Arc;
 

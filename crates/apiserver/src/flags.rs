@@ -19,7 +19,7 @@ use given::boolean;
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
 
-/// Upstream flags that a server used alone may be given too. Any other says that somebody sets up a control plane.
+/// Upstream flags that a server used alone may be given too. Any other shows that the server is part of a control plane.
 const ALSO_ALONE: &[&str] =
     &["bind-address", "event-ttl", "feature-gates", "logging-format", "runtime-config", "secure-port"];
 
@@ -175,8 +175,8 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
     Ok(Serve { config, json_logs, verbosity, without_effect })
 }
 
-/// Whether pods are given service accounts. Somebody must make those, or pods that wait for one are never created: a server
-/// that runs alone does, and a controller manager does; where there is one, the server was told about its keys.
+/// Whether pods are given service accounts. Without anything that makes those, pods that wait for one are never created: a server
+/// that runs alone makes them, and so does a controller manager; where there is one, the server was told about its keys.
 fn has_service_accounts(config: &Config) -> bool {
     let accounts = &config.service_accounts;
     let told = accounts.signing_key_file.is_some() || !accounts.key_files.is_empty() || !accounts.issuers.is_empty();
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_have_accounts_where_somebody_makes_them() {
+    fn pods_have_accounts_where_they_are_made() {
         for (arguments, want) in [
             (&[][..], true),
             (&["--authorization-mode=RBAC"], false),

@@ -1,6 +1,6 @@
 //! Sets addresses and ports of services right, at the start and every few minutes.
 //!
-//! A server that ended in the middle of a write may leave an address taken that no service has. Whoever reads the log learns
+//! A server that ended in the middle of a write may leave an address taken that no service has. The log says
 //! what was wrong.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How the server meets its clients: what can be set about connections, limits and the end.
+//! Settings of the listener: TLS, connections, limits and shutdown.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow::{Flow, Settings};
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{
-    Always, Check, ConnectionOptions, Cors, Endpoint, Farewell, Health, Hook, Lifecycle, Seats, ShutdownCheck,
+    Always, Check, ConnectionOptions, Cors, Endpoint, Health, Hook, Lifecycle, Seats, ShutdownCheck, ShutdownTimeouts,
 };
 
 use crate::flags::Given;
@@ -136,9 +136,13 @@ fn chance(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How long each step of the end may take.
-pub fn farewell(config: &Config) -> Farewell {
-    Farewell { delay: config.shutdown_delay, requests: config.request_timeout, watches: config.serving.watch_grace }
+/// How long each step of the shutdown may take.
+pub fn shutdown_timeouts(config: &Config) -> ShutdownTimeouts {
+    ShutdownTimeouts {
+        delay: config.shutdown_delay,
+        requests: config.request_timeout,
+        watches: config.serving.watch_grace,
+    }
 }
 
 /// The certificates the server shows: those it was given, or its own.
@@ -203,7 +207,7 @@ const HOOKS: &[&str] = &[
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// The checks in the order upstream lists them; the hooks are for whoever starts the server to finish.
+/// The checks in the order upstream lists them; the hooks are finished when the server has started.
 pub fn health(store: Vec<(Arc<dyn Check>, &[Endpoint])>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
     let health = Health::default();
     let hooks: Vec<Arc<Hook>> = HOOKS.iter().map(|name| Hook::new(name)).collect();

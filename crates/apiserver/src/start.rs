@@ -21,7 +21,7 @@ use rest::{Api, Body, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
-use server::{Farewell, Impersonation, Lifecycle, Listener, Paths, Server, Unfinished, Version};
+use server::{Impersonation, Lifecycle, Listener, Paths, Server, ShutdownTimeouts, Unfinished, Version};
 use standalone::Identity;
 use storage::Store;
 use tokio::task::JoinSet;
@@ -43,7 +43,7 @@ use crate::{Config, Pki, repair, serving, unsupported};
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
 
-/// Why a server does not start: one sentence for whoever started it.
+/// Why a server does not start: one sentence for the administrator.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("the data directory {path} cannot be used: {why}")]
@@ -62,7 +62,7 @@ pub struct Running {
     pub pki: Pki,
     pub api: Arc<Api>,
     lifecycle: Lifecycle,
-    farewell: Farewell,
+    timeouts: ShutdownTimeouts,
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
     own_loops: standalone::Loops,
@@ -78,7 +78,7 @@ impl Running {
 
     /// Fails readiness, waits for `delay`, lets requests finish, and returns when everything is over.
     pub async fn stop(self, delay: Duration) {
-        self.lifecycle.shut_down(&Farewell { delay, ..self.farewell }).await;
+        self.lifecycle.shut_down(&ShutdownTimeouts { delay, ..self.timeouts }).await;
         for loops in self.loops.into_iter().chain([self.own_loops]) {
             loops.stop().await;
         }
@@ -183,8 +183,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
-    let farewell = serving::farewell(&config);
-    Ok(Running { address, pki, api, lifecycle, farewell, serving, loops, own_loops, repair, store: opened })
+    let timeouts = serving::shutdown_timeouts(&config);
+    Ok(Running { address, pki, api, lifecycle, timeouts, serving, loops, own_loops, repair, store: opened })
 }
 
 fn kinds_options(config: &Config) -> kinds::Options {

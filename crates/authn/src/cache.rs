@@ -43,7 +43,7 @@ impl<K: Eq + std::hash::Hash> Good<K> {
         self.entries.get(key).filter(|entry| now < entry.until).map(|entry| entry.identity.clone())
     }
 
-    /// Remembers somebody for as long as nobody looks again, or until the credential ends.
+    /// Caches an authenticated user until the entry's TTL or the credential's expiry, whichever comes first.
     pub fn put(&mut self, key: K, identity: &Identity, now: i64) {
         if self.entries.len() >= self.entries_max {
             self.entries.retain(|_, entry| now < entry.until);

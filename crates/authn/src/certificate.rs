@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(reading.identify(&nameless, NOW).await.unwrap(), None);
         let empty = reading.issue(&[(DnType::CommonName, "ann"), (uid(), "")]);
         assert!(reading.identify(&empty, NOW).await.unwrap_err().to_string().contains("UID cannot be an empty string"));
-        // Somebody else's signature, and one that was good until a moment ago.
+        // Signed by another authority, and expired.
         assert!(other.identify(&certificate, NOW).await.is_err());
         assert!(reading.identify(&certificate, ends - 1).await.is_ok());
         assert!(

@@ -1,4 +1,4 @@
-//! Headers that say who somebody is. One that cannot be read is an error: dropping it would leave another identity in force.
+//! Headers that name a user. One that cannot be read is an error: dropping it would leave another identity in force.
 
 use http::HeaderMap;
 

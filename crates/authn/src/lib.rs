@@ -1,4 +1,4 @@
-//! Authentication: who is asking. Each method either knows the credential, refuses it, or has not been given one.
+//! Authentication: which user sends a request. Each method accepts a credential, refuses it, or finds none that it understands.
 //!
 //! A connection's certificate comes first, then the bearer token, which each [`TokenMethod`] is asked about in turn. Tokens that
 //! were good a moment ago are remembered for a few seconds, so that a busy client costs one signature check now and then.
@@ -24,16 +24,16 @@ pub use self::tokens::{TokenFile, TokenFileError};
 /// Under which extra key a user's credential is named.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What a request brings to prove who it is from.
+/// The credentials of a request.
 pub struct Credentials<'a> {
-    /// The client's certificate chain, its own first; whoever holds it has proved so in the handshake.
+    /// The client's certificate chain, its own first; the handshake has proved that the client has its key.
     pub certificates: &'a [CertificateDer<'static>],
     pub headers: &'a HeaderMap,
     /// Seconds since the epoch, to judge validity by.
     pub now: i64,
 }
 
-/// One way of telling who somebody is. `Ok(None)`: nothing was brought that this method understands.
+/// One authentication method. `Ok(None)`: the request has no credential that this method understands.
 #[async_trait::async_trait]
 pub trait Method: Send + Sync + 'static {
     async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Refused>;
@@ -49,7 +49,7 @@ pub struct Token<'a> {
     pub now: i64,
 }
 
-/// Who holds a credential.
+/// The user that a credential stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub user: User,
@@ -68,7 +68,7 @@ pub trait TokenMethod: Send + Sync + 'static {
     async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused>;
 }
 
-/// All methods in order; the first that knows somebody decides.
+/// All methods in order; the first that accepts a credential decides.
 pub struct Authenticator {
     pub methods: Vec<Box<dyn Method>>,
     pub tokens: Vec<Box<dyn TokenMethod>>,
@@ -143,7 +143,7 @@ impl Authenticator {
         let mut refused = Refused::default();
         for method in &self.tokens {
             match method.identify(token).await {
-                // A token without audiences of its own is meant for this server and for nobody else.
+                // A token without audiences of its own is meant for this server only.
                 Ok(Some(identity)) if is_meant(&identity, token, &self.audiences) => {
                     let identity = authenticated(identity);
                     self.cache.put(token, &identity);
@@ -153,7 +153,7 @@ impl Authenticator {
                 Err(why) => refused.also(why),
             }
         }
-        // A bearer token nobody knows is a wrong token, not an absent one.
+        // A bearer token that no method knows is refused, not treated as absent.
         Err(if refused.is_empty() { Refused::because(INVALID) } else { refused })
     }
 }

@@ -1,8 +1,7 @@
-//! How watchers hear of events: a ring for all of them, and a lane in it for each value of the indexed field that somebody
-//! watches.
+//! How watchers are told of events: a ring for all of them, and a lane in it for each value of the indexed field that is watched.
 //!
 //! Thousands of kubelets watch pods, each those of its own node. If every change woke all of them, a large cluster would do
-//! little else. A lane knows which events of the ring are about its value; whoever is in it is woken for those only.
+//! little else. A lane knows which events of the ring are about its value; its watchers are woken for those only.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use std::task::Waker;
 use storage::Revision;
 
 use crate::Event;
-use crate::bell::Bell;
 use crate::ring::Ring;
+use crate::wakers::Wakers;
 
 pub(crate) struct Channel {
     pub(crate) ring: Ring,
-    everyone: Bell,
+    everyone: Wakers,
     lanes: HashMap<String, Lane>,
 }
 
@@ -25,45 +24,45 @@ struct Lane {
     numbers: VecDeque<u64>,
     /// There may have been others before this number.
     from: u64,
-    bell: Bell,
+    wakers: Wakers,
 }
 
-/// Where a watcher waits.
-pub(crate) struct Seat {
-    /// Of the indexed field; none waits for everything.
+/// Where a watcher waits: among all watchers, or in a lane.
+pub(crate) struct Place {
+    /// The value of the indexed field that is watched; None for all events.
     value: Option<String>,
-    place: usize,
+    slot: usize,
 }
 
 impl Channel {
     pub(crate) fn new(ring: Ring) -> Channel {
-        Channel { ring, everyone: Bell::default(), lanes: HashMap::new() }
+        Channel { ring, everyone: Wakers::default(), lanes: HashMap::new() }
     }
 
-    pub(crate) fn join(&mut self, value: Option<&str>) -> Seat {
-        let bell = match value {
+    pub(crate) fn join(&mut self, value: Option<&str>) -> Place {
+        let wakers = match value {
             None => &self.everyone,
             Some(value) => {
                 let from = self.ring.next();
-                let new = || Lane { numbers: VecDeque::new(), from, bell: Bell::default() };
-                &self.lanes.entry(value.to_string()).or_insert_with(new).bell
+                let new = || Lane { numbers: VecDeque::new(), from, wakers: Wakers::default() };
+                &self.lanes.entry(value.to_string()).or_insert_with(new).wakers
             }
         };
-        Seat { place: bell.join(), value: value.map(str::to_string) }
+        Place { slot: wakers.join(), value: value.map(str::to_string) }
     }
 
-    pub(crate) fn leave(&mut self, seat: &Seat) {
-        match &seat.value {
-            None => _ = self.everyone.leave(seat.place),
+    pub(crate) fn leave(&mut self, place: &Place) {
+        match &place.value {
+            None => _ = self.everyone.leave(place.slot),
             Some(value) => {
-                if self.lanes.get(value).is_some_and(|lane| lane.bell.leave(seat.place)) {
+                if self.lanes.get(value).is_some_and(|lane| lane.wakers.leave(place.slot)) {
                     self.lanes.remove(value);
                 }
             }
         }
     }
 
-    /// Adds an event about these values of the indexed field, and says whom to wake.
+    /// Adds an event about these values of the indexed field, and collects the wakers of the watchers it concerns.
     pub(crate) fn push<'v>(
         &mut self,
         event: Arc<Event>,
@@ -72,37 +71,37 @@ impl Channel {
     ) {
         let number = self.ring.next();
         self.ring.push(event);
-        self.everyone.ring(woken);
+        self.everyone.take(woken);
         for value in values {
             if let Some(lane) = self.lanes.get_mut(value) {
                 lane.push(number, self.ring.first());
-                lane.bell.ring(woken);
+                lane.wakers.take(woken);
             }
         }
     }
 
-    /// Events up to `revision` were missed: all watchers have to look elsewhere.
+    /// Events up to `revision` were missed: all watchers have to read the store's log.
     pub(crate) fn reset(&mut self, revision: Revision, woken: &mut Vec<Waker>) {
         self.ring.reset(revision);
-        self.everyone.ring(woken);
+        self.everyone.take(woken);
         for lane in self.lanes.values_mut() {
             lane.numbers.clear();
             lane.from = self.ring.first();
-            lane.bell.ring(woken);
+            lane.wakers.take(woken);
         }
     }
 
-    /// Takes up to `limit` events from number `next` on and returns the number to go on with. Whoever gets none is woken
-    /// when there are some. None if events have left the ring that should have been read.
+    /// Takes up to `limit` events from number `next` on and returns the number to go on with. A watcher that gets none
+    /// is woken when there are some. None if events have left the ring that should have been read.
     pub(crate) fn read(
         &self,
-        seat: &Seat,
+        place: &Place,
         next: u64,
         limit: usize,
         waker: &Waker,
         mut take: impl FnMut(&Arc<Event>),
     ) -> Option<u64> {
-        let lane = seat.value.as_ref().and_then(|value| self.lanes.get(value));
+        let lane = place.value.as_ref().and_then(|value| self.lanes.get(value));
         let mut position = self.ring.next();
         let mut taken = 0;
         match lane.filter(|lane| next >= lane.from) {
@@ -126,7 +125,7 @@ impl Channel {
             }
         }
         if taken == 0 {
-            lane.map_or(&self.everyone, |lane| &lane.bell).listen(seat.place, waker);
+            lane.map_or(&self.everyone, |lane| &lane.wakers).wait(place.slot, waker);
         }
         Some(position)
     }

@@ -16,7 +16,7 @@ use storage::{Entry, Key, KeyRange, Progress, Revision, Store, Subscription};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::channel::{Channel, Seat};
+use crate::channel::{Channel, Place};
 use crate::renditions::Renditions;
 use crate::ring::Ring;
 use crate::through::Through;
@@ -46,7 +46,7 @@ impl Default for Options {
 const RING_BYTES: usize = 16 * 1024 * 1024;
 /// What is indexed as this may have any value. No field has it.
 const UNREADABLE: &str = "\0";
-/// More watchers than this are not woken by whoever made the change, which has better things to do.
+/// More watchers than this are woken by a task of their own, so that the writer does not wait for it.
 const WAKE_INLINE_MAX: usize = 16;
 
 /// The watch cache of one resource.
@@ -283,7 +283,7 @@ impl Cache {
         Some(Snapshot { objects, revision })
     }
 
-    /// The store, as somebody uses it who expects to find in this cache what they have just written. On engines that
+    /// The store for callers that expect to find in this cache what they have just written. On engines that
     /// deliver later than they acknowledge, a write waits until the cache has seen it.
     pub fn through(self: &Arc<Self>) -> Arc<dyn Store> {
         if self.store.delivers_in_commit() {
@@ -310,12 +310,12 @@ impl Cache {
         &self.store
     }
 
-    pub(crate) fn join(&self, part: &Part) -> Seat {
+    pub(crate) fn join(&self, part: &Part) -> Place {
         self.state.write().channel.join(part.value.as_deref())
     }
 
-    pub(crate) fn leave(&self, seat: &Seat) {
-        self.state.write().channel.leave(seat);
+    pub(crate) fn leave(&self, place: &Place) {
+        self.state.write().channel.leave(place);
     }
 
     /// An entry that was read from the store, as the object it is here if that is the same state.
@@ -340,21 +340,21 @@ impl Cache {
     /// everything comes with the position.
     pub(crate) fn read_ring(
         &self,
-        seat: &Seat,
+        place: &Place,
         next: u64,
         limit: usize,
         waker: &Waker,
         take: impl FnMut(&Arc<Event>),
     ) -> Option<(u64, Option<Revision>)> {
         let state = self.state.read();
-        let position = state.channel.read(seat, next, limit, waker, take)?;
+        let position = state.channel.read(place, next, limit, waker, take)?;
         Some((position, (position == state.channel.ring.next()).then(|| state.revision())))
     }
 }
 
 impl State {
-    /// All of ours that happened up to here is in this state, and nothing later: whoever moves the progress has had
-    /// everything before it applied, and what is applied cannot change while somebody looks.
+    /// All of ours that happened up to here is in this state, and nothing later: progress moves only after
+    /// everything before it was applied, and what is applied cannot change while the state is read.
     fn revision(&self) -> Revision {
         self.applied.max(self.progress.revision())
     }

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use storage::{Batch, Revision, WatchRequest, WatchStream};
 
-use crate::channel::Seat;
+use crate::channel::Place;
 use crate::{Cache, Error, Event, Object, Part};
 
 /// Where a watch begins.
@@ -40,7 +40,7 @@ const ROUNDS: usize = 8;
 pub struct Watcher {
     cache: Arc<Cache>,
     part: Part,
-    seat: Seat,
+    place: Place,
     state: State,
     ready: VecDeque<Item>,
     /// Everything up to this revision has been handed out or queued in `ready`.
@@ -57,9 +57,9 @@ enum State {
 
 impl Watcher {
     pub(crate) async fn begin(cache: Arc<Cache>, part: Part, start: Start) -> Result<Watcher, Error> {
-        let seat = cache.join(&part);
+        let place = cache.join(&part);
         let mut watcher =
-            Watcher { cache, part, seat, state: State::Ring { next: 0 }, ready: VecDeque::new(), seen: 0, after: 0 };
+            Watcher { cache, part, place, state: State::Ring { next: 0 }, ready: VecDeque::new(), seen: 0, after: 0 };
         match start {
             Start::Now => {
                 let (snapshot, next) = watcher.cache.snapshot_and_position(&watcher.part);
@@ -115,7 +115,7 @@ impl Watcher {
                 let before = *next;
                 let (range, after, seen, ready) = (&self.part.range, self.after, &mut self.seen, &mut self.ready);
                 let mut taken = 0;
-                let read = self.cache.read_ring(&self.seat, before, READ, cx.waker(), |event| {
+                let read = self.cache.read_ring(&self.place, before, READ, cx.waker(), |event| {
                     taken += 1;
                     *seen = event.revision.max(*seen);
                     let is_inside = || event.subject().is_some_and(|object| range.contains(object.key()));
@@ -169,7 +169,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.cache.leave(&self.seat);
+        self.cache.leave(&self.place);
     }
 }
 

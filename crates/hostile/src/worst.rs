@@ -33,7 +33,8 @@ pub fn requests() -> Vec<Worst> {
     let spread = |at| {
         format!(r#"{{"maxSkew":1,"topologyKey":"k{at}","whenUnsatisfiable":"DoNotSchedule","labelSelector":{{}}}}"#)
     };
-    let alias = |at| format!(r#"{{"ip":"10.{}.{}.{}","hostnames":["h"]}}"#, at >> 16 & 255, at >> 8 & 255, at & 255);
+    let alias =
+        |at: usize| format!(r#"{{"ip":"10.{}.{}.{}","hostnames":["h"]}}"#, at >> 16 & 255, at >> 8 & 255, at & 255);
     let duplicates: String = (0..30_000).map(|at| format!("k{}: 1\nk{}: 2\n", at, at)).collect();
     let post =
         |what, path, content_type, body: String| Worst { what, method: "POST", path, content_type, body: body.into() };

@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use http::StatusCode;
 use parking_lot::RwLock;
 
-/// One thing that can be wrong.
+/// One condition of the server's health.
 #[async_trait]
 pub trait Check: Send + Sync + 'static {
     fn name(&self) -> &str;
-    /// Why it is not well.
+    /// Err says what is wrong.
     async fn check(&self) -> Result<(), String>;
 }
 
-/// Something that is well by being there to answer: `ping`, `log`.
+/// A check that passes whenever the server can answer: `ping`, `log`.
 pub struct Always(pub &'static str);
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl Check for Always {
     }
 }
 
-/// Something that has to have happened once after the start: `poststarthook/rbac/bootstrap-roles`.
+/// A check that passes once a step after the start is done: `poststarthook/rbac/bootstrap-roles`.
 pub struct Hook {
     name: &'static str,
     done: AtomicBool,
@@ -164,7 +164,7 @@ async fn all(endpoint: Endpoint, checks: &[Arc<dyn Check>], excluded: &[&str], v
         match check.check().await {
             Ok(()) => lines.push_str(&format!("[+]{name} ok\n")),
             Err(why) => {
-                // The reason is for the log: health endpoints are open to anybody.
+                // The reason is for the log: health endpoints are open to anonymous users.
                 tracing::warn!(check = name, why, "a health check failed");
                 failed = true;
                 lines.push_str(&format!("[-]{name} failed: reason withheld\n"));

@@ -28,7 +28,7 @@ pub use chain::Server;
 pub use cors::Cors;
 pub use health::{Always, Check, Endpoint, Health, Hook};
 pub use impersonate::Impersonation;
-pub use lifecycle::{Farewell, Lifecycle, Phase, ShutdownCheck};
+pub use lifecycle::{Lifecycle, Phase, ShutdownCheck, ShutdownTimeouts};
 pub use listen::{ConnectionOptions, Listener};
 pub use paths::Paths;
 pub use peer::Peer;

@@ -1,4 +1,4 @@
-//! How a server ends: readiness fails first, then the door closes, requests finish, watches are sent away.
+//! How a server shuts down: readiness fails, the listener closes, requests finish, watches end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use crate::Check;
 
-/// Where a server is in its life. It only ever moves forward.
+/// The phases of a server, which only move forward.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
     Serving,
-    /// `/readyz` fails so that load balancers look elsewhere; everything is still answered.
+    /// `/readyz` fails so that load balancers use other servers; every request is still served.
     Draining,
     /// No new connections, or none that get an answer; watches end one after the other until `watches_end`.
     Leaving {
         watches_end: Instant,
     },
-    /// What is still open is cut off.
+    /// Open connections are closed.
     Over,
 }
 
@@ -36,8 +36,8 @@ impl Phase {
 
 /// How long each step may take.
 #[derive(Clone, Debug)]
-pub struct Farewell {
-    /// `--shutdown-delay-duration`: between readiness failing and the door closing.
+pub struct ShutdownTimeouts {
+    /// `--shutdown-delay-duration`: between readiness failing and the listener closing.
     pub delay: Duration,
     /// How long requests that are under way may take: `--request-timeout`.
     pub requests: Duration,
@@ -46,7 +46,7 @@ pub struct Farewell {
     pub watches: Duration,
 }
 
-/// A server's life, shared by everybody who has to know how far it is.
+/// The server's phase, and the requests that shutdown waits for.
 #[derive(Clone)]
 pub struct Lifecycle {
     phase: Arc<watch::Sender<Phase>>,
@@ -77,14 +77,14 @@ impl Lifecycle {
         Ticket(group.clone())
     }
 
-    /// Goes through the steps of an orderly end. The listener notices by itself.
-    pub async fn shut_down(&self, farewell: &Farewell) {
+    /// Shuts down step by step. The listener follows the phase.
+    pub async fn shut_down(&self, timeouts: &ShutdownTimeouts) {
         self.phase.send_replace(Phase::Draining);
-        tokio::time::sleep(farewell.delay).await;
-        let watches_end = Instant::now() + farewell.watches;
+        tokio::time::sleep(timeouts.delay).await;
+        let watches_end = Instant::now() + timeouts.watches;
         self.phase.send_replace(Phase::Leaving { watches_end });
-        let requests = tokio::time::timeout(farewell.requests, self.requests.empty());
-        let watches = tokio::time::timeout(farewell.watches + WATCHES_LATE, self.watches.empty());
+        let requests = tokio::time::timeout(timeouts.requests, self.requests.empty());
+        let watches = tokio::time::timeout(timeouts.watches + WATCHES_LATE, self.watches.empty());
         let (requests, watches) = tokio::join!(requests, watches);
         if requests.is_err() {
             tracing::warn!(left = self.requests.len(), "some requests did not finish in time and are cut off");
@@ -95,7 +95,7 @@ impl Lifecycle {
         self.phase.send_replace(Phase::Over);
     }
 
-    /// When a watch has to end: never, while nobody stops the server.
+    /// When a watch has to end: at a random time during shutdown.
     pub fn watch_end(&self) -> WatchEnd {
         let phase = self.follow();
         let is_leaving = phase.borrow().is_leaving();
@@ -116,7 +116,7 @@ pub struct WatchEnd {
     phase: watch::Receiver<Phase>,
     is_leaving: bool,
     end: BoxFuture<'static, ()>,
-    /// Who will be woken.
+    /// The waker of the task that waits.
     asked: Option<Waker>,
 }
 
@@ -198,7 +198,7 @@ mod tests {
     async fn the_end_comes_step_by_step() {
         let life = Lifecycle::default();
         let (request, watch) = (life.enter(false), life.enter(true));
-        let farewell = Farewell {
+        let timeouts = ShutdownTimeouts {
             delay: Duration::from_secs(10),
             requests: Duration::from_secs(60),
             watches: Duration::from_secs(20),
@@ -217,7 +217,7 @@ mod tests {
         });
         let ending = tokio::spawn({
             let life = life.clone();
-            async move { life.shut_down(&farewell).await }
+            async move { life.shut_down(&timeouts).await }
         });
         let mut phases = life.follow();
         phases.wait_for(|phase| *phase == Phase::Draining).await.unwrap();
@@ -241,7 +241,7 @@ mod tests {
         let _request = life.enter(false);
         let seconds = Duration::from_secs;
         let began = Instant::now();
-        life.shut_down(&Farewell { delay: seconds(0), requests: seconds(3), watches: seconds(0) }).await;
+        life.shut_down(&ShutdownTimeouts { delay: seconds(0), requests: seconds(3), watches: seconds(0) }).await;
         assert_eq!((life.phase(), began.elapsed()), (Phase::Over, seconds(3)));
     }
 }

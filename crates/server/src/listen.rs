@@ -27,7 +27,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 /// How many streams a client may reset before they were answered: the bound on a rapid-reset flood.
 const MAX_PENDING_RESETS: usize = 50;
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// How much of a body one stream may send before anybody reads it: nearly all objects fit.
+/// How much of a body one stream may send before it is read: nearly all objects fit.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// How much all streams of a connection together may.
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
@@ -44,8 +44,8 @@ pub struct ConnectionOptions {
     /// `--goaway-chance`: how likely a request over HTTP/2 makes the server ask for a new connection, so that clients
     /// spread over the servers behind a load balancer again.
     pub goaway_chance: f64,
-    /// `--shutdown-send-retry-after`: while the last requests finish, new ones are told to come back instead of finding
-    /// the door closed.
+    /// `--shutdown-send-retry-after`: while the last requests finish, new ones are answered with 429 and Retry-After instead of
+    /// being refused a connection.
     pub answer_while_leaving: bool,
 }
 
@@ -96,7 +96,7 @@ impl Listener {
                     tokio::spawn(connection.serve(stream, address, acceptor.clone()));
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: give others time to close some.
+                    // Most likely there are no file descriptors left; wait for connections to close.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }

@@ -40,7 +40,7 @@ impl Metrics {
         self.certificates.0.observe(seconds_left as f64);
     }
 
-    /// Lets somebody else add lines.
+    /// Adds lines of another part of the server.
     pub fn contribute(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
         self.extra.lock().push(Arc::new(write));
     }

@@ -23,7 +23,7 @@ impl Cache {
         let request = WatchRequest::after(self.range.clone(), revision);
         let subscription = self.store.subscribe(request, follower.clone()).await?;
         let mut state = self.state.write();
-        // If it has ended already, somebody else is about to follow.
+        // If it has ended already, another task is about to follow.
         if !follower.ended.load(Ordering::Acquire) {
             state.progress = subscription.progress().clone();
             *self.subscription.lock() = Some(subscription);
@@ -110,7 +110,7 @@ impl Cache {
     }
 }
 
-/// Feeds a cache. It holds the cache weakly: a cache nobody uses any more stops following.
+/// Feeds a cache. It holds the cache weakly: a cache that is no longer used stops following.
 struct Follower {
     cache: Weak<Cache>,
     ended: AtomicBool,

@@ -83,7 +83,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// The first part of a path, so that nobody can make series up.
+/// The first part of a path, so that clients cannot make up series.
 fn non_resource(path: &str) -> &str {
     const KNOWN: [&str; 9] =
         ["/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3", "/apis", "/api"];

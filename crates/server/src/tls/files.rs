@@ -43,7 +43,7 @@ impl CertificateFiles {
     }
 }
 
-/// Reads all files, shows what is in them, and keeps doing so for as long as anybody holds the certificates.
+/// Reads all files and serves what is in them; reads them again when they change, until the certificates are dropped.
 ///
 /// Files that are missing or do not fit are an error now; later they are logged, and what was there before stays.
 pub fn follow(default: CertificateFiles, by_name: Vec<CertificateFiles>) -> Result<Arc<Certificates>, String> {

@@ -1,4 +1,4 @@
-//! SubjectAccessReview and its two relatives: may somebody do something?
+//! SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum Who {
     Named,
     /// The user in the spec, within the review's namespace.
     NamedHere,
-    /// Whoever asks.
+    /// The user who sends the request.
     Asker,
 }
 
