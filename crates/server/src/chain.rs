@@ -110,7 +110,7 @@ impl Server {
         self.finish(reply, &audit_id, cors)
     }
 
-    /// The metrics that the request counts for; None if the resource does not exist, so that clients cannot make up labels.
+    /// The metrics that the request counts for; None if it asks for what is not served, so that clients cannot make up labels.
     fn series(
         &self,
         info: &RequestInfo,
@@ -119,7 +119,13 @@ impl Server {
     ) -> Option<Arc<crate::metrics::Series>> {
         let catalog = self.api.catalog.load();
         let resource = match info.is_resource {
-            true => Some(catalog.get(&info.group, &info.version, &info.resource)?),
+            true => {
+                let resource = catalog.get(&info.group, &info.version, &info.resource)?;
+                if !info.subresource.is_empty() {
+                    resource.subresource(&info.subresource)?;
+                }
+                Some(resource)
+            }
             false => None,
         };
         if let Some(bytes) = request.body().size_hint().exact().filter(|bytes| *bytes > 0) {

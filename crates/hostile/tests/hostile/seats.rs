@@ -75,12 +75,11 @@ async fn unread_responses_hold_no_seat() {
         .await
         .unwrap();
     let connection = tokio::spawn(connection);
-    let open = join_all((0..4 * READS).map(|_| {
-        let mut sender = sender.clone();
+    let mut open = Vec::new();
+    for _ in 0..4 * READS {
         let list = request("alice", "GET", MAPS).body(Full::new(Bytes::new())).unwrap();
-        async move { sender.send_request(list).await.unwrap() }
-    }))
-    .await;
+        open.push(sender.clone().send_request(list).await.unwrap());
+    }
     assert!(open.iter().all(|response| response.status() == 200));
     for _ in 0..2 * READS {
         assert_eq!(target.ask("alice", "GET", &format!("{MAPS}?limit=1"), "").await.code, 200);
