@@ -44,11 +44,12 @@ async fn admission_refuses_what_it_once_let_through() {
     }
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default",
         "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}});
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "x"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
     for (path, object) in [(format!("{DEFAULT}/serviceaccounts"), account), ("/api/v1/nodes".into(), node)] {
         let answer = target.ask(ADMIN, "POST", &path, object.to_string()).await;
         assert_eq!(answer.code, 201, "{}", answer.message());
     }
+    let uid = target.ask(ADMIN, "GET", "/api/v1/nodes/n1", "").await.json()["metadata"]["uid"].clone();
     let env_from = json!([{"secretRef": {"name": "other"}}]);
     let plain = json!({"name": "c", "image": "x"});
     let leaking = json!({"name": "l", "image": "x", "envFrom": env_from});
@@ -62,7 +63,7 @@ async fn admission_refuses_what_it_once_let_through() {
     let nodes: &[&str] = &["system:nodes", "system:authenticated"];
     let mirror = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "x", "controller": true}]},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": true}]},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "x"}],
             "resourceClaims": [{"name": "r", "resourceClaimName": "r"}]}});
     let owned = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "y"}]}});
@@ -98,7 +99,7 @@ async fn admission_refuses_what_it_once_let_through() {
             403,
             "secret",
         ),
-        as_node(case("CVE-2025-4563", "POST", &pods, mirror, 403, "resource claim")),
+        as_node(case("CVE-2025-4563", "POST", &pods, mirror, 403, "can not create pods that reference resourceclaims")),
         as_node(case("CVE-2025-5187", "PATCH", "/api/v1/nodes/n1", owned, 403, "ownerReferences")),
     ];
     for case in cases {
@@ -294,7 +295,8 @@ async fn metrics_do_not_grow_with_made_up_requests() {
         metrics.lines().filter(|line| line.starts_with("apiserver_request")).count()
     };
     let (first, second) = (made_up(0).await, made_up(50).await);
-    assert!(second <= first + 20, "{first} series of requests became {second}");
+    // One series has some 25 lines.
+    assert!(second <= first + 100, "{first} lines of metrics became {second}");
 }
 
 /// CVE-2022-3162: the keys of one resource begin with the name of another, and must not be listed with it.
