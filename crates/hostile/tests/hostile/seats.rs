@@ -16,12 +16,13 @@ const WRITES: usize = 4;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// A server with few seats, and alice, who may do everything but is not exempt from limits.
+/// A server with few seats and without priority and fairness, and alice, who may do everything but is not exempt from limits.
 async fn crowded() -> Target {
     let target = Target::start_with(|builder| {
         builder.configure(|config| {
             config.serving.max_reads = READS;
             config.serving.max_writes = WRITES;
+            config.serving.priority_and_fairness = false;
             config.request_timeout = Duration::from_secs(20);
         })
     })
