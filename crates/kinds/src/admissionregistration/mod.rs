@@ -17,10 +17,8 @@ use crate::Strategies;
 const NOT_ENFORCED: &[&str] = &[
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
-    "mutatingwebhookconfigurations",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
 ];
 
 /// The warning for a resource of [`NOT_ENFORCED`].

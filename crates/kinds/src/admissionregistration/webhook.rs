@@ -40,13 +40,6 @@ impl Strategy for Webhooks {
         self.validate_all(new, Tolerated::by(new, old), errors);
     }
 
-    fn warnings(&self, _cx: &Context, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        // The default is Fail.
-        let may_fail = object.list_at(&["webhooks"]).iter().any(|hook| hook.str_at(&["failurePolicy"]) != "Ignore");
-        let resource = if self.mutating { "mutatingwebhookconfigurations" } else { "validatingwebhookconfigurations" };
-        if may_fail { super::not_enforced(resource) } else { Vec::new() }
-    }
-
     fn counts_generations(&self) -> bool {
         true
     }
