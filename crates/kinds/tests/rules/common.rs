@@ -37,6 +37,7 @@ impl Stored {
             dry_run: true,
             features,
             lookup: &NoLookup,
+            catalog: registry::Catalog::empty(),
         }
     }
 
