@@ -100,6 +100,10 @@ impl Strategy for VersionStrategy {
         false
     }
 
+    fn repeats_metadata_errors(&self) -> bool {
+        true
+    }
+
     fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         let known: Vec<&str> = old.map(|old| old.finalizers().collect()).unwrap_or_default();
         let mut added: Vec<&str> = object.finalizers().filter(|name| !known.contains(name)).collect();
@@ -147,97 +151,34 @@ impl Strategy for VersionStrategy {
 impl VersionStrategy {
     fn validate_scale_spec(&self, object: &Value, errors: &mut Errors) {
         if let Some(scale) = &self.scale {
-            check_replicas(object, &scale.spec_replicas, errors);
+            check_replicas(scale.spec_replicas(object), &scale.spec_replicas, errors);
         }
     }
 
     fn validate_scale_status(&self, object: &Value, errors: &mut Errors) {
         let Some(scale) = &self.scale else { return };
-        check_replicas(object, &scale.status_replicas, errors);
-        if scale.selector.is_empty() {
-            return;
-        }
-        if let Err(why) = nested(object, &scale.selector, "string", |value| value.as_str().is_some()) {
+        check_replicas(scale.status_replicas(object), &scale.status_replicas, errors);
+        if let Err(why) = scale.selector(object) {
             errors.invalid(&dotted(&scale.selector), "", why);
         }
     }
 }
 
-fn check_replicas(object: &Value, path: &[Str], errors: &mut Errors) {
-    match nested(object, path, "int64", |value| matches!(value, Value::Int(_))) {
+fn check_replicas(found: Result<Option<i64>, String>, path: &[Str], errors: &mut Errors) {
+    match found {
         Err(why) => errors.invalid(&dotted(path), 0, why),
-        Ok(None) => {}
-        Ok(Some(value)) => match value.as_int().unwrap_or(0) {
-            replicas if replicas < 0 => errors.invalid(&dotted(path), replicas, "should be a non-negative integer"),
-            replicas if replicas > i64::from(i32::MAX) => {
-                let why = format!("should be less than or equal to {}", i32::MAX);
-                errors.invalid(&dotted(path), replicas, why);
-            }
-            _ => {}
-        },
+        Ok(Some(replicas)) if replicas < 0 => {
+            errors.invalid(&dotted(path), replicas, "should be a non-negative integer");
+        }
+        Ok(Some(replicas)) if replicas > i64::from(i32::MAX) => {
+            errors.invalid(&dotted(path), replicas, format!("should be less than or equal to {}", i32::MAX));
+        }
+        Ok(_) => {}
     }
 }
 
-/// The path as a definition writes it.
 fn dotted(path: &[Str]) -> Path {
-    Path::root().field(&format!(".{}", path.join(".")))
-}
-
-/// The value at a path of plain fields, with apimachinery's error where something else is in the way.
-fn nested<'v>(
-    object: &'v Value,
-    path: &[Str],
-    wanted: &str,
-    fits: impl Fn(&Value) -> bool,
-) -> Result<Option<&'v Value>, String> {
-    let shown = |depth: usize| path[..depth].iter().map(|part| format!(".{part}")).collect::<String>();
-    let mut value = object;
-    for (depth, name) in path.iter().enumerate() {
-        match value {
-            Value::Map(map) => match map.get(name) {
-                Some(child) => value = child,
-                None => return Ok(None),
-            },
-            Value::Null => return Ok(None),
-            other => {
-                let (found, shown) = (go_value(other), shown(depth));
-                return Err(format!(
-                    "{shown} accessor error: {found} is of the type {}, expected map[string]interface{{}}",
-                    go_type(other)
-                ));
-            }
-        }
-    }
-    if fits(value) {
-        return Ok(Some(value));
-    }
-    let (found, kind) = (go_value(value), go_type(value));
-    Err(format!("{} accessor error: {found} is of the type {kind}, expected {wanted}", shown(path.len())))
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) | Value::Raw(_) => "map[string]interface {}",
-    }
-}
-
-/// A value as Go's `%v` shows it.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_string(),
-        Value::List(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
-        Value::Map(map) => {
-            let parts: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
-            format!("map[{}]", parts.join(" "))
-        }
-        other => columns::text(other),
-    }
+    Path::root().field(&ScalePaths::dotted(path))
 }
 
 fn finalizer_warnings(name: &str) -> Vec<String> {

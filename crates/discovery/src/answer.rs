@@ -137,8 +137,8 @@ impl Shared {
             let is_served = catalog.versions().contains(version);
             return match groups::find(&catalog, &version.group) {
                 _ if is_served => self.plain(call, &plain::resource_list(&catalog, version)),
-                None if !version.group.is_empty() => page_not_found(),
-                Some(group) if group.versions.iter().all(|v| catalog.of(v).all(|r| r.custom)) => page_not_found(),
+                None if !version.group.is_empty() => rest::page_not_found(),
+                Some(group) if group.versions.iter().all(|v| catalog.of(v).all(|r| r.custom)) => rest::page_not_found(),
                 _ => self.refuse(call, &not_found()),
             };
         }
@@ -218,14 +218,6 @@ fn list(offered: &[Media]) -> String {
 
 fn not_found() -> Status {
     Status::generic(404, "", &GroupResource::default(), "", "")
-}
-
-/// What the end of the chain says where no server of the chain knows the group.
-fn page_not_found() -> Reply {
-    let body = ReplyBody::Ready(Bytes::from_static(b"404 page not found\n"));
-    let mut reply = Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
-    reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    reply
 }
 
 fn without_body_for_head(call: &Call, mut reply: Reply) -> Reply {

@@ -192,6 +192,10 @@ impl<'a> Fields<'a> {
     /// The type of a declared field.
     pub fn declared(&self, name: &str) -> Option<Type<'a>> {
         let (of, schema) = self.declared?;
+        // Whatever a definition says about metadata, it is an ObjectMeta.
+        if schema.node.embedded && name == "metadata" {
+            return schema::object_meta().map(|schema| Type::Known { schema, keeps_unknown: false });
+        }
         let field = of.field(name)?;
         Some(Type::Known { schema: schema.with(&field.node), keeps_unknown: self.keeps_unknown })
     }
@@ -210,7 +214,7 @@ impl<'a> Fields<'a> {
         self.declared(name).or(self.others).or_else(|| {
             // Embedded objects have these without declaring them.
             let embedded = self.declared.is_some_and(|(_, schema)| schema.node.embedded);
-            (embedded && matches!(name, "apiVersion" | "kind" | "metadata")).then_some(Type::Deduced)
+            (embedded && matches!(name, "apiVersion" | "kind")).then_some(Type::Deduced)
         })
     }
 

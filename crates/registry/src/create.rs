@@ -162,7 +162,7 @@ impl Storage {
 
     pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Status> {
         if !matches!(object.resource_version(), "" | "0") && !cx.dry_run {
-            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
+            return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
         }
         let name = object.name().to_string();
         let key = self.key(object.namespace(), &name);

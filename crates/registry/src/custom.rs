@@ -3,11 +3,13 @@
 
 mod embedded;
 mod metadata;
+mod scale;
 
-use object::{Str, Value, quote};
+use object::{Value, quote};
 use schema::Schema;
 
 pub use embedded::validate as validate_embedded;
+pub use scale::ScalePaths;
 
 /// What a definition says about one version of a custom resource.
 pub struct Definition {
@@ -19,15 +21,6 @@ pub struct Definition {
     pub terminating: bool,
     /// Where the scale subresource finds its numbers; None if there is no such subresource.
     pub scale: Option<ScalePaths>,
-}
-
-/// The paths of the scale subresource, without the leading dot and split at dots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScalePaths {
-    pub spec_replicas: Vec<Str>,
-    pub status_replicas: Vec<Str>,
-    /// Empty if the resource has no selector.
-    pub selector: Vec<Str>,
 }
 
 /// Brings an object that a client sent into the form of its kind: metadata is read as for built-in kinds, unknown fields

@@ -110,6 +110,11 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Whether updates check metadata twice and report what is wrong with it twice, as upstream does for custom resources.
+    fn repeats_metadata_errors(&self) -> bool {
+        false
+    }
+
     /// Whether metadata.generation counts spec changes.
     fn counts_generations(&self) -> bool {
         false

@@ -287,6 +287,11 @@ impl Storage {
         let path_segment = |name: &str, prefix: bool| object::names::name_is_path_segment(name, prefix);
         metadata::validate(&cursor, self.namespaced, &path_segment, &mut errors);
         metadata::validate_update(&cursor, old, &mut errors);
+        let repeats = self.strategy.repeats_metadata_errors();
+        if repeats {
+            let again: Vec<_> = errors.iter().cloned().collect();
+            again.into_iter().for_each(|error| errors.push(error));
+        }
         let old_cursor = Cursor::root(old);
         match scope {
             UpdateScope::Object => {
@@ -304,7 +309,9 @@ impl Storage {
         if errors.is_empty() {
             return Ok(());
         }
-        errors.dedup();
+        if !repeats {
+            errors.dedup();
+        }
         Err(Status::invalid(&self.kind.group_kind(), new.name(), &errors))
     }
 

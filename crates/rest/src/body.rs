@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::Notes;
-use object::{GroupVersion, GroupVersionKind, Meta, Status, Value, quote};
+use object::{Errors, GroupKind, GroupVersion, GroupVersionKind, Meta, Path, Status, Value, quote};
 use registry::{Resource, Shape, custom};
 
 use crate::media::Media;
@@ -57,7 +57,10 @@ pub fn decode(
     let mut notes = if validation == FieldValidation::Ignore { Notes::ignore() } else { Notes::collect() };
     let schema = expected.shape.schema();
     let kind = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
-    let kind = complete(&kind, expected.kind);
+    if expected.custom && kind.kind.is_empty() {
+        return Err(unrecognized(expected, bytes, &kind_is_missing(bytes, media)));
+    }
+    let kind = if expected.custom { kind } else { complete(&kind, expected.kind) };
     check_registered(&kind, expected).map_err(|why| cannot_handle(&kind, expected, &why))?;
     let known = Some(schema).filter(|_| !expected.custom);
     let decoded = wire::decode(bytes, media, known, &mut notes);
@@ -73,7 +76,7 @@ pub fn decode(
     }
     if !strict.is_empty() && validation == FieldValidation::Strict {
         let why = format!("strict decoding error: {}", strict.join(", "));
-        return Err(if expected.custom { Status::bad_request(why) } else { cannot_handle(&kind, expected, &why) });
+        return Err(cannot_handle(&kind, expected, &why));
     }
     if kind.group_version() != expected.kind.group_version() && !is_old_eviction(&kind) {
         return Err(Status::bad_request(format!(
@@ -82,9 +85,37 @@ pub fn decode(
             expected.kind.group_version()
         )));
     }
+    if expected.custom {
+        check_custom_type(&object, expected.kind)?;
+    }
     object.set_type(expected.kind);
     schema::default(schema, &mut object);
     Ok(Decoded { object, warnings })
+}
+
+/// Custom resources state their type themselves; upstream takes what they state and checks it with the other rules.
+pub fn check_custom_type(object: &Value, expected: &GroupVersionKind) -> Result<(), Status> {
+    let mut errors = Errors::new();
+    if object.kind() != expected.kind {
+        errors.invalid(&Path::of("kind"), object.kind(), format!("must be {}", expected.kind));
+    }
+    let version = expected.group_version().to_string();
+    if object.api_version() != version {
+        errors.invalid(&Path::of("apiVersion"), object.api_version(), format!("must be {version}"));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let group = GroupVersion::parse(object.api_version()).map(|version| version.group).unwrap_or_default();
+    Err(Status::invalid(&GroupKind::new(group, object.kind()), object.name(), &errors))
+}
+
+fn kind_is_missing(bytes: &[u8], media: Media) -> String {
+    let text = match media {
+        Media::Yaml => codec::yaml::to_json(bytes, false).unwrap_or_else(|_| bytes.to_vec()),
+        _ => bytes.to_vec(),
+    };
+    format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&text))
 }
 
 /// What strict decoding complained about, as warnings: what YAML has to say in one error is one warning each.
@@ -128,11 +159,11 @@ pub fn check_type(json: &[u8], expected: &Expected<'_>) -> Result<(), String> {
 }
 
 fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<(), String> {
-    if kind == expected.kind {
+    if kind == expected.kind || expected.custom {
         return Ok(());
     }
     let known = schema::builtin().kind(&kind.group, &kind.version, &kind.kind).is_some();
-    if !known && !expected.custom {
+    if !known {
         return Err(format!(
             "no kind {} is registered for version {} in scheme {}",
             quote(&kind.kind),

@@ -42,4 +42,4 @@ pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};
 pub use recent::Recent;
 pub use reply::{Body, Chunks, Cut, Reply, ReplyBody, RequestBody, encode_value, failure};
-pub use route::serve;
+pub use route::{page_not_found, serve};

@@ -50,7 +50,7 @@ pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             let kind = list_kind(scope);
             Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
         }
-        _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page)),
+        _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page, false)),
     }
 }
 
@@ -256,11 +256,12 @@ fn decode_token(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// A list's metadata, as an object that has nothing else.
-fn metadata(page: &Page) -> Value {
+/// The metadata of a list. Whole lists of custom resources always show where they go on, be it nowhere.
+fn metadata(page: &Page, custom: bool) -> Value {
     let mut list = Value::map();
     list.set_meta_str("resourceVersion", &page.revision.to_string());
-    if !page.continue_token.is_empty() {
-        list.set_meta_str("continue", &page.continue_token);
+    if !page.continue_token.is_empty() || custom {
+        list.metadata_mut().insert("continue", page.continue_token.as_str());
     }
     if let Some(remaining) = page.remaining {
         list.metadata_mut().insert("remainingItemCount", remaining);
@@ -324,7 +325,7 @@ fn whole(scope: &Scope, page: &Page) -> Result<Value, Status> {
         }
         items.push(item);
     }
-    let mut list = metadata(page);
+    let mut list = metadata(page, scope.resource.custom);
     list.set_type(&list_kind(scope));
     list.set(&["items"], Value::List(items));
     Ok(list)
@@ -343,8 +344,11 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
             Err(status) => crate::failure(&status, &scope.accept),
         },
         Media::Json | Media::Yaml => {
-            let (prefix, suffix) =
-                wire::json_list(&list_kind(scope), metadata(&page).metadata(), scope.resource.custom);
+            let (prefix, suffix) = wire::json_list(
+                &list_kind(scope),
+                metadata(&page, scope.resource.custom).metadata(),
+                scope.resource.custom,
+            );
             let estimate = page.objects.iter().map(|object| object.value().len()).sum();
             let mut writer = JsonList {
                 scope: scope.clone(),
@@ -424,7 +428,7 @@ fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
     };
     let kind = list_kind(scope);
     let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
-    let list = metadata(&page);
+    let list = metadata(&page, false);
     let mut head = Vec::with_capacity(256);
     let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
     let written = schema.ok_or_else(|| "the list has no protobuf form".to_string()).and_then(|schema| {

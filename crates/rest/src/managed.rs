@@ -3,7 +3,7 @@
 use object::{GroupVersionKind, Meta, Status, Timestamp, Value};
 use patch::FieldSet;
 use patch::apply::{FieldManager, Kind, Resets};
-use registry::{Shape, custom};
+use registry::Shape;
 use schema::Schema;
 
 use crate::restore::restore;
@@ -105,7 +105,12 @@ impl Kind for Versions<'_> {
         }
         // What was written through another group, as an event can be, has no owners in this one.
         let version = object::GroupVersion::parse(api_version).ok().filter(|v| v.group == resource.kind.group)?;
-        schema::builtin().schema(&version.with_kind(&resource.kind.kind))
+        let kind = version.with_kind(&resource.kind.kind);
+        if resource.custom {
+            let found = self.scope.api.catalog.get(&version.group, &version.version, &resource.resource.resource);
+            return found.map(|resource| resource.shape.schema());
+        }
+        schema::builtin().schema(&kind)
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
@@ -130,12 +135,13 @@ impl Kind for Versions<'_> {
                 format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
             })?;
         }
-        let known = Some(schema).filter(|_| !self.scope.resource.custom);
-        let mut object =
-            codec::json::coerce(&merged, known, &mut codec::Notes::ignore()).map_err(|error| error.to_string())?;
-        if self.scope.resource.custom {
-            object = custom::settle(object, schema)?.0;
-        }
+        // Fields that a custom resource does not know are refused when the configuration is read.
+        let mut object = if self.scope.resource.custom {
+            merged
+        } else {
+            let coerced = codec::json::coerce(&merged, Some(schema), &mut codec::Notes::ignore());
+            coerced.map_err(|error| error.to_string())?
+        };
         schema::default(schema, &mut object);
         let stored = self.scope.to_storage(object).map_err(|status| status.message)?;
         self.scope.from_storage(stored).map_err(|status| status.message)

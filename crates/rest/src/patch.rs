@@ -68,6 +68,12 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
     if scope.api.features.enabled("CBORServingAndStorage") {
         taken.push(APPLY_CBOR);
     }
+    if !taken.contains(&content_type) && scope.resource.custom {
+        return Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            taken.join(", ")
+        )));
+    }
     if !taken.contains(&content_type) {
         // This is upstream's router speaking, before any warning about the resource.
         scope.take_warnings();
@@ -144,6 +150,9 @@ impl Patch {
         }
         ensure_namespace(scope, &mut object)?;
         check_name(scope, &object)?;
+        if scope.resource.custom {
+            body::check_custom_type(&object, &scope.resource.kind)?;
+        }
         Ok(object)
     }
 
@@ -216,6 +225,7 @@ impl Patch {
             let media = if self.kind == PatchKind::ApplyCbor { Media::Cbor } else { Media::Yaml };
             let decoded = wire::decode(&self.bytes, media, None, &mut notes);
             let config = decoded.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+            check_is_object(&config)?;
             let (strict, warnings) = (notes.messages().first().cloned(), body::warnings_of(&notes));
             Ok(Applied { config, strict, warnings })
         };
@@ -286,7 +296,9 @@ fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Res
         object = settled;
         found.extend(dropped.into_iter().filter(|_| options.field_validation != FieldValidation::Ignore));
     }
-    object.set_type(&scope.resource.kind);
+    if !scope.resource.custom {
+        object.set_type(&scope.resource.kind);
+    }
     schema::default(schema, &mut object);
     let object = scope.default(object).map_err(|status| status.message)?;
     Ok((object, found))
@@ -319,4 +331,19 @@ fn invalid_patch(shown: BadValue, why: &str) -> Status {
     let mut errors = Errors::new();
     errors.invalid(&Path::of("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &errors)
+}
+
+/// A configuration is an object; everything else is refused as Go's decoder refuses it.
+fn check_is_object(config: &Value) -> Result<(), Status> {
+    let kind = match config {
+        Value::Map(_) | Value::Null => return Ok(()),
+        Value::List(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    };
+    Err(Status::bad_request(format!(
+        "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go value of \
+         type map[string]interface {{}}"
+    )))
 }

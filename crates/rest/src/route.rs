@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use authz::Permitted;
-use http::Method;
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode};
 use object::{GroupResource, Status};
-use registry::{Action, Connect, Report, Resource};
+use registry::{Action, Catalog, Connect, Report, Resource};
 use request::{RequestInfo, Verb};
 
-use crate::reply::Reply;
+use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
 use crate::{
     Accept, Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale,
@@ -21,6 +22,9 @@ pub async fn serve(api: &Arc<Api>, call: Permitted<Call>, body: Body) -> Reply {
     let api = snapshot(api, info).await;
     let found = api.catalog.get(&info.group, &info.version, &info.resource).cloned();
     let Some(resource) = found.filter(|resource| is_in_scope(resource, info)) else {
+        if !has_builtin(&api.catalog, &info.group) {
+            return page_not_found();
+        }
         return failure(&no_such_resource(), &Accept::of_status(&call.headers, &call.query));
     };
     let mut scope = Scope::new(api, resource, Arc::new(call), body);
@@ -48,6 +52,20 @@ async fn snapshot(api: &Arc<Api>, info: &RequestInfo) -> Snapshot {
         }
         _ => snapshot,
     }
+}
+
+/// Whether a group has built-in resources, which are behind another router than custom ones.
+fn has_builtin(catalog: &Catalog, group: &str) -> bool {
+    let mut versions = catalog.versions().iter().filter(|version| version.group == group);
+    versions.any(|version| catalog.of(version).any(|resource| !resource.custom))
+}
+
+/// What the end of upstream's chain of servers says of a path that none of them knows.
+pub fn page_not_found() -> Reply {
+    let body = ReplyBody::Ready(Bytes::from_static(b"404 page not found\n"));
+    let mut reply = Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
+    reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    reply
 }
 
 /// Whether the resource exists where the path looks for it: namespaced resources below a namespace, others never.

@@ -114,7 +114,10 @@ impl Change for Rescale<'_> {
         let Some(existing) = existing else {
             return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
         };
-        let old = scale_of(scope, existing)?;
+        let mut old = scale_of(scope, existing)?;
+        if paths_of(&scope.resource).is_some_and(|paths| is_unset(paths, existing)) {
+            old.set(&["spec", "replicas"], UNSET);
+        }
         let scaled = scaled_scope(scope)?;
         let mut new = match &self.wanted {
             Wanted::Scale(scale) => {
@@ -126,7 +129,9 @@ impl Change for Rescale<'_> {
             }
         };
         scope.api.admission.mutate(self.attributes, &mut new, Some(&old)).await?;
-        validate(&new)?;
+        if !scope.resource.custom {
+            validate(&new)?;
+        }
         scope.storage()?.check_uid(&scope.context(self.options.dry_run), new.uid(), existing)?;
         registry::check_version_form(new.resource_version())?;
         if new.resource_version().is_empty() {
@@ -143,7 +148,18 @@ impl Change for Rescale<'_> {
 /// The scaled object: its replicas, and who owns them now.
 fn carry_back(scope: &Scope, existing: &Value, scale: &Value) -> Result<Value, Status> {
     let mut object = existing.clone();
-    object.set(&["spec", "replicas"], scale.at(&["spec", "replicas"]).as_int().unwrap_or(0));
+    let replicas = scale.at(&["spec", "replicas"]).as_int();
+    match paths_of(&scope.resource) {
+        Some(paths) => {
+            let path: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
+            if replicas.is_none_or(|replicas| replicas == UNSET) && is_unset(paths, existing) {
+                let path = quote(&ScalePaths::dotted(&paths.spec_replicas));
+                return Err(Status::bad_request(format!("the spec replicas field {path} cannot be empty")));
+            }
+            object.set(&path, replicas.unwrap_or(0));
+        }
+        None => object.set(&["spec", "replicas"], replicas.unwrap_or(0)),
+    };
     let entries =
         scale_fields(scope).of_parent(existing, scale.at(&["metadata", "managedFields"])).map_err(Status::internal)?;
     if entries.is_empty() {
@@ -152,6 +168,13 @@ fn carry_back(scope: &Scope, existing: &Value, scale: &Value) -> Result<Value, S
         object.metadata_mut().insert("managedFields", entries);
     }
     Ok(object)
+}
+
+/// What upstream takes an unset number of replicas for while a Scale is patched.
+const UNSET: i64 = i32::MIN as i64;
+
+fn is_unset(paths: &ScalePaths, object: &Value) -> bool {
+    paths.spec_replicas(object) == Ok(None)
 }
 
 /// The same call, about the Scale as if it were a resource of its own: patches and ownership need nothing more.
@@ -175,11 +198,27 @@ fn validate(scale: &Value) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), scale.name(), &errors))
 }
 
-/// Where replicas are in this kind.
+/// Where replicas are in this kind, in each of its versions.
 fn scale_fields(scope: &Scope) -> ScaleFields {
-    let version = scope.resource.kind.group_version().to_string();
-    let path = vec!["spec".into(), "replicas".into()];
-    ScaleFields { version: version.as_str().into(), replicas: vec![(version.into(), Some(path))] }
+    let resource = &scope.resource;
+    let version = resource.kind.group_version().to_string();
+    if !resource.custom {
+        let path = vec!["spec".into(), "replicas".into()];
+        return ScaleFields { version: version.as_str().into(), replicas: vec![(version.into(), Some(path))] };
+    }
+    let group = &resource.resource.group;
+    let versions = scope.api.catalog.versions().iter().filter(|version| version.group == *group);
+    let replicas = versions.filter_map(|version| {
+        let found = scope.api.catalog.get(group, &version.version, &resource.resource.resource)?;
+        let paths = paths_of(found).map(|paths| paths.spec_replicas.clone());
+        Some((version.to_string().into(), paths))
+    });
+    ScaleFields { version: version.into(), replicas: replicas.collect() }
+}
+
+/// Where a custom resource has its numbers.
+fn paths_of(resource: &Resource) -> Option<&ScalePaths> {
+    resource.definition.as_ref().and_then(|definition| definition.scale.as_ref())
 }
 
 /// The Scale of an object.
@@ -193,13 +232,23 @@ fn scale_of(scope: &Scope, object: &Value) -> Result<Value, Status> {
     if !entries.is_empty() {
         scale.metadata_mut().insert("managedFields", entries);
     }
-    if let Some(replicas) = object.at(&["spec", "replicas"]).as_int().filter(|replicas| *replicas != 0) {
-        scale.set(&["spec", "replicas"], replicas);
-    } else {
-        scale.set(&["spec"], Value::map());
-    }
-    scale.set(&["status", "replicas"], object.at(&["status", "replicas"]).as_int().unwrap_or(0));
-    let selector = selector_of(object)?;
+    let unknown = |why: String| Status::unknown(500, why);
+    let (wanted, actual, selector) = match paths_of(&scope.resource) {
+        Some(paths) => (
+            paths.spec_replicas(object).map_err(unknown)?,
+            paths.status_replicas(object).map_err(unknown)?,
+            paths.selector(object).map_err(unknown)?.to_string(),
+        ),
+        None => {
+            let replicas = |part: &str| object.at(&[part, "replicas"]).as_int();
+            (replicas("spec"), replicas("status"), selector_of(object)?)
+        }
+    };
+    match wanted.filter(|replicas| *replicas != 0) {
+        Some(replicas) => scale.set(&["spec", "replicas"], replicas),
+        None => scale.set(&["spec"], Value::map()),
+    };
+    scale.set(&["status", "replicas"], actual.unwrap_or(0));
     if !selector.is_empty() {
         scale.set(&["status", "selector"], selector);
     }

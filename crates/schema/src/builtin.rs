@@ -193,5 +193,16 @@ impl Equivalent<GroupVersionResource> for Key<'_> {
     }
 }
 
+/// The schema of the metadata of every object.
+pub fn object_meta() -> Option<Schema<'static>> {
+    static NODE: OnceLock<Option<Node>> = OnceLock::new();
+    let types = builtin().types();
+    let node = NODE.get_or_init(|| {
+        let id = types.find("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
+        Some(Node { shape: Shape::Struct(id), ..Node::default() })
+    });
+    node.as_ref().map(|node| Schema::new(types, node))
+}
+
 #[cfg(test)]
 mod tests;

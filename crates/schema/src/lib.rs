@@ -18,18 +18,20 @@ mod types;
 mod validate;
 mod zero;
 
-pub use builtin::{Builtin, Column, Group, Kind, Resource, Subresource, Version, builtin};
+pub use builtin::{Builtin, Column, Group, Kind, Resource, Subresource, Version, builtin, object_meta};
 pub use default::default;
 pub use equal::equal;
 pub use normalise::normalise;
-pub use openapi::from_openapi;
+pub use openapi::{from_openapi, from_openapi_part};
 pub use pattern::Pattern;
 pub use prune::prune;
 pub use types::{
     Field, ListType, MapType, Node, Omit, ProtoInline, Rules, Schema, Shape, Stated, Struct, StructId, Types, Union,
     Validation,
 };
-pub use validate::{go_number, is_known_format, validate, validate_lists, validate_part_update, validate_update};
+pub use validate::{
+    go_number, is_known_format, validate, validate_lists, validate_part, validate_part_update, validate_update,
+};
 pub use zero::is_zero;
 
 /// How deep the operations go into a value. Decoders stop much earlier; this keeps a value that was made by other means

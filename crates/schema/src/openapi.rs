@@ -24,6 +24,14 @@ pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
     (compiler.types, root)
 }
 
+/// Compiles a part of a schema, which need not describe an object.
+pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
+    let mut compiler = Compiler { types: Types::new() };
+    let node = compiler.node(schema, Place { preserve: false, depth: 0 });
+    compiler.types.mark_defaults();
+    (compiler.types, node)
+}
+
 struct Compiler {
     types: Types,
 }

@@ -30,14 +30,23 @@ pub fn validate_update(schema: Schema<'_>, value: &Value, old: &Value) -> Errors
     ratchet::check(Place { schema, path: "", depth: 0 }, value, Some(old)).into_errors()
 }
 
-/// The same for a part of an object that is checked by itself; errors are placed below `at`.
+/// Everything that is wrong with a value that stands by itself; errors are placed below `at`.
+pub fn validate_part(schema: Schema<'_>, value: &Value, at: &str) -> Errors {
+    below(validate(schema, value), at)
+}
+
+/// The same for a value that replaces `old`.
 pub fn validate_part_update(schema: Schema<'_>, value: &Value, old: &Value, at: &str) -> Errors {
-    let mut errors = Errors::new();
-    for mut error in validate_update(schema, value, old) {
+    below(validate_update(schema, value, old), at)
+}
+
+fn below(errors: Errors, at: &str) -> Errors {
+    let mut placed = Errors::new();
+    for mut error in errors {
         error.field = if error.field == "<nil>" { at.to_string() } else { format!("{at}.{}", error.field) };
-        errors.push(error);
+        placed.push(error);
     }
-    errors
+    placed
 }
 
 /// Where we are.

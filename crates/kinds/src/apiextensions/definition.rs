@@ -4,7 +4,7 @@
 use object::{Cursor, Errors, GroupResource, Meta, Status, Value, names};
 use registry::{Context, Deletion, Strategy};
 
-use super::{v1, validate};
+use super::{v1, validate, warnings};
 use crate::common::conditions;
 
 /// Holds a definition until its objects are gone.
@@ -67,6 +67,10 @@ impl Strategy for Definition {
 
     fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
         validate::names(&new.at(&["status", "acceptedNames"]), errors);
+    }
+
+    fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        warnings::of(&v1::to_v1(object.clone()), old.map(|old| v1::to_v1(old.clone())).as_ref())
     }
 
     fn counts_generations(&self) -> bool {

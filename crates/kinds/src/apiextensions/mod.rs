@@ -1,11 +1,14 @@
 //! The apiextensions group.
 
+mod defaults;
 mod definition;
+mod field_path;
 mod openapi;
 mod pattern;
 mod structural;
 mod v1;
 mod validate;
+mod warnings;
 
 use std::sync::Arc;
 

@@ -29,6 +29,32 @@ pub fn validate(schema: &Cursor, errors: &mut Errors) -> bool {
     fine
 }
 
+/// Whether a schema has nothing in it that a structural schema cannot have at all.
+pub fn is_convertible(schema: &Value) -> bool {
+    fits(schema, 0)
+}
+
+fn fits(schema: &Value, depth: usize) -> bool {
+    if depth > MAX_DEPTH {
+        return true;
+    }
+    let unsupported = ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
+    if unsupported.iter().any(|name| !schema.field(name).is_empty()) {
+        return false;
+    }
+    if schema.field("x-kubernetes-preserve-unknown-fields").as_bool() == Some(false) {
+        return false;
+    }
+    if schema.field("items").as_list().is_some_and(|items| !items.is_empty()) {
+        return false;
+    }
+    let single = ["items", "additionalProperties", "not"].map(|name| schema.field(name));
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| schema.list_at(&[name]));
+    let properties = schema.field("properties").as_map().into_iter().flat_map(|map| map.iter()).map(|(_, value)| value);
+    let parts = single.into_iter().chain(lists).chain(properties);
+    parts.filter(|part| part.as_map().is_some()).all(|part| fits(part, depth + 1))
+}
+
 fn extension<'a>(schema: &Cursor<'a>, name: &str) -> Cursor<'a> {
     schema.field(&format!("x-kubernetes-{name}"))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Path, Value, names};
 
-use super::{openapi, structural};
+use super::{defaults, field_path, openapi, structural};
 use crate::admissionregistration::webhook_client;
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::internal;
@@ -16,6 +16,7 @@ const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const WARNING_MAX_BYTES: usize = 256;
+const SELECTABLE_FIELDS_MAX: usize = 8;
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
@@ -64,6 +65,9 @@ pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
         if shared.columns {
             top("additionalPrinterColumns").each().for_each(|column| validate_column(&column, errors));
         }
+        if shared.selectable {
+            validate_selectable(&top("selectableFields"), schema.value(), errors);
+        }
     }
     validate_conversion(&spec.field("conversion"), require_known_review, errors);
 }
@@ -73,6 +77,7 @@ struct Shared {
     schema: bool,
     subresources: bool,
     columns: bool,
+    selectable: bool,
 }
 
 impl Shared {
@@ -86,7 +91,12 @@ impl Shared {
             let first = versions.index(0).field(field);
             first.is_set() && versions.each().all(|version| version.field(field).value() == first.value())
         };
-        Shared { schema: set("schema"), subresources: set("subresources"), columns: alike("additionalPrinterColumns") }
+        Shared {
+            schema: set("schema"),
+            subresources: set("subresources"),
+            columns: alike("additionalPrinterColumns"),
+            selectable: alike("selectableFields"),
+        }
     }
 }
 
@@ -109,11 +119,48 @@ fn validate_version(version: &Cursor, shared: &Shared, errors: &mut Errors) {
     if !shared.columns {
         version.field("additionalPrinterColumns").each().for_each(|column| validate_column(&column, errors));
     }
+    if !shared.selectable {
+        validate_selectable(&version.field("selectableFields"), schema.value(), errors);
+    }
+}
+
+/// Fields that selectors may use: plain values that the schema knows.
+fn validate_selectable(fields: &Cursor, schema: &Value, errors: &mut Errors) {
+    let mut unique = BTreeSet::new();
+    for field in fields.each() {
+        let path = field.field("jsonPath");
+        if !path.require(errors) {
+            continue;
+        }
+        match field_path::find(path.str(), schema, false) {
+            Err(why) => path.bad(errors, format!("is an invalid path: {why}")),
+            Ok((at, found)) => {
+                let at = at.to_string();
+                if at == "metadata" || at.starts_with("metadata.") {
+                    path.bad(errors, "must not point to fields in metadata");
+                }
+                if !matches!(found.str_at(&["type"]), "string" | "boolean" | "integer") {
+                    let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings \
+                                  with formats are allowed.";
+                    path.bad(errors, detail);
+                }
+                if !unique.insert(at) {
+                    path.duplicate(errors);
+                }
+            }
+        }
+    }
+    if unique.len() > SELECTABLE_FIELDS_MAX {
+        errors.too_many(fields.path(), unique.len(), SELECTABLE_FIELDS_MAX);
+    }
 }
 
 fn validate_schema(schema: &Cursor, has_status: bool, errors: &mut Errors) {
     openapi::validate_root(schema, has_status, errors);
-    structural::validate(schema, errors);
+    // What has no structural form at all is told by the rules about every schema.
+    if structural::is_convertible(schema.value()) && structural::validate(schema, errors) {
+        defaults::validate(schema, errors);
+    }
     openapi::validate(schema, errors);
 }
 
