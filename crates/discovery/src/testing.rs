@@ -142,25 +142,20 @@ impl Answer {
 
 /// A custom resource made by hand: `crontabs.stable.example.com`, in a version.
 pub fn crontabs(version: &str) -> Resource {
-    let mut types = schema::Types::new();
-    let spec = types.declare("".into());
-    let field = |name: &str, shape: schema::Shape| schema::Field {
-        name: name.into(),
-        node: schema::Node { shape, ..schema::Node::default() },
-        pointer: true,
-        ..schema::Field::default()
+    let openapi = || {
+        object::value!({"type": "object", "properties": {"spec": {
+            "type": "object",
+            "required": ["cronSpec"],
+            "properties": {
+                "cronSpec": {"type": "string"},
+                "port": {"x-kubernetes-int-or-string": true},
+                "replicas": {"type": "integer", "minimum": 1, "maximum": 10, "default": 1},
+            },
+        }}})
     };
-    let rules = schema::Rules { minimum: Some(1.0), maximum: Some(10.0), ..schema::Rules::default() };
-    let mut replicas = field("replicas", schema::Shape::Int64);
-    replicas.node.rules = Some(Box::new(rules));
-    replicas.node.default = Some(1.into());
-    let mut schedule = field("cronSpec", schema::Shape::String);
-    schedule.required = true;
-    let fields = vec![replicas, schedule, field("port", schema::Shape::IntOrString)];
-    types.define(spec, schema::Struct { fields, ..schema::Struct::default() });
-    let root = types.declare("".into());
-    let fields = vec![field("spec", schema::Shape::Struct(spec))];
-    types.define(root, schema::Struct { fields, ..schema::Struct::default() });
+    let (types, node) = schema::from_openapi(&openapi(), false);
+    let definition =
+        registry::Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: false, scale: None };
     let kind = GroupVersionKind::new("stable.example.com", version, "CronTab");
     let own = |name: &str, kind: GroupVersionKind| Subresource {
         name: name.into(),
@@ -182,10 +177,7 @@ pub fn crontabs(version: &str) -> Resource {
         short_names: vec!["ct".into()],
         categories: Vec::new(),
         storage_version_hash: "ipMBPJcPrcY=".into(),
-        shape: Shape::new(
-            Arc::new(types),
-            schema::Node { shape: schema::Shape::Struct(root), ..schema::Node::default() },
-        ),
+        shape: Shape::new(Arc::new(types), node),
         subresources: vec![
             own("status", kind.clone()),
             own("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
@@ -197,7 +189,7 @@ pub fn crontabs(version: &str) -> Resource {
         action: None,
         deprecation: None,
         custom: true,
-        definition: None,
+        definition: Some(Arc::new(definition)),
         withdrawn: Default::default(),
         kind,
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use admission::{Attributes, Operation};
 use async_trait::async_trait;
 use http::StatusCode;
-use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Value, labels, quote};
+use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Str, Value, labels, quote};
 use patch::apply::ScaleFields;
-use registry::{Admit, Change, Resource, Shape, UpdateOptions, UpdateScope};
+use registry::{Admit, Change, Resource, ScalePaths, Shape, UpdateOptions, UpdateScope};
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, ensure_namespace};
@@ -20,6 +20,10 @@ use crate::{Body, Transform, table};
 
 pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let object = scope.storage()?.get(&scope.call.info.namespace, &scope.call.info.name).await?;
+    if let Some(paths) = paths_of(&scope.resource).filter(|paths| is_unset(paths, &object)) {
+        let path = quote(&ScalePaths::dotted(&paths.spec_replicas));
+        return Err(Status::internal(format!("the spec replicas field {path} does not exist")));
+    }
     respond(scope, StatusCode::OK, &scale_of(scope, &object)?)
 }
 

@@ -83,7 +83,7 @@ fn go_value(value: &Value) -> String {
         Value::Int(number) => number.to_string(),
         Value::Float(number) => schema::go_number(*number),
         Value::String(text) => text.to_string(),
-        Value::Raw(raw) => raw.to_string(),
+        Value::Raw(raw) => raw.text().to_string(),
         Value::List(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
         Value::Map(map) => {
             let parts: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
