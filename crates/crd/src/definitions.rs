@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use object::{Meta, Str, Value};
 use registry::{Catalog, Resource, Shape, Storage};
 use rest::Api;
-use storage::{Entry, Revision, Store};
+use storage::{Entry, Layer, Revision, Store};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -402,57 +402,17 @@ impl Followers {
 }
 
 #[async_trait]
-impl Store for FollowedStore {
+impl Layer for FollowedStore {
+    fn below(&self) -> &dyn Store {
+        &*self.store
+    }
+
     async fn write(&self, write: storage::Write) -> storage::Result<storage::Written> {
         let written = self.store.write(write).await?;
         if let Some(definitions) = self.definitions.get().and_then(Weak::upgrade) {
             definitions.followed_to(written.revision).await;
         }
         Ok(written)
-    }
-
-    async fn get(&self, key: &[u8], at: Option<Revision>) -> storage::Result<storage::Found> {
-        self.store.get(key, at).await
-    }
-
-    async fn range(&self, query: storage::RangeQuery) -> storage::Result<storage::Page> {
-        self.store.range(query).await
-    }
-
-    async fn watch(&self, request: storage::WatchRequest) -> storage::Result<storage::WatchStream> {
-        self.store.watch(request).await
-    }
-
-    async fn subscribe(
-        &self,
-        request: storage::WatchRequest,
-        subscriber: Arc<dyn storage::Subscriber>,
-    ) -> storage::Result<storage::Subscription> {
-        self.store.subscribe(request, subscriber).await
-    }
-
-    fn delivers_in_commit(&self) -> bool {
-        self.store.delivers_in_commit()
-    }
-
-    async fn progress(&self) -> storage::Result<Revision> {
-        self.store.progress().await
-    }
-
-    async fn progress_of(&self, range: &storage::KeyRange) -> storage::Result<Revision> {
-        self.store.progress_of(range).await
-    }
-
-    async fn compact(&self, revision: Revision) -> storage::Result<()> {
-        self.store.compact(revision).await
-    }
-
-    async fn status(&self) -> storage::Result<storage::Status> {
-        self.store.status().await
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
     }
 }
 

@@ -84,27 +84,32 @@ fn in_use(name: &Str) -> String {
     format!("{} is already in use", quote(name))
 }
 
-/// The status that naming and establishing leave. A definition that was established once stays established, whatever
-/// becomes of its names.
+/// The next step towards names and Established: first the names are accepted, then the definition is established, each in
+/// a write of its own as upstream does. A definition that was established once stays so, whatever becomes of its names.
 pub fn with_names(object: &Value, taken: &Taken, now: Timestamp) -> Value {
     let requested = Names::read(object.at(&["spec", "names"]));
     let accepted = Names::read(object.at(&["status", "acceptedNames"]));
     let established = is_true(object, "Established");
-    if requested == accepted && (established || !is_true(object, "NamesAccepted")) {
-        return object.clone();
+    let mut object = object.clone();
+    if requested == accepted {
+        if is_true(&object, "NamesAccepted") && !established {
+            let message = "the initial names have been accepted";
+            set(&mut object, &Condition::new("Established", true, "InitialNamesAccepted", message), now);
+        }
+        return object;
     }
     let (names, condition) = accept_names(&requested, &accepted, taken);
-    let mut object = object.clone();
     object.set(&["status", "acceptedNames"], names.write());
     let is_accepted = condition.status == "True";
     set(&mut object, &condition, now);
-    if !established {
-        let condition = if is_accepted {
-            let message = "the initial names have been accepted";
-            Condition::new("Established", true, "InitialNamesAccepted", message)
-        } else {
-            Condition::new("Established", false, "NotAccepted", "not all names are accepted")
-        };
+    let is_there = |object: &Value| {
+        object.list_at(&["status", "conditions"]).iter().any(|condition| condition.str_at(&["type"]) == "Established")
+    };
+    if !established && is_accepted {
+        let message = "the initial names have been accepted";
+        set(&mut object, &Condition::new("Established", false, "Installing", message), now);
+    } else if !is_there(&object) {
+        let condition = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
         set(&mut object, &condition, now);
     }
     object
