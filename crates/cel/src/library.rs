@@ -3,10 +3,25 @@
 //! A row says what the checker, the estimate and the evaluator need to know. Functions whose cost Kubernetes counts by
 //! name have it in [`crate::cost`]; a row states only costs that cel-go ties to the overload.
 
-pub mod jsonpatch;
-pub mod optional;
 pub mod standard;
+
+pub mod optional;
 pub mod twovar;
+
+pub mod ext_lists;
+pub mod sets;
+pub mod strings;
+
+pub mod authorizer;
+pub mod cidr;
+pub mod format;
+pub mod ip;
+pub mod jsonpatch;
+pub mod lists;
+pub mod quantity;
+pub mod regex;
+pub mod semver;
+pub mod urls;
 
 use crate::arena::Arena;
 use crate::cost::{CallEstimate, CallNode};
@@ -16,7 +31,25 @@ use crate::val::Val;
 
 /// All libraries, in the order in which cel-go has them.
 pub(crate) fn libraries() -> &'static [&'static Library] {
-    static LIBRARIES: &[&Library] = &[&standard::LIBRARY, &optional::LIBRARY, &twovar::LIBRARY];
+    static LIBRARIES: &[&Library] = &[
+        &standard::LIBRARY,
+        &optional::LIBRARY,
+        &urls::LIBRARY,
+        &regex::LIBRARY,
+        &lists::LIBRARY,
+        &authorizer::LIBRARY,
+        &quantity::LIBRARY,
+        &strings::LIBRARY,
+        &sets::LIBRARY,
+        &ip::LIBRARY,
+        &cidr::LIBRARY,
+        &format::LIBRARY,
+        &authorizer::SELECTORS,
+        &twovar::LIBRARY,
+        &semver::LIBRARY,
+        &ext_lists::LIBRARY,
+        &lists::INCLUDES,
+    ];
     LIBRARIES
 }
 
@@ -78,6 +111,7 @@ pub type Estimate = fn(receiver: Option<&CallNode<'_>>, args: &[CallNode<'_>]) -
 /// that looks at the types of its arguments itself, and `builtin` for one that the evaluator carries out.
 #[macro_export]
 macro_rules! overload {
+    (regex $($row:tt)*) => { $crate::overload!(@member Regex, $($row)*) };
     (any $($row:tt)*) => { $crate::overload!(@member Any, $($row)*) };
     (builtin member $function:literal, $id:literal, ($($arg:expr),*) -> $result:expr) => {
         $crate::overload!(@row true, $function, $id, ($($arg),*), $result, $crate::library::Call::Builtin, None, None)

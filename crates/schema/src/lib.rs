@@ -31,6 +31,7 @@ pub use types::{
 };
 pub use validate::{
     go_number, is_known_format, validate, validate_lists, validate_part, validate_part_update, validate_update,
+    check_format, go_number, is_known_format, validate, validate_lists, validate_part_update, validate_update,
 };
 pub use zero::is_zero;
 

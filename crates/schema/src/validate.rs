@@ -13,7 +13,7 @@ use object::{Errors, Value};
 
 use crate::MAX_DEPTH;
 use crate::types::{Node, Rules, Schema, Shape};
-pub use formats::is_known_format;
+pub use formats::{check as check_format, is_known_format};
 pub use lists::validate_lists;
 pub use number::go_number;
 use outcome::Outcome;

@@ -1,7 +1,7 @@
 //! The standard library: operators, conversions, strings and times.
 
-mod convert;
-mod ops;
+pub(crate) mod convert;
+pub(crate) mod ops;
 mod time;
 
 use crate::library::{Library, Overload, Version};

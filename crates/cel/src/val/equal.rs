@@ -33,7 +33,7 @@ impl<'a> Val<'a> {
             (Val::Map(a), b) => return a.equal(b, arena),
             (Val::Optional(None), Val::Optional(None)) => true,
             (Val::Optional(Some(a)), Val::Optional(Some(b))) => return a.equal(*b, arena),
-            (Val::Opaque(a), Val::Opaque(b)) => a.equal(b),
+            (Val::Opaque(a), b) => return a.equal(b),
             (Val::Preserved(a), b) => preserved(a, b),
             (Val::Struct(a), Val::Struct(b)) => {
                 if a.type_name != b.type_name || a.fields.len() != b.fields.len() {
