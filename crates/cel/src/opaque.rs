@@ -57,7 +57,7 @@ impl<'a> Opaque<'a> {
             (Opaque::Cidr(a), Opaque::Cidr(b)) => Ok(a == b),
             (Opaque::Url(a), Opaque::Url(b)) => Ok(a.to_string() == b.to_string()),
             (Opaque::Semver(a), Opaque::Semver(b)) => Ok(a.compare(b).is_eq()),
-            (Opaque::Format(a), Opaque::Format(b)) => Ok(a.name == b.name),
+            (Opaque::Format(a), Opaque::Format(b)) => Ok(a.title == b.title),
             _ => Err(Error::NO_SUCH_OVERLOAD),
         }
     }
@@ -79,6 +79,8 @@ impl<'a> Opaque<'a> {
             Opaque::Ip(ip) => Some(ip.to_string()),
             Opaque::Cidr(cidr) => Some(cidr.to_string()),
             Opaque::Url(url) => Some(url.to_string()),
+            Opaque::Semver(version) => Some(version.to_string()),
+            Opaque::Format(format) => Some(format.title.to_string()),
             _ => None,
         }
     }

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // A failed assumption is a failed test.
 
+#[path = "facts/authz.rs"]
+mod authz;
 #[path = "facts/case.rs"]
 mod case;
 #[path = "facts/score.rs"]

@@ -1,5 +1,7 @@
-//! Checks of literals that are made with the expression: durations, timestamps, regular expressions, and lists and maps
-//! whose elements differ in type.
+//! Checks of literals that are made with the expression: durations, timestamps, regular expressions, lists and maps
+//! whose elements differ in type, and formats with their arguments.
+
+mod format;
 
 use super::checker::Checked;
 use super::unify::is_equivalent;
@@ -13,31 +15,38 @@ use crate::types::Type;
 pub fn validate(root: Node<'_>, checked: &Checked<'_>, _: &Environment, errors: &mut Errors<'_>) {
     let mut formats = Vec::new();
     let mut aggregates = Vec::new();
-    walk(root, &mut |node| {
+    let mut strings = Vec::new();
+    walk(root, false, &mut |node, in_format| {
         format(node, &mut formats);
-        aggregate(node, checked, &mut aggregates);
+        format::check(node, checked, &mut strings);
+        if !in_format {
+            aggregate(node, checked, &mut aggregates);
+        }
     });
-    for (offset, message) in formats.into_iter().chain(aggregates) {
+    for (offset, message) in formats.into_iter().chain(aggregates).chain(strings) {
         errors.at(offset, message);
     }
 }
 
-/// Visits all expressions, outer ones first.
-pub fn walk<'b>(node: Node<'b>, visit: &mut impl FnMut(Node<'b>)) {
-    visit(node);
+/// Visits all expressions, outer ones first, and tells which are parts of a call of `format`.
+fn walk<'b>(node: Node<'b>, in_format: bool, visit: &mut impl FnMut(Node<'b>, bool)) {
+    visit(node, in_format);
     match node.kind {
         Kind::Unspecified | Kind::Literal(_) | Kind::Ident(_) => {}
-        Kind::Select(select) => walk(select.operand, visit),
-        Kind::Call(call) => call.target.iter().chain(call.args).for_each(|arg| walk(arg, visit)),
-        Kind::List(list) => list.elements.iter().for_each(|element| walk(element, visit)),
+        Kind::Select(select) => walk(select.operand, in_format, visit),
+        Kind::Call(call) => {
+            let in_format = in_format || call.function == "format";
+            call.target.iter().chain(call.args).for_each(|arg| walk(arg, in_format, visit));
+        }
+        Kind::List(list) => list.elements.iter().for_each(|element| walk(element, in_format, visit)),
         Kind::Map(entries) => entries.iter().for_each(|entry| {
-            walk(entry.key, visit);
-            walk(entry.value, visit);
+            walk(entry.key, in_format, visit);
+            walk(entry.value, in_format, visit);
         }),
-        Kind::Struct(literal) => literal.fields.iter().for_each(|field| walk(field.value, visit)),
+        Kind::Struct(literal) => literal.fields.iter().for_each(|field| walk(field.value, in_format, visit)),
         Kind::Comprehension(loops) => {
             for part in [loops.range, loops.init, loops.condition, loops.step, loops.result] {
-                walk(part, visit);
+                walk(part, in_format, visit);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use costs::*;
 
 use crate::arena::Arena;
-use crate::error::{Cancelled, Error, Outcome};
+use crate::error::{Error, Outcome};
 use crate::library::{Library, Overload, Version};
 use crate::overload;
 use crate::types::{Link, Type};
@@ -16,8 +16,8 @@ use crate::val::{List, Val};
 pub static LIBRARY: Library =
     Library { name: "cel.lib.ext.lists", since: Version { major: 1, minor: 34 }, until: None, overloads: OVERLOADS };
 
-/// More items than any cost limit lets an expression make.
-const RANGE_MAX: i64 = 10_000_000;
+/// Most items of a range.
+const RANGE_MAX: i64 = 1_000_000;
 /// Levels below which lists are not flattened; values are never nested so deeply.
 const FLATTEN_DEPTH_MAX: i64 = 1000;
 
@@ -171,7 +171,8 @@ fn range<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
         return Err(arena.error(format_args!("lists.range: size must be non-negative, got {n}")));
     }
     if n > RANGE_MAX {
-        return Err(Error::Cancelled(Cancelled::CostLimit));
+        let problem = format_args!("lists.range: size {n} exceeds maximum allowed ({RANGE_MAX})");
+        return Err(arena.error(problem));
     }
     let items: Vec<Val<'a>> = (0..n).map(Val::Int).collect();
     Ok(arena.list_val(&items))

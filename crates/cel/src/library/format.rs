@@ -3,6 +3,7 @@
 use object::names;
 
 use crate::arena::Arena;
+use crate::cost::{REGEX_LENGTH, STRING_TRAVERSAL};
 use crate::error::{Error, Outcome};
 use crate::library::urls::Url;
 use crate::library::{Library, Overload, Version};
@@ -21,7 +22,7 @@ const MAYBE_FORMAT: Type = Type::Optional(Link::Static(&FORMAT));
 
 #[rustfmt::skip]
 static OVERLOADS: &[Overload] = &[
-    overload!(member "validate", "format-validate", (FORMAT, Type::String) -> PROBLEMS, validate),
+    overload!(member "validate", "format-validate", (FORMAT, Type::String) -> PROBLEMS, validate, cost: cost),
     overload!("format.named", "format-named", (Type::String) -> MAYBE_FORMAT, named),
     overload!("format.dns1123Label", "format.dns1123Label", () -> FORMAT, |_, _| Ok(format(&FORMATS[0]))),
     overload!("format.dns1123Subdomain", "format.dns1123Subdomain", () -> FORMAT, |_, _| Ok(format(&FORMATS[1]))),
@@ -41,9 +42,11 @@ static OVERLOADS: &[Overload] = &[
 /// A format that texts can be checked against.
 pub struct Format {
     /// By which `format.named` finds it.
-    pub name: &'static str,
+    name: &'static str,
+    /// The name that messages have for it.
+    pub title: &'static str,
     /// The length of the regular expression by which upstream counts the cost of a check.
-    pub regex_size: u64,
+    regex_size: u64,
     check: fn(&str) -> Vec<String>,
 }
 
@@ -55,19 +58,19 @@ impl std::fmt::Debug for Format {
 
 #[rustfmt::skip]
 static FORMATS: [Format; 13] = [
-    Format { name: "dns1123Label", regex_size: 30, check: |text| names::name_is_dns_label(text, false) },
-    Format { name: "dns1123Subdomain", regex_size: 60, check: |text| names::name_is_dns_subdomain(text, false) },
-    Format { name: "dns1035Label", regex_size: 30, check: |text| names::name_is_dns1035_label(text, false) },
-    Format { name: "qualifiedName", regex_size: 60, check: names::label_key },
-    Format { name: "dns1123LabelPrefix", regex_size: 30, check: |text| names::name_is_dns_label(text, true) },
-    Format { name: "dns1123SubdomainPrefix", regex_size: 60, check: |text| names::name_is_dns_subdomain(text, true) },
-    Format { name: "dns1035LabelPrefix", regex_size: 30, check: |text| names::name_is_dns1035_label(text, true) },
-    Format { name: "labelValue", regex_size: 40, check: names::label_value },
-    Format { name: "uri", regex_size: 1103, check: uri },
-    Format { name: "uuid", regex_size: 70, check: |text| openapi("uuid", text, "does not match the UUID format") },
-    Format { name: "byte", regex_size: 84, check: |text| openapi("byte", text, "invalid base64") },
-    Format { name: "date", regex_size: 71, check: |text| openapi("date", text, "invalid date") },
-    Format { name: "datetime", regex_size: 71, check: |text| openapi("datetime", text, "invalid datetime") },
+    Format { name: "dns1123Label", title: "DNS1123Label", regex_size: 30, check: |text| names::name_is_dns_label(text, false) },
+    Format { name: "dns1123Subdomain", title: "DNS1123Subdomain", regex_size: 60, check: |text| names::name_is_dns_subdomain(text, false) },
+    Format { name: "dns1035Label", title: "DNS1035Label", regex_size: 30, check: |text| names::name_is_dns1035_label(text, false) },
+    Format { name: "qualifiedName", title: "QualifiedName", regex_size: 60, check: names::label_key },
+    Format { name: "dns1123LabelPrefix", title: "DNS1123LabelPrefix", regex_size: 30, check: |text| names::name_is_dns_label(text, true) },
+    Format { name: "dns1123SubdomainPrefix", title: "DNS1123SubdomainPrefix", regex_size: 60, check: |text| names::name_is_dns_subdomain(text, true) },
+    Format { name: "dns1035LabelPrefix", title: "DNS1035LabelPrefix", regex_size: 30, check: |text| names::name_is_dns1035_label(text, true) },
+    Format { name: "labelValue", title: "LabelValue", regex_size: 40, check: names::label_value },
+    Format { name: "uri", title: "URI", regex_size: 1103, check: uri },
+    Format { name: "uuid", title: "uuid", regex_size: 70, check: |text| openapi("uuid", text, "does not match the UUID format") },
+    Format { name: "byte", title: "byte", regex_size: 84, check: |text| openapi("byte", text, "invalid base64") },
+    Format { name: "date", title: "date", regex_size: 71, check: |text| openapi("date", text, "invalid date") },
+    Format { name: "datetime", title: "datetime", regex_size: 71, check: |text| openapi("datetime", text, "invalid datetime") },
 ];
 
 fn format<'a>(format: &'static Format) -> Val<'a> {
@@ -97,4 +100,11 @@ fn validate<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
     }
     let problems: Vec<Val<'a>> = problems.iter().map(|problem| arena.string_val(problem)).collect();
     Ok(Val::Optional(Some(arena.copy(arena.list_val(&problems)))))
+}
+
+/// As a match of a regular expression.
+fn cost<'a>(args: &[Val<'a>], _: Val<'a>, _: &'a Arena) -> u64 {
+    let [Val::Opaque(Opaque::Format(format)), text] = args else { return 1 };
+    let text = ((1 + text.size()) as f64 * STRING_TRAVERSAL).ceil() as u64;
+    text.saturating_mul((format.regex_size as f64 * REGEX_LENGTH).ceil() as u64)
 }

@@ -1,6 +1,7 @@
 //! `kubernetes.Semver`: semantic versions.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use crate::arena::Arena;
 use crate::error::{Error, Outcome};
@@ -29,11 +30,12 @@ static OVERLOADS: &[Overload] = &[
     overload!(member "patch", "semver_patch", (SEMVER) -> Type::Int, patch),
 ];
 
-/// A version; what follows a `+` does not count and is not kept.
+/// A version; the build, which follows a `+`, does not count in comparisons.
 #[derive(Clone, Debug)]
 pub struct Semver {
     numbers: [u64; 3],
     prerelease: Vec<Part>,
+    build: Option<String>,
 }
 
 /// A part of a prerelease. Numbers come before words.
@@ -58,7 +60,7 @@ impl Semver {
         let (patch, prerelease) = cut(rest, '-');
         let patch = number("Patch", patch)?;
         let prerelease = prerelease.map_or(Ok(Vec::new()), |text| text.split('.').map(part).collect())?;
-        for part in build.into_iter().flat_map(|build| build.split('.')) {
+        for part in build.into_iter().flat_map(|build: &str| build.split('.')) {
             if part.is_empty() {
                 return Err("Build meta data is empty".to_string());
             }
@@ -66,7 +68,7 @@ impl Semver {
                 return Err(format!("Invalid character(s) found in build meta data {}", object::quote(part)));
             }
         }
-        Ok(Semver { numbers: [major, minor, patch], prerelease })
+        Ok(Semver { numbers: [major, minor, patch], prerelease, build: build.map(str::to_string) })
     }
 
     /// Reads a version that may begin with a `v`, have leading zeros or lack its last numbers.
@@ -85,6 +87,24 @@ impl Semver {
     pub fn compare(&self, other: &Semver) -> Ordering {
         let released = self.prerelease.is_empty().cmp(&other.prerelease.is_empty());
         self.numbers.cmp(&other.numbers).then(released).then_with(|| self.prerelease.cmp(&other.prerelease))
+    }
+}
+
+impl fmt::Display for Semver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.numbers;
+        write!(f, "{major}.{minor}.{patch}")?;
+        for (at, part) in self.prerelease.iter().enumerate() {
+            f.write_str(if at == 0 { "-" } else { "." })?;
+            match part {
+                Part::Number(number) => write!(f, "{number}")?,
+                Part::Word(word) => f.write_str(word)?,
+            }
+        }
+        match &self.build {
+            Some(build) => write!(f, "+{build}"),
+            None => Ok(()),
+        }
     }
 }
 

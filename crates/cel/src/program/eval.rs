@@ -279,7 +279,9 @@ impl<'a> Evaluation<'_, 'a> {
             Callable::Plain(function) | Callable::Any(function) => Some(function(args, self.arena)),
             Callable::Regex(function) => Some(match args.get(1) {
                 Some(Val::String(pattern)) => {
-                    self.arena.regex(pattern).and_then(|regex| function(&regex, args, self.arena))
+                    let regex = self.arena.regex(pattern);
+                    let regex = regex.map_err(|error| self.arena.error(format_args!("Illegal regex: {error}")));
+                    regex.and_then(|regex| function(&regex, args, self.arena))
                 }
                 _ => Err(NO_SUCH_OVERLOAD),
             }),

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use cel::decl::admission;
 use cel::library::Version;
+use cel::library::authorizer::Authorizer;
 use cel::{Arena, Decl, Declarations, Environment, Expression, Limits, Mode, Type, Val, typed};
 use serde_json::Value as Json;
 
+use crate::authz::Fake;
 use crate::score::Score;
 use crate::tagged::{normal, tag, untag, value};
 
@@ -38,6 +40,7 @@ struct Variable {
     decl: Option<Arc<Decl>>,
     value: Option<object::Value>,
     tagged: Option<Json>,
+    authz: Option<Fake>,
     optional: bool,
 }
 
@@ -65,6 +68,7 @@ fn variables(fact: &Json) -> Vec<Variable> {
             decl,
             value: var.get("value").map(value),
             tagged: var.get("cel").cloned(),
+            authz: var.get("authz").cloned().map(Fake),
             optional,
         }
     };
@@ -162,6 +166,13 @@ fn expression(fact: &Json, outcome: &Json, mode: Mode, score: &mut Score) {
     let names: Vec<&str> = declarations.names().collect();
     let get = |at: usize| {
         let var = vars.iter().find(|var| var.name == names[at])?;
+        if let Some(fake) = &var.authz {
+            let authorizer = Authorizer::new(fake);
+            return Some(Ok(match var.name.as_str() {
+                "authorizer" => authorizer.val(&arena),
+                _ => authorizer.resource_val(fake.resource(), &arena),
+            }));
+        }
         let val = match (&var.value, &var.tagged, &var.decl) {
             (Some(value), _, Some(decl)) => typed(value, decl, &arena),
             (Some(value), _, None) => Ok(cel::json(value)),
