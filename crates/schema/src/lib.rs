@@ -30,8 +30,8 @@ pub use types::{
     Validation,
 };
 pub use validate::{
-    go_number, is_known_format, validate, validate_lists, validate_part, validate_part_update, validate_update,
-    check_format, go_number, is_known_format, validate, validate_lists, validate_part_update, validate_update,
+    check_format, go_number, is_known_format, validate, validate_lists, validate_part, validate_part_update,
+    validate_update,
 };
 pub use zero::is_zero;
 
