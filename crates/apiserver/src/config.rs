@@ -7,6 +7,7 @@ use std::time::Duration;
 use kinds::core::service::allocation::PortRange;
 
 use crate::StoreConfig;
+use crate::audit::AuditConfig;
 use crate::serving::Serving;
 
 /// What a server is started with.
@@ -59,6 +60,7 @@ pub struct Config {
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
     pub standalone: bool,
     pub serving: Serving,
+    pub audit: AuditConfig,
 }
 
 /// The `--service-account-*` flags.
@@ -128,6 +130,7 @@ impl Default for Config {
             store: StoreConfig::default(),
             standalone: false,
             serving: Serving::default(),
+            audit: AuditConfig::default(),
         }
     }
 }

@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use kinds::core::service::allocation::PortRange;
 use object::duration;
 
-use crate::{Config, serving, store, unsupported};
+use crate::{Config, audit, serving, store, unsupported};
 pub(crate) use given::Given;
 use given::boolean;
 
@@ -229,13 +229,17 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "tls-private-key-file" => config.tls_private_key_file = given.path(),
         "token-auth-file" => config.token_auth_file = given.path(),
         other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
+        other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
         other => config.serving.apply(other, given)?,
     }
     Ok(())
 }
 
 fn is_honoured(flag: &str) -> bool {
-    HONOURED.contains(&flag) || serving::FLAGS.contains(&flag) || store::FLAGS.contains(&flag)
+    HONOURED.contains(&flag)
+        || serving::FLAGS.contains(&flag)
+        || store::FLAGS.contains(&flag)
+        || audit::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.

@@ -5,6 +5,7 @@ mod actions;
 mod admin;
 mod admission;
 mod allocation;
+mod audit;
 pub mod cli;
 mod client;
 mod components;

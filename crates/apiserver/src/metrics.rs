@@ -32,6 +32,13 @@ pub fn contribute_flow(metrics: &Metrics, flow: Option<&Arc<flow::Flow>>) {
     }
 }
 
+/// Adds the metrics of the audit log, if there is one.
+pub fn contribute_audit(metrics: &Metrics, auditor: Option<&Arc<::audit::Auditor>>) {
+    if let Some(auditor) = auditor.cloned() {
+        metrics.contribute(move |out| auditor.write_metrics(out).expect("writing to a string cannot fail"));
+    }
+}
+
 fn about(api: &Api, out: &mut String) -> std::fmt::Result {
     metric_head(out, "kubernetes_build_info", "gauge", "What this is.")?;
     writeln!(out, "kubernetes_build_info{{{}}} 1", Version::default().labels())?;

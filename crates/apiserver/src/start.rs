@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::audit::Auditor;
 use authn::service_account::ServiceAccountTokens;
 use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::rbac::{self, Rbac};
@@ -67,6 +68,7 @@ pub struct Running {
     loops: Option<standalone::Loops>,
     own_loops: standalone::Loops,
     repair: JoinSet<()>,
+    auditor: Option<Arc<Auditor>>,
     store: Opened,
 }
 
@@ -86,6 +88,9 @@ impl Running {
         repair.shutdown().await;
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the listener did not end well");
+        }
+        if let Some(auditor) = self.auditor {
+            auditor.shut_down().await;
         }
         self.store.store.close().await;
     }
@@ -152,6 +157,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let advertised = advertised(&config, address)?;
     host.services.connect(&api, address);
     crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
+    let auditor = config.audit.open().map_err(StartError::Setting)?;
+    crate::metrics::contribute_audit(&metrics, auditor.as_ref());
     let seats = config.serving.seats();
     crate::metrics::contribute_flow(&metrics, seats.flow());
     let server = Arc::new(Server {
@@ -166,7 +173,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         lifecycle: lifecycle.clone(),
         seats: seats.clone(),
         unfinished: Unfinished::default(),
-        recorder: None,
+        auditor: auditor.clone(),
         cors: config.serving.cors().map_err(StartError::Setting)?,
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
@@ -184,7 +191,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     let timeouts = serving::shutdown_timeouts(&config);
-    Ok(Running { address, pki, api, lifecycle, timeouts, serving, loops, own_loops, repair, store: opened })
+    Ok(Running { address, pki, api, lifecycle, timeouts, serving, loops, own_loops, repair, auditor, store: opened })
 }
 
 fn kinds_options(config: &Config) -> kinds::Options {

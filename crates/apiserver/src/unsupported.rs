@@ -5,9 +5,6 @@
 
 /// Flags, with the feature they belong to.
 const FLAGS: &[(&str, &str)] = &[
-    ("audit-log-path", "the audit log"),
-    ("audit-policy-file", "the audit log"),
-    ("audit-webhook-config-file", "the audit log"),
     ("authentication-config", "structured authentication configuration"),
     ("authorization-config", "structured authorization configuration"),
     ("authorization-policy-file", "the authorization mode ABAC"),

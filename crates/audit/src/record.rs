@@ -69,13 +69,7 @@ impl Record {
 
     /// Notes that the answer is a Status.
     pub fn response_status(&self, status: &Status) {
-        let json = self.wants_response().then(|| {
-            self.encode(&status.to_value(), |value| {
-                let mut out = Vec::new();
-                codec::json::encode(value, None, &mut out);
-                out
-            })
-        });
+        let json = self.wants_response().then(|| self.encode(&status.to_value(), encode_json));
         let mut event = self.event.lock();
         event.response_status = Some(ResponseStatus::of(status));
         event.response_object = json.or(event.response_object.take());
@@ -107,6 +101,28 @@ impl Record {
     pub fn response_complete(&self, code: u16) {
         self.set_code(code);
         self.emit(Stage::ResponseComplete);
+    }
+
+    /// Notes the JSON that is sent back, which is no Status.
+    pub fn response_json(&self, json: &Bytes) {
+        if !self.wants_response() {
+            return;
+        }
+        let decoded = match self.decision.omit_managed_fields {
+            true => codec::json::decode(json, None, &mut codec::Notes::ignore()).ok(),
+            false => None,
+        };
+        match decoded {
+            Some(object) => self.response_object(&object, encode_json),
+            None => self.event.lock().response_object = Some(json.clone()),
+        }
+    }
+
+    /// The request's credentials were refused: the only event is that of the response.
+    pub fn refused(&self, code: u16, message: &str) {
+        let status = object::value!({"message": message});
+        self.event.lock().response_status = Some(ResponseStatus { code, status: Some(status) });
+        self.emit(Stage::ResponseStarted);
     }
 
     /// Serving the request panicked.
@@ -152,6 +168,12 @@ impl ObjectRef {
             }
         }
     }
+}
+
+fn encode_json(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    codec::json::encode(value, None, &mut out);
+    out
 }
 
 /// Removes managedFields of an object, of the items of a list and of the objects in a table's rows.

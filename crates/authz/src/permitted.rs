@@ -40,6 +40,8 @@ pub trait Ask {
 pub struct Refused<T> {
     pub call: T,
     pub status: Status,
+    /// The authorizer's reason, "" if it gave none.
+    pub reason: String,
 }
 
 /// Asks the authorizer about a call.
@@ -49,7 +51,7 @@ pub async fn authorize<T: Ask>(authorizer: &dyn Authorizer, call: T) -> Result<P
         Decision::Allow(reason) => Ok(Permitted { call, reason }),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => {
             let status = access.refusal(&reason);
-            Err(Box::new(Refused { call, status }))
+            Err(Box::new(Refused { status, reason: reason.to_string(), call }))
         }
     }
 }

@@ -177,18 +177,13 @@ impl Shared {
         headers.insert(VARY, HeaderValue::from_static("Accept"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         if call.header("if-none-match") == etag {
-            return Reply {
-                status: StatusCode::NOT_MODIFIED,
-                headers,
-                body: ReplyBody::Ready(Bytes::new()),
-                annotations: Vec::new(),
-            };
+            return Reply::with(StatusCode::NOT_MODIFIED, headers, ReplyBody::Ready(Bytes::new()));
         }
         let media = chosen.media.content_type();
         let kind = format!("{media};g={};v={};as={}", aggregated::GROUP, aggregated::VERSION, aggregated::KIND);
         headers.insert(CONTENT_TYPE, conditional::header(&kind));
         let bytes = rest::encode_value(&writing(chosen), &aggregated::kind(), &document.value);
-        Reply { status: StatusCode::OK, headers, body: ReplyBody::Ready(bytes), annotations: Vec::new() }
+        Reply::with(StatusCode::OK, headers, ReplyBody::Ready(bytes))
     }
 
     /// One of the old documents, as the client wants to read it.

@@ -55,15 +55,10 @@ pub fn reply(
     }
     if is_fresh(call, &etag, modified) {
         headers.remove(CONTENT_TYPE);
-        return Reply {
-            status: StatusCode::NOT_MODIFIED,
-            headers,
-            body: ReplyBody::Ready(Bytes::new()),
-            annotations: Vec::new(),
-        };
+        return Reply::with(StatusCode::NOT_MODIFIED, headers, ReplyBody::Ready(Bytes::new()));
     }
     headers.insert(LAST_MODIFIED, header(&http_date(modified)));
-    Reply { status: StatusCode::OK, headers, body: ReplyBody::Ready(body()), annotations: Vec::new() }
+    Reply::with(StatusCode::OK, headers, ReplyBody::Ready(body()))
 }
 
 #[cfg(test)]

@@ -107,6 +107,7 @@ impl Server {
             headers: headers.iter().map(header).collect::<HeaderMap>(),
             query,
             timeout: std::time::Duration::from_secs(60),
+            record: None,
         };
         Answer::of(self.discovery.answer(&call).await)
     }

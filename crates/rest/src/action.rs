@@ -26,6 +26,7 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
     };
     let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
     scope.warn(decoded.warnings);
+    scope.record_object(&decoded.object, expected.schema());
     let mut object = decoded.object;
     // What is done to an object may say by its uid which one is meant; elsewhere clients have no say in these fields.
     if scope.call.info.subresource.is_empty() {

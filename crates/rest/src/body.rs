@@ -28,6 +28,11 @@ impl Expected<'_> {
     pub fn of(resource: &Resource) -> Expected<'_> {
         Expected { kind: &resource.kind, shape: &resource.shape, custom: resource.custom }
     }
+
+    /// The schema by which JSON is written; custom resources are written sorted.
+    pub fn schema(&self) -> Option<schema::Schema<'_>> {
+        (!self.custom).then(|| self.shape.schema())
+    }
 }
 
 /// The media type of the body, or the refusal that lists what is taken.

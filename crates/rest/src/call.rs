@@ -1,7 +1,9 @@
 //! [`Call`]: one request on its way to a verb.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use audit::Record;
 use http::{HeaderMap, Method};
 use request::{Access, RequestInfo, User};
 
@@ -15,6 +17,8 @@ pub struct Call {
     pub query: Vec<(String, String)>,
     /// When a request that is not long-running must be over.
     pub timeout: Duration,
+    /// The request's audit record, if the audit policy asks for one.
+    pub record: Option<Arc<Record>>,
 }
 
 impl authz::Ask for Call {

@@ -122,7 +122,9 @@ async fn read_options(scope: &Scope) -> Result<Value, Status> {
         let media = body::input_media(scope, scope.call.header("content-type"))?;
         check_kind(&bytes, media).map_err(Status::bad_request)?;
         let decoded = wire::decode(&bytes, media, options_schema(), &mut codec::Notes::ignore());
-        decoded.map_err(Status::bad_request)?
+        let options = decoded.map_err(Status::bad_request)?;
+        scope.record_object(&options, options_schema());
+        options
     };
     if !scope.api.features.enabled("AllowUnsafeMalformedObjectDeletion")
         && let Some(map) = options.as_map_mut()

@@ -92,7 +92,28 @@ impl Patch {
     pub async fn read(scope: &Scope) -> Result<Patch, Status> {
         let kind = patch_kind(scope)?;
         let bytes = scope.read_body().await?;
-        Ok(Patch { kind, bytes, applied: OnceLock::new() })
+        let patch = Patch { kind, bytes, applied: OnceLock::new() };
+        if let Some(record) = scope.call.record.as_ref().filter(|record| record.wants_request())
+            && let Some(json) = patch.as_json()
+        {
+            record.request_patch(&json);
+        }
+        Ok(patch)
+    }
+
+    /// The patch as JSON; None if it cannot be read.
+    fn as_json(&self) -> Option<Vec<u8>> {
+        match self.kind {
+            PatchKind::Apply => codec::yaml::to_json(&self.bytes, false).ok(),
+            PatchKind::ApplyCbor => {
+                let value = codec::cbor::decode(&self.bytes, None, &mut Notes::ignore()).ok()?;
+                let mut json = Vec::new();
+                codec::json::encode(&value, None, &mut json);
+                Some(json)
+            }
+            // Text that is not JSON would make the whole line of the audit log unreadable.
+            _ => codec::json::decode_exact(&self.bytes, &mut Notes::ignore()).ok().map(|_| self.bytes.to_vec()),
+        }
     }
 
     /// Refuses bytes that are not even of the patch's format, before anything else is looked at.

@@ -110,6 +110,8 @@ pub struct Reply {
     pub body: ReplyBody,
     /// What admission notes for the audit log.
     pub annotations: Vec<admission::Annotation>,
+    /// The Status that the body is, if the request failed; for the audit log.
+    pub failure: Option<Box<Status>>,
 }
 
 /// A body that is made while it is sent.
@@ -140,7 +142,12 @@ impl Reply {
     pub fn new(status: StatusCode, content_type: &'static str, body: ReplyBody) -> Reply {
         let mut headers = HeaderMap::new();
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        Reply { status, headers, body, annotations: Vec::new() }
+        Reply::with(status, headers, body)
+    }
+
+    /// A reply with headers of its own.
+    pub fn with(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Reply {
+        Reply { status, headers, body, annotations: Vec::new(), failure: None }
     }
 
     /// An object that exists only for this answer: a Status, a Table, a review.
@@ -234,6 +241,7 @@ pub fn failure(status: &Status, accept: &Accept) -> Reply {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let kind = GroupVersionKind::new("", "v1", "Status");
     let mut reply = Reply::value(code, &accept.refusal(), &kind, &status.to_value());
+    reply.failure = Some(Box::new(status.clone()));
     if let Some(details) = status.details.as_ref().filter(|details| details.retry_after_seconds > 0) {
         reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
     }

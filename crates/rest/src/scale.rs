@@ -34,6 +34,7 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
     let expected = Expected { kind: &scale_kind(), shape: &scale_shape(scope)?, custom: false };
     let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
     scope.warn(decoded.warnings);
+    scope.record_object(&decoded.object, expected.schema());
     let mut wanted = decoded.object;
     ensure_namespace(scope, &mut wanted)?;
     check_name(scope, &wanted)?;

@@ -10,6 +10,7 @@ use object::{GroupResource, Meta, Status, Value};
 use parking_lot::Mutex;
 use registry::{Context, Resource, Storage, Strategy};
 use request::Access;
+use schema::Schema;
 
 use crate::large::Large;
 use crate::media::{Accept, Offer, Refused};
@@ -67,6 +68,17 @@ impl Scope {
         let bytes = body.read(self.api.limits.body_bytes).await?;
         self.large.note(bytes.len()).await;
         Ok(bytes)
+    }
+
+    /// Notes the object that was sent in the audit record, if there is one.
+    pub fn record_object(&self, object: &Value, schema: Option<Schema<'_>>) {
+        if let Some(record) = &self.call.record {
+            record.request_object(object, |object| {
+                let mut json = Vec::new();
+                codec::json::encode(object, schema, &mut json);
+                json
+            });
+        }
     }
 
     /// Adds `Warning` headers to the answer, whatever it will be.

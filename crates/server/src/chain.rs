@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::audit::Auditor;
 use authn::{Authenticator, Credentials, Identity};
 use authz::{Authorizer, Permitted};
 use bytes::Bytes;
@@ -12,21 +13,25 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
 use object::{GroupResource, GroupVersionKind, Status};
-use request::RequestInfo;
+use request::{RequestInfo, User};
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure};
 use tokio::time::Instant;
 
+use crate::audit;
 use crate::compress::compress;
 use crate::health::Endpoint;
 use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::receive::{Unfinished, timed_out};
-use crate::record::{Arrived, Recorder, Stage};
 use crate::seats::{Full, Seat};
 use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
 const JSON: &str = "application/json";
+
+/// Audit annotations that tell what authorization decided.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
 
 /// What goes back over the connection.
 pub type HttpResponse = Response<UnsyncBoxBody<Bytes, rest::Cut>>;
@@ -46,7 +51,7 @@ pub struct Server {
     /// Bodies that are being received.
     pub unfinished: Unfinished,
     /// Keeps the audit log, if there is one.
-    pub recorder: Option<Arc<dyn Recorder>>,
+    pub auditor: Option<Arc<Auditor>>,
     pub cors: Cors,
     /// How long a request that is not long-running may take: `--request-timeout`.
     pub request_timeout: Duration,
@@ -70,9 +75,8 @@ impl Server {
         let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
         let audit_id = audit_id(&request);
         let long_running = info.is_long_running();
-        let arrived = Arrived { audit_id: &audit_id, request: &request, info: &info, peer: &peer };
         let mut tracked = Tracked {
-            record: self.recorder.as_ref().and_then(|recorder| recorder.begin(&arrived)),
+            record: None,
             series: self.series(&info, &query, &request),
             began,
             long_running,
@@ -92,15 +96,22 @@ impl Server {
                 let parsed = Parsed { info, query, tracked: &mut tracked };
                 // A panic ends only the request it happens in.
                 // Boxed because hyper moves the future, and this one holds everything that a request can need.
-                let answer = AssertUnwindSafe(Box::pin(self.filter(request, parsed, &timeout))).catch_unwind().await;
+                let answer =
+                    AssertUnwindSafe(Box::pin(self.filter(request, parsed, &audit_id, &timeout))).catch_unwind().await;
                 answer.unwrap_or_else(|_| {
                     self.metrics.panicked();
                     tracing::error!(audit_id, "a request ended in a panic");
-                    tracked.reached(Stage::Panicked);
+                    if let Some(record) = tracked.record.take() {
+                        record.panicked("the request ended in a bug of the server");
+                    }
                     failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
                 })
             }
         };
+        let mut reply = reply;
+        if let Some(record) = &tracked.record {
+            audit::note_reply(record, &mut reply, long_running).await;
+        }
         // A watch ends when the server shuts down, every other response when the request's time is over.
         let (end, deadline) = match long_running {
             true => (Some(self.lifecycle.watch_end()), None),
@@ -165,17 +176,18 @@ impl Server {
         &self,
         request: Request<Incoming>,
         parsed: Parsed<'_>,
+        audit_id: &str,
         timeout: &Result<Duration, Status>,
     ) -> Reply {
         if parsed.tracked.long_running {
-            return self.pass(request, parsed, self.request_timeout).await;
+            return self.pass(request, parsed, audit_id, self.request_timeout).await;
         }
         let limit = match timeout {
             Ok(limit) => *limit,
             Err(status) => return failure(status, &Accept::of_status(request.headers(), &parsed.query)),
         };
         let deadline = parsed.tracked.began + limit;
-        match tokio::time::timeout_at(deadline, self.pass(request, parsed, limit)).await {
+        match tokio::time::timeout_at(deadline, self.pass(request, parsed, audit_id, limit)).await {
             Ok(reply) => reply,
             Err(_) => {
                 self.metrics.requests.terminated();
@@ -185,16 +197,31 @@ impl Server {
     }
 
     /// Authentication, impersonation, flow control, authorization; then the request is carried out.
-    async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, timeout: Duration) -> Reply {
+    async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, audit_id: &str, timeout: Duration) -> Reply {
         let Parsed { info, query, tracked } = parsed;
         let readable = || Accept::of_status(request.headers(), &query);
         // Authentication: a bad credential is a 401.
         let peer = tracked.open.peer().clone();
         let Identity { user, warnings, .. } = match self.authenticate(&request, &peer).await {
             Ok(identity) => identity,
-            Err(()) => return failure(&Status::unauthorized("Unauthorized"), &readable()),
+            Err(()) => {
+                let none = User::default();
+                let begin = |auditor: &Arc<Auditor>| audit::begin(auditor, &request, &info, &none, audit_id, &peer);
+                if let Some(record) = self.auditor.as_ref().and_then(begin) {
+                    audit::authentication_failed(&record, &request, &query, &peer);
+                }
+                return failure(&Status::unauthorized("Unauthorized"), &readable());
+            }
         };
-        tracked.reached(Stage::Authenticated(&user));
+        // Audit: from here on every outcome is recorded.
+        if let Some(auditor) = &self.auditor {
+            tracked.record = audit::begin(auditor, &request, &info, &user, audit_id, &peer);
+            if let Some(record) = &tracked.record
+                && !record.received().await
+            {
+                return failure(&Status::internal("failed to store audit event"), &readable());
+            }
+        }
         // Impersonation: from here on the user is the impersonated one.
         let constrained = self.api.features.enabled("ConstrainedImpersonation");
         let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers(), constrained);
@@ -202,8 +229,8 @@ impl Server {
             Ok(user) => user,
             Err(status) => return forbidden(&status, &readable(), &warnings),
         };
-        if impersonate::is_asked(request.headers()) {
-            tracked.reached(Stage::Impersonated(&user));
+        if let Some(record) = tracked.record.as_ref().filter(|_| impersonate::is_asked(request.headers())) {
+            record.impersonated(&user, "");
         }
         // Flow control: a request waits for a seat or is refused with 429.
         let waits_until = tracked.began + timeout / 4;
@@ -224,17 +251,24 @@ impl Server {
             _ if incoming.is_end_stream() => Body::Empty,
             _ => Body::Stream(self.unfinished.receive(incoming, tracked.seat.clone())),
         };
-        let call = Call { info, user, method: parts.method, headers: parts.headers, query, timeout };
+        let record = tracked.record.clone();
+        let call = Call { info, user, method: parts.method, headers: parts.headers, query, timeout, record };
         // Authorization: verbs take nothing but a call that was permitted.
         let call = match authz::authorize(&*self.authorizer, call).await {
             Ok(call) => call,
             Err(refused) => {
-                tracked.reached(Stage::Authorized { allowed: false, reason: &refused.status.message });
+                if let Some(record) = &tracked.record {
+                    record.annotate(DECISION, "forbid");
+                    record.annotate(REASON, refused.reason.as_str());
+                }
                 let readable = Accept::of_status(&refused.call.headers, &refused.call.query);
                 return forbidden(&refused.status, &readable, &warnings);
             }
         };
-        tracked.reached(Stage::Authorized { allowed: true, reason: call.reason() });
+        if let Some(record) = &tracked.record {
+            record.annotate(DECISION, "allow");
+            record.annotate(REASON, call.reason());
+        }
         // Resources are in the catalog; all other paths are answered by `path`.
         let reply = match call.info.is_resource {
             true => rest::serve(&self.api, call, body).await,

@@ -2,6 +2,7 @@
 //!
 //! Start with [`chain`]: the filters in the order a request meets them.
 
+mod audit;
 mod call;
 mod chain;
 mod compress;
@@ -15,7 +16,6 @@ mod metrics;
 mod paths;
 mod peer;
 mod receive;
-mod record;
 mod seats;
 pub mod systemd;
 pub mod tls;
@@ -33,6 +33,5 @@ pub use listen::{ConnectionOptions, Listener};
 pub use paths::Paths;
 pub use peer::Peer;
 pub use receive::Unfinished;
-pub use record::{Arrived, Record, Recorder, Stage};
 pub use seats::Seats;
 pub use version::Version;

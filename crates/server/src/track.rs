@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use audit::Record;
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
 use http::HeaderValue;
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
 use crate::peer::{OpenRequest, Peer};
-use crate::record::{Record, Stage};
 use crate::seats::Seat;
 
 /// Responses up to this size are handed to the connection and not followed any further.
@@ -37,23 +37,18 @@ pub struct Tracked {
     pub seat: Option<Seat>,
     /// Counts a watch among those that writes have to serve.
     pub watch: Option<flow::WatchTicket>,
-    pub record: Option<Box<dyn Record>>,
+    pub record: Option<Arc<Record>>,
     pub code: u16,
     pub bytes: u64,
 }
 
 impl Tracked {
-    /// Tells the recorder, if there is one.
-    pub fn reached(&mut self, stage: Stage<'_>) {
-        if let Some(record) = &mut self.record {
-            record.reached(stage);
-        }
-    }
-
     /// Ties everything to the response's body. A watch ends at `end` whatever it still has, any other response at its deadline.
     pub fn follow(mut self, mut reply: Reply, end: Option<WatchEnd>, deadline: Option<Instant>) -> Reply {
         self.code = reply.status.as_u16();
-        self.reached(Stage::Responding(self.code));
+        if let Some(record) = self.record.as_ref().filter(|_| self.long_running) {
+            record.response_started(self.code);
+        }
         if !self.long_running {
             self.seat = None;
         }
@@ -81,7 +76,9 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         let (code, bytes) = (self.code, self.bytes);
-        self.reached(Stage::Complete { code, bytes });
+        if let Some(record) = &self.record {
+            record.response_complete(code);
+        }
         if let Some(series) = &self.series {
             series.record(code, self.began.elapsed(), bytes, self.long_running);
         }

@@ -126,5 +126,5 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 fn empty(status: StatusCode, headers: HeaderMap) -> Reply {
-    Reply { status, headers, body: ReplyBody::Ready(Bytes::new()), annotations: Vec::new() }
+    Reply::with(status, headers, ReplyBody::Ready(Bytes::new()))
 }

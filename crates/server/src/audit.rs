@@ -1,0 +1,151 @@
+//! The audit record of a request: begun after authentication, completed when the response was sent.
+
+use std::sync::Arc;
+
+use audit::{Auditor, Record};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use http::{HeaderMap, Request, header};
+use hyper::body::Incoming;
+use object::{Clock, Status, Str, SystemClock, Value};
+use request::{RequestInfo, User};
+use rest::{Chunks, Reply, ReplyBody};
+
+use crate::peer::Peer;
+
+/// A response object that is larger is left out of the record.
+const RESPONSE_OBJECT_BYTES_MAX: usize = 16 << 20;
+/// Status objects of successful deletions are looked for in responses up to this size.
+const STATUS_BYTES_MAX: usize = 64 << 10;
+
+/// Starts the record of a request by this user; None if the policy does not ask for one.
+pub fn begin(
+    auditor: &Auditor,
+    request: &Request<Incoming>,
+    info: &RequestInfo,
+    user: &User,
+    audit_id: &str,
+    peer: &Peer,
+) -> Option<Arc<Record>> {
+    let uri = request.uri();
+    auditor.begin(&audit::Request {
+        info,
+        user,
+        audit_id,
+        uri: uri.path_and_query().map_or(uri.path(), |path| path.as_str()),
+        user_agent: text(request.headers(), "user-agent"),
+        source_ips: source_ips(request.headers(), peer),
+        received: SystemClock.now(),
+    })
+}
+
+/// Records a request whose credentials were refused, with the methods that it tried.
+pub fn authentication_failed(record: &Record, request: &Request<Incoming>, query: &[(String, String)], peer: &Peer) {
+    let mut methods = Vec::new();
+    let authorization = text(request.headers(), "authorization").trim();
+    match authorization.split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase()).as_deref() {
+        Some("basic") => methods.push("basic"),
+        Some("bearer") => methods.push("bearer"),
+        _ => {}
+    }
+    if query.iter().any(|(key, value)| key == "access_token" && !value.trim().is_empty()) {
+        methods.push("access_token");
+    }
+    if !peer.certificates.is_empty() {
+        methods.push("x509");
+    }
+    let message = match methods.is_empty() {
+        true => "Authentication failed, no credentials provided".to_string(),
+        false => format!("Authentication failed, attempted: {}", methods.join(", ")),
+    };
+    record.refused(401, &message);
+}
+
+/// Notes in the record what is sent back. A list that the record wants is read whole before it is sent.
+pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) {
+    for annotation in reply.annotations.drain(..).filter(|note| !note.with_object || record.wants_request()) {
+        record.annotate(&annotation.key, annotation.value);
+    }
+    if let Some(status) = &reply.failure {
+        record.response_status(status);
+        return;
+    }
+    let is_json =
+        reply.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if !is_json || long_running {
+        return;
+    }
+    if record.wants_response() {
+        collect(&mut reply.body).await;
+    }
+    let ReplyBody::Ready(bytes) = &reply.body else { return };
+    if record.wants_response() || bytes.len() <= STATUS_BYTES_MAX {
+        match status(bytes) {
+            Some(status) => record.response_status(&status),
+            None => record.response_json(bytes),
+        }
+    }
+}
+
+/// Makes a streamed body one that is ready, unless it is too large.
+async fn collect(body: &mut ReplyBody) {
+    let ReplyBody::Stream { chunks, estimate } = body else { return };
+    let estimate = *estimate;
+    let mut rest = std::mem::replace(chunks, futures::stream::empty().boxed());
+    let mut read = BytesMut::new();
+    let mut cut = None;
+    while read.len() <= RESPONSE_OBJECT_BYTES_MAX {
+        match rest.next().await {
+            Some(Ok(chunk)) => read.extend_from_slice(&chunk),
+            Some(Err(error)) => {
+                cut = Some(Err(error));
+                break;
+            }
+            None => {
+                *body = ReplyBody::Ready(read.freeze());
+                return;
+            }
+        }
+    }
+    let begun = futures::stream::iter([Ok(read.freeze())].into_iter().chain(cut));
+    let chunks: Chunks = begun.chain(rest).boxed();
+    *body = ReplyBody::Stream { chunks, estimate };
+}
+
+/// The Status that the bytes are, if they are one.
+fn status(json: &Bytes) -> Option<Status> {
+    // The kind is among the first members; most objects are no Status and are not decoded.
+    let head = &json[..json.len().min(64)];
+    head.windows(8).any(|window| window == b"\"Status\"").then_some(())?;
+    let value: Value = codec::json::decode(json, None, &mut codec::Notes::ignore()).ok()?;
+    (value.str_at(&["kind"]) == "Status" && value.str_at(&["apiVersion"]) == "v1").then(|| Status::from_value(&value))
+}
+
+/// The addresses that `X-Forwarded-For` and `X-Real-Ip` name, then that of the connection.
+fn source_ips(headers: &HeaderMap, peer: &Peer) -> Vec<Str> {
+    let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let named = forwarded.flat_map(|value| value.split(',')).chain([text(headers, "x-real-ip")]);
+    let mut addresses: Vec<Str> = Vec::new();
+    for address in named.filter_map(|text| text.trim().parse::<std::net::IpAddr>().ok()) {
+        push_new(&mut addresses, address);
+    }
+    let own = peer.address.ip();
+    if addresses.last().is_none_or(|last| *last != own.to_string()) {
+        addresses.push(own.to_string().into());
+    }
+    addresses
+}
+
+/// How many addresses of proxies are kept.
+const SOURCES_MAX: usize = 64;
+
+fn push_new(addresses: &mut Vec<Str>, address: std::net::IpAddr) {
+    let text: Str = address.to_string().into();
+    if addresses.len() < SOURCES_MAX && addresses.last() != Some(&text) {
+        addresses.push(text);
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
+}
