@@ -142,7 +142,7 @@ impl Client {
             }
         };
         let user = self.user.clone();
-        let call = Call { info, user, method, headers, query, timeout: TIMEOUT };
+        let call = Call { info, user, method, headers, query, timeout: TIMEOUT, record: None };
         let call =
             authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status))?;
         Ok(rest::serve(&self.api, call, body).await)
