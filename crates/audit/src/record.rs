@@ -55,7 +55,7 @@ impl Record {
     /// Notes the patch that was sent, which is JSON or was converted to it.
     pub fn request_patch(&self, patch: &[u8]) {
         if self.wants_request() {
-            self.event.lock().request_object = Some(Bytes::copy_from_slice(patch));
+            self.event.lock().request_object = Some(on_one_line(&Bytes::copy_from_slice(patch)));
         }
     }
 
@@ -114,7 +114,7 @@ impl Record {
         };
         match decoded {
             Some(object) => self.response_object(&object, encode_json),
-            None => self.event.lock().response_object = Some(json.clone()),
+            None => self.event.lock().response_object = Some(on_one_line(json)),
         }
     }
 
@@ -167,6 +167,17 @@ impl ObjectRef {
                 *field = value.into();
             }
         }
+    }
+}
+
+/// JSON without line breaks: an event is one line of the log. Strings cannot contain raw line breaks.
+fn on_one_line(json: &Bytes) -> Bytes {
+    if !json.trim_ascii_end().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return json.clone();
+    }
+    match codec::json::decode_exact(json, &mut codec::Notes::ignore()) {
+        Ok(value) => encode_json(&value).into(),
+        Err(_) => Bytes::from_static(b"null"),
     }
 }
 

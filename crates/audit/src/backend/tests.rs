@@ -50,6 +50,7 @@ async fn serve(auditor: &Auditor) {
     object.set(&["metadata", "name"], "x");
     record.request_object(&object, |_| b"{\"kind\":\"Pod\"}".to_vec());
     record.annotate("authorization.k8s.io/decision", "allow");
+    record.response_json(&bytes::Bytes::from_static(b"{\n  \"kind\": \"Pod\"\n}\n"));
     record.response_complete(201);
 }
 
@@ -69,6 +70,7 @@ async fn every_mode_writes_every_event() {
         for part in [
             "\"stage\":\"ResponseComplete\"",
             "\"requestObject\":{\"kind\":\"Pod\"}",
+            "\"responseObject\":{\"kind\":\"Pod\"}",
             "\"name\":\"x\"",
             "\"code\":201",
             "\"annotations\":{\"authorization.k8s.io/decision\":\"allow\"}",
