@@ -208,7 +208,8 @@ fn validate(policy: &Cursor) -> Errors {
         paths.each().for_each(|path| validate_path(&path, &mut errors));
         validate_resources(&rule.field("resources"), &mut errors);
         validate_stages(&rule.field("omitStages"), &mut errors);
-        if !paths.is_empty() && !(rule.field("resources").is_empty() && rule.field("namespaces").is_empty()) {
+        let names_resources = !rule.field("resources").is_empty() || !rule.field("namespaces").is_empty();
+        if !paths.is_empty() && names_resources {
             paths.invalid(&mut errors, "rules cannot apply to both regular resources and non-resource URLs");
         }
     }
