@@ -37,7 +37,7 @@ impl Found {
         for version in object.list_at(&["spec", "versions"]) {
             let schema = version.at(&["schema", "openAPIV3Schema"]);
             // Versions that share a schema are stored with one, and warned about once.
-            if seen.iter().any(|known| *known == schema) {
+            if seen.contains(&schema) {
                 continue;
             }
             seen.push(schema);

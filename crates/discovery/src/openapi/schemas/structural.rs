@@ -98,7 +98,7 @@ impl Writer {
             "type" => {
                 let kind = value.as_str().unwrap_or("");
                 let opaque = kind == "array" && (preserves || schema.get("items").is_none());
-                !nullable && !opaque && !(kind == "object" && preserves)
+                !(nullable || opaque || kind == "object" && preserves)
             }
             "required" => !self.required(schema, false).is_empty(),
             _ => true,
