@@ -205,7 +205,7 @@ fn slice(text: &str) -> Result<[Param; 3], String> {
         let digits = part.strip_prefix('-').unwrap_or(part);
         digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    if parts.len() > 3 || !parts.iter().all(|part| is_number(part)) {
+    if parts.len() > 3 || !parts.iter().all(is_number) {
         return Err(wrong());
     }
     let mut params = [Param::default(); 3];
