@@ -9,7 +9,6 @@ mod conflict;
 mod last_applied;
 mod managed;
 mod scale;
-mod timestamps;
 mod updater;
 
 use object::timestamp::Time;
@@ -21,7 +20,6 @@ use crate::typed::{Duplicates, validate};
 pub use managed::validate_managed_fields;
 use managed::{Id, Managed};
 pub use scale::ScaleFields;
-pub use timestamps::keep_timestamps;
 use updater::{Refusal, Typed, Updater};
 
 /// What the manager of writes that do not name one is called.

@@ -46,8 +46,8 @@ pub fn strategic_patch(original: &Value, patch: &mut Value, schema: Schema<'_>) 
         Value::Map(map) => map,
         _ => Map::new(),
     };
-    let items_left = Cell::new(lookup::ITEMS_MAX);
-    merge_map(original, patch, Place::of(schema, &items_left)).map(Value::Map).map_err(Refusal::into_status)
+    let merges_left = Cell::new(lookup::MERGES_MAX);
+    merge_map(original, patch, Place::of(schema, &merges_left)).map(Value::Map).map_err(Refusal::into_status)
 }
 
 /// Merges a patch into a map; the patch loses what has been dealt with.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, GroupKind, Meta, Path, Status, Value};
+use object::{Cursor, Errors, GroupKind, GroupVersionKind, Meta, Path, Status, Value};
 use storage::Entry;
 
 use crate::create::at_revision;
@@ -143,7 +143,7 @@ impl Storage {
     ) -> Result<Attempt<Outcome>, Status> {
         let warnings = self.before_update(cx, &mut new, old, options.scope).await?;
         warnings.iter().for_each(|warning| admit.warn(warning.clone()));
-        keep_managed_times(&mut new, old);
+        keep_managed_times(&self.kind, &mut new, old);
         admit.validate(Some(&new), Some(old)).await?;
         if self.is_finished(&new, old) {
             return self.remove_finished(cx, name, entry, new, warnings).await;
@@ -368,28 +368,32 @@ fn keep_all_but_status(new: &mut Value, old: &Value) {
 }
 
 /// A change that would only touch the times of managed fields is no change.
-fn keep_managed_times(new: &mut Value, old: &Value) {
-    if new.at(MANAGED_FIELDS) != old.at(MANAGED_FIELDS) && differ_in_times_at_most(new, old) {
-        new.keep(MANAGED_FIELDS, old);
+fn keep_managed_times(kind: &GroupVersionKind, new: &mut Value, old: &Value) {
+    let (managers, old_managers) = (new.list_at(MANAGED_FIELDS), old.list_at(MANAGED_FIELDS));
+    let only_times = managers.len() == old_managers.len()
+        && managers.iter().zip(old_managers).all(|(new, old)| equal_but_time(new, old));
+    if !only_times || managers == old_managers {
+        return;
+    }
+    let managers = managers.to_vec();
+    new.keep(MANAGED_FIELDS, old);
+    // To upstream's structs an empty list or map is the same as none; custom resources have no structs.
+    let same = match schema::builtin().schema(kind) {
+        Some(schema) => schema::equal(schema, new, old),
+        None => new == old,
+    };
+    if !same {
+        new.set(MANAGED_FIELDS, managers);
     }
 }
 
 const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
-fn differ_in_times_at_most(new: &Value, old: &Value) -> bool {
-    let (managers, old_managers) = (new.list_at(MANAGED_FIELDS), old.list_at(MANAGED_FIELDS));
-    managers.len() == old_managers.len()
-        && managers.iter().zip(old_managers).all(|(new, old)| equal_but(new, old, "time"))
-        && equal_but(new.field("metadata"), old.field("metadata"), "managedFields")
-        && equal_but(new, old, "metadata")
-}
-
-/// Whether two maps are the same but for one of their fields.
-fn equal_but(one: &Value, other: &Value, field: &str) -> bool {
+fn equal_but_time(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Map(one), Value::Map(other)) => {
-            let one = one.iter().filter(|(key, _)| *key != field);
-            one.eq(other.iter().filter(|(key, _)| *key != field))
+            let one = one.iter().filter(|(key, _)| *key != "time");
+            one.eq(other.iter().filter(|(key, _)| *key != "time"))
         }
         _ => one == other,
     }
@@ -401,4 +405,35 @@ pub fn check_version_form(given: &str) -> Result<(), Status> {
         return Ok(());
     }
     object::parse_uint(given).map(|_| ()).map_err(|why| Status::unknown(500, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+
+    #[test]
+    fn times_of_managers_stay_if_nothing_else_changes() {
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let custom = GroupVersionKind::new("example.com", "v1", "Custom");
+        let object = |time: &str, manager: &str, data: Value| {
+            let entry = value!({"manager": (manager), "operation": "Apply", "time": (time)});
+            value!({"metadata": {"name": "a", "managedFields": [(entry)]}, "data": (data)})
+        };
+        let old = object("2020-01-01T00:00:00Z", "m", Value::Null);
+        for (kind, manager, data, kept) in [
+            (&kind, "m", Value::Null, true),
+            (&kind, "m", Value::map(), true),
+            (&custom, "m", Value::map(), false),
+            (&kind, "m", value!({"a": "b"}), false),
+            (&kind, "n", Value::Null, false),
+        ] {
+            let mut new = object("2021-01-01T00:00:00Z", manager, data);
+            let sent = new.clone();
+            keep_managed_times(kind, &mut new, &old);
+            assert_eq!(new.at(MANAGED_FIELDS) == old.at(MANAGED_FIELDS), kept, "{sent:?}");
+            assert!(kept || new == sent);
+        }
+    }
 }

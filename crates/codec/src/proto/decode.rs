@@ -325,7 +325,9 @@ fn json_text(bytes: &[u8], shape: &Shape, slot: &mut Value) -> Decoded {
             *slot = match *shape {
                 _ if text.is_empty() => Value::Null,
                 Shape::Any => json::decode(text, None, &mut Notes::ignore())?,
-                Shape::Fields => json::keep(text)?,
+                // Upstream takes any bytes and drops the entry later; here text that is no JSON is a string, which is no set
+                // of fields either.
+                Shape::Fields => json::keep(text).unwrap_or_else(|_| Value::String(Str::from(lossy(text)))),
                 _ => match json::decode(text, None, &mut Notes::ignore())? {
                     Value::Null => Value::Null,
                     _ => Value::Raw(Raw::new(lossy(text))),

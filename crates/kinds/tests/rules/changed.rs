@@ -47,7 +47,7 @@ fn one_change_to_a_valid_object_breaks_nothing() {
 /// Sends the object in one of the ways clients can; says whether it could be decoded.
 fn request(stored: &Stored, object: &Value, random: &mut StdRng) -> bool {
     let schema = stored.schema();
-    let live = || stored.create(stored.defaulted(stored.base.clone())).0;
+    let live = stored.create(stored.defaulted(stored.base.clone())).0;
     let text = || {
         let mut out = Vec::new();
         json::encode(object, None, &mut out);
@@ -77,26 +77,26 @@ fn request(stored: &Stored, object: &Value, random: &mut StdRng) -> bool {
             }
             proto::decode(&body, schema).ok()
         }
-        3 => return apply(stored, object, &live(), random),
+        3 => return apply(stored, object, &live, random),
         4 => {
             let patch = json::decode_exact(&text(), &mut Notes::collect()).unwrap_or_default();
-            let patched = patch::merge_patch(patch::as_printed(&live(), schema), patch, patch::Reading::Checked);
+            let patched = patch::merge_patch(patch::as_printed(&live, schema), patch, patch::Reading::Checked);
             patched.ok().and_then(|patched| settled(&patched, schema))
         }
         5 => {
             let mut patch = json::decode(&text(), None, &mut Notes::collect()).unwrap_or_default();
             directives(&mut patch, random);
-            let patched = patch::strategic_patch(&patch::as_printed(&live(), schema), &mut patch, schema);
+            let patched = patch::strategic_patch(&patch::as_printed(&live, schema), &mut patch, schema);
             patched.ok().and_then(|patched| settled(&patched, schema))
         }
-        6 => return json_patch(stored, object, &live(), random),
+        6 => return json_patch(stored, object, &live, random),
         _ => json::decode(&text(), Some(schema), &mut Notes::collect()).ok(),
     };
     let Some(decoded) = decoded else { return false };
     let decoded = stored.defaulted(decoded);
     let (created, _) = stored.create(decoded.clone());
     for subresource in ["", "status", "finalize", "resize", "ephemeralcontainers", "approval"] {
-        stored.update(decoded.clone(), &live(), subresource);
+        stored.update(decoded.clone(), &live, subresource);
     }
     stored.update(stored.base.clone(), &created, "");
     true

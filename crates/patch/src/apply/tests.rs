@@ -466,26 +466,6 @@ fn kubectl_takes_over_what_it_applied_from_the_client() {
 }
 
 #[test]
-fn times_alone_are_no_change() {
-    let entry =
-        |time: &str, fields: Value| value!({"manager": "m", "operation": "Update", "time": time, "fieldsV1": fields});
-    let object = |entry: Value, text: &str| value!({"metadata": {"managedFields": [entry]}, "spec": text});
-    let old = object(entry("2020-01-01T00:00:00Z", value!({"f:a": {}})), "a");
-    let same = |a: &Value, b: &Value| a == b;
-    for (new, kept) in [
-        (object(entry("2021-01-01T00:00:00Z", value!({"f:a": {}})), "a"), true),
-        (object(entry("2021-01-01T00:00:00Z", value!({"f:a": {}})), "b"), false),
-        (object(entry("2021-01-01T00:00:00Z", value!({"f:b": {}})), "a"), false),
-        (value!({"metadata": {}, "spec": "a"}), false),
-    ] {
-        let mut result = new.clone();
-        keep_timestamps(&old, &mut result, same);
-        assert_eq!(result == old, kept, "{}", go::json(&new));
-        assert!(kept || result == new);
-    }
-}
-
-#[test]
 fn scales_show_and_carry_back_who_owns_replicas() {
     let json = |text: &str| codec::json::decode(text.as_bytes(), None, &mut Notes::ignore()).unwrap();
     let fields = ScaleFields {

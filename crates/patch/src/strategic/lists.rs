@@ -110,7 +110,6 @@ pub(super) fn merge_list(
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    list.items.copies(original.len() + patch.len())?;
     match element_kind(&original, patch)? {
         Kind::Scalar => Ok(merge_scalars(original, patch, deletes)),
         Kind::Map if list.key.is_empty() => {
@@ -167,6 +166,7 @@ fn merge_maps(original: Vec<Value>, patch: &mut [Value], list: &ListPlace<'_>) -
     let identity = Identity { key: list.key };
     let mut places = Positions::of(&original, identity);
     let mut merged = original.clone();
+    let mut named_before = BTreeSet::new();
     for item in &mut plain {
         let place = places.get(item);
         let Value::Map(changes) = &mut **item else { continue };
@@ -175,6 +175,9 @@ fn merge_maps(original: Vec<Value>, patch: &mut [Value], list: &ListPlace<'_>) -
         }
         match place {
             Some(at) => {
+                if !named_before.insert(at) {
+                    list.items.merges_again(&merged[at])?;
+                }
                 let current = match merged[at].take() {
                     Value::Map(current) => current,
                     _ => Map::new(),
@@ -184,6 +187,7 @@ fn merge_maps(original: Vec<Value>, patch: &mut [Value], list: &ListPlace<'_>) -
             None => {
                 // New items are taken as they are, directives and all.
                 places.add(item, merged.len());
+                named_before.insert(merged.len());
                 merged.push((**item).clone());
             }
         }

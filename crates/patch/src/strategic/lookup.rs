@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use object::{Str, quote};
+use object::{Str, Value, quote};
 use schema::{Schema, Shape};
 
 use super::Result;
@@ -12,13 +12,13 @@ use super::error::Refusal;
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     schema: Schema<'a>,
-    /// How many list items may still be copied by merges.
-    items_left: &'a Cell<usize>,
+    /// How many values may still be merged again.
+    merges_left: &'a Cell<usize>,
 }
 
-/// How many list items the merges of one patch may copy. A patch can merge into one item as often as it likes, and each time
-/// the lists in that item are copied.
-pub(super) const ITEMS_MAX: usize = 5_000_000;
+/// How many values one patch may merge again, by naming a list item that it has named before. A patch can do so as often as it
+/// likes, and each time everything in the item is walked.
+pub(super) const MERGES_MAX: usize = 20_000;
 
 /// What a list says about being patched.
 pub(super) struct ListPlace<'a> {
@@ -29,18 +29,19 @@ pub(super) struct ListPlace<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub fn of(schema: Schema<'a>, items_left: &'a Cell<usize>) -> Place<'a> {
-        Place { schema, items_left }
+    pub fn of(schema: Schema<'a>, merges_left: &'a Cell<usize>) -> Place<'a> {
+        Place { schema, merges_left }
     }
 
     fn with(self, schema: Schema<'a>) -> Place<'a> {
         Place { schema, ..self }
     }
 
-    /// Counts items that a merge copies; refuses when there were too many.
-    pub fn copies(self, items: usize) -> Result<()> {
-        let left = self.items_left.get().checked_sub(items);
-        self.items_left.set(left.ok_or_else(|| Refusal::Other("too many list items to merge".to_string()))?);
+    /// Counts the values of an item that is merged again; refuses when there were too many.
+    pub fn merges_again(self, item: &Value) -> Result<()> {
+        let left = self.merges_left.get().checked_sub(values_in(item));
+        let refusal = || Refusal::Other("the patch names the same list items too often".to_string());
+        self.merges_left.set(left.ok_or_else(refusal)?);
         Ok(())
     }
 
@@ -92,6 +93,14 @@ impl<'a> Place<'a> {
             "struct" => no_such_field(&self.schema.go_type(), name),
             kind => format!("merging an object in json but data type is not struct, instead is: {kind}"),
         }
+    }
+}
+
+fn values_in(value: &Value) -> usize {
+    match value {
+        Value::List(items) => 1 + items.iter().map(values_in).sum::<usize>(),
+        Value::Map(map) => 1 + map.values().map(values_in).sum::<usize>(),
+        _ => 1,
     }
 }
 
