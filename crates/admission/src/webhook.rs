@@ -25,7 +25,7 @@ pub use self::meters::Meters;
 pub use self::mutating::MutatingWebhooks;
 pub use self::validating::ValidatingWebhooks;
 use crate::compiled::{Compiled, Snapshot};
-use crate::{Attributes, Configuration};
+use crate::{Attributes, Configuration, Manifests};
 
 /// The group of webhook configurations and admission policies.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -43,6 +43,8 @@ pub struct Settings {
     pub ignore_budget: Option<Duration>,
     /// The feature gate ExcludeAdmissionWebhookVirtualResources.
     pub exclude_virtual_resources: bool,
+    /// The feature gate ManifestBasedAdmissionControlConfig.
+    pub manifests: bool,
 }
 
 impl Settings {
@@ -51,9 +53,24 @@ impl Settings {
         let stored = if plugin == "MutatingAdmissionWebhook" { &self.mutating } else { &self.validating };
         let Some(configurations) = stored.clone() else { return Ok(None) };
         let kubeconfig = kubeconfig(plugin, config)?;
+        let part = config.of(plugin).map_or("", |part| part.str_at(&["staticManifestsDir"]));
+        let kind = match plugin {
+            "MutatingAdmissionWebhook" => "MutatingWebhookConfiguration",
+            _ => "ValidatingWebhookConfiguration",
+        };
+        let manifests = match part {
+            "" => None,
+            _ if !self.manifests => {
+                return Err("staticManifestsDir: Forbidden: staticManifestsDir requires the \
+                            ManifestBasedAdmissionControlConfig feature gate to be enabled"
+                    .into());
+            }
+            folder => Some(Manifests::open(folder, kind, configurations.strategy.clone(), Configured::of_manifest)?),
+        };
         let clients = Webhooks::new(WebhookOptions { kubeconfig, ..WebhookOptions::direct(self.services.clone()) });
         Ok(Some(Options {
             configurations,
+            manifests,
             clients: Arc::new(clients),
             meters: self.meters.clone(),
             ignore_budget: self.ignore_budget,
@@ -80,6 +97,8 @@ fn kubeconfig(plugin: &str, config: &Configuration) -> Result<Kubeconfig, String
 pub struct Options {
     /// The stored MutatingWebhookConfigurations or ValidatingWebhookConfigurations.
     pub configurations: Arc<Storage>,
+    /// Configurations from files.
+    pub manifests: Option<Manifests<Configured>>,
     pub clients: Arc<Webhooks>,
     pub meters: Arc<Meters>,
     /// How long the webhooks of one request with `failurePolicy: Ignore` may take together; None for no such limit.
@@ -91,22 +110,13 @@ pub struct Options {
 /// The hooks of one plugin.
 struct Hooks {
     configurations: Compiled<Configured>,
+    manifests: Option<Manifests<Configured>>,
     clients: Arc<Webhooks>,
     meters: Arc<Meters>,
     ignore_budget: Option<Duration>,
     breaker: Breaker,
     exclude_virtual_resources: bool,
 }
-
-/// Reviews of who may do what: a webhook that could refuse them could lock everybody out.
-const VIRTUAL_RESOURCES: [(&str, &str); 6] = [
-    ("authentication.k8s.io", "selfsubjectreviews"),
-    ("authentication.k8s.io", "tokenreviews"),
-    ("authorization.k8s.io", "localsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
-    ("authorization.k8s.io", "subjectaccessreviews"),
-];
 
 /// Kinds that no webhook sees, because it could make itself permanent.
 const EXEMPT_KINDS: [&str; 6] = [
@@ -128,6 +138,7 @@ impl Hooks {
     fn new(options: Options) -> Hooks {
         Hooks {
             configurations: Compiled::new(options.configurations, Configured::compile),
+            manifests: options.manifests,
             clients: options.clients,
             meters: options.meters,
             ignore_budget: options.ignore_budget,
@@ -136,25 +147,40 @@ impl Hooks {
         }
     }
 
-    /// The hooks that a request is matched against; None if there are none, or if it is exempt.
-    fn current(&self, attributes: &Attributes<'_>) -> Result<Option<Arc<Snapshot<Configured>>>, Status> {
+    /// The hooks that a request is matched against; None if there are none.
+    fn current(&self, attributes: &Attributes<'_>) -> Result<Option<Current>, Status> {
         let resource = attributes.resource;
-        let is_virtual = |(group, name): &(&str, &str)| resource.group == *group && resource.resource == *name;
-        if self.exclude_virtual_resources && VIRTUAL_RESOURCES.iter().any(is_virtual) {
+        let is_review = |(group, name): &(&str, &str)| resource.group == *group && resource.resource == *name;
+        if self.exclude_virtual_resources && registry::REVIEWS.iter().any(is_review) {
             return Ok(None);
         }
-        if is_admission_configuration(attributes) {
+        let from_files = self.manifests.as_ref().map(Manifests::current).unwrap_or_default();
+        let mut from_api = None;
+        if !is_admission_configuration(attributes) {
+            let current = self.configurations.current().map_err(|_| {
+                let resource = GroupResource::new(resource.group.clone(), resource.resource.clone());
+                Status::forbidden(&resource, attributes.shown_name(), "not yet ready to handle request")
+            })?;
+            from_api = Some(current).filter(|current| !current.is_empty());
+        }
+        if from_files.is_empty() && from_api.is_none() {
             return Ok(None);
         }
-        let current = self.configurations.current().map_err(|_| {
-            let resource = GroupResource::new(resource.group.clone(), resource.resource.clone());
-            Status::forbidden(&resource, attributes.shown_name(), "not yet ready to handle request")
-        })?;
-        Ok(Some(current).filter(|current| !current.is_empty()))
+        Ok(Some(Current { from_files, from_api }))
     }
 }
 
-/// All hooks of a snapshot in the order in which they are called, numbered.
-fn numbered(snapshot: &Snapshot<Configured>) -> impl Iterator<Item = (usize, &Hook)> {
-    snapshot.iter().flat_map(|configured| configured.hooks.iter()).enumerate()
+/// The configurations that are in force for a request: those from files come first.
+struct Current {
+    from_files: Arc<Vec<Arc<Configured>>>,
+    /// None for requests about the configuration of admission itself.
+    from_api: Option<Arc<Snapshot<Configured>>>,
+}
+
+impl Current {
+    /// All hooks in the order in which they are called, numbered.
+    fn hooks(&self) -> impl Iterator<Item = (usize, &Hook)> {
+        let from_api = self.from_api.iter().flat_map(|snapshot| snapshot.iter());
+        self.from_files.iter().chain(from_api).flat_map(|configured| configured.hooks.iter()).enumerate()
+    }
 }

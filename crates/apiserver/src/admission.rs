@@ -34,6 +34,7 @@ pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Ar
             meters,
             ignore_budget: config.webhook_ignore_budget,
             exclude_virtual_resources: features.enabled("ExcludeAdmissionWebhookVirtualResources"),
+            manifests: features.enabled("ManifestBasedAdmissionControlConfig"),
         },
     })
 }

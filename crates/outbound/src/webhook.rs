@@ -165,16 +165,16 @@ impl Webhooks {
         Client::new(&options).map_err(|error| error.to_string())
     }
 
-    /// Posts JSON to a webhook within a time. The webhook is told the time in whole seconds.
+    /// Posts JSON to a webhook, and tells it in whole seconds how much time it has; it is waited for as long as `waited`.
     pub async fn call(
         &self,
         client: &Client,
         target: &Target,
         body: Bytes,
-        within: Duration,
+        (told, waited): (Duration, Duration),
     ) -> Result<Bytes, CallError> {
-        let deadline = Instant::now() + within;
-        let seconds = within.as_secs() + u64::from(within.subsec_nanos() > 0);
+        let deadline = Instant::now() + waited;
+        let seconds = told.as_secs() + u64::from(told.subsec_nanos() > 0);
         let url = format!("{}{}?timeout={seconds}s", target.base, target.path);
         let address = match &target.service {
             None => None,

@@ -23,3 +23,13 @@ pub struct ActionCall<'a> {
     pub options: &'a Value,
     pub admit: &'a dyn Admit,
 }
+
+/// Reviews of who may do what. Webhooks and policies never see them: one that refused them could lock everybody out.
+pub const REVIEWS: [(&str, &str); 6] = [
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];

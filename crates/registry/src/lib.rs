@@ -18,7 +18,7 @@ mod storage;
 mod strategy;
 mod update;
 
-pub use action::{Action, ActionCall};
+pub use action::{Action, ActionCall, REVIEWS};
 pub use builtin::{Setup, key_paths};
 pub use catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
 pub use connect::{Connect, ConnectCall, Target};

@@ -248,6 +248,20 @@ pub fn failure(status: &Status, accept: &Accept) -> Reply {
     reply
 }
 
+/// A failure as upstream's timeout filter writes it: a Status without kind and apiVersion, as plain text, so that clients do
+/// not take it for a Status of the API.
+pub fn untyped_failure(status: &Status) -> Reply {
+    let mut value = status.to_value();
+    value.remove(&["kind"]);
+    value.remove(&["apiVersion"]);
+    let mut json = encode_value(&Accept::json(), &GroupVersionKind::new("", "v1", "Status"), &value).to_vec();
+    if json.last() != Some(&b'\n') {
+        json.push(b'\n');
+    }
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(json.into()))
+}
+
 /// Encodes a whole object of a built-in kind.
 pub fn encode_value(accept: &Accept, kind: &GroupVersionKind, value: &Value) -> Bytes {
     encode(accept, schema::builtin().schema(kind), value)

@@ -14,7 +14,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
 use object::{GroupResource, GroupVersionKind, Status};
 use request::{RequestInfo, User};
-use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure};
+use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure, untyped_failure};
 use tokio::time::Instant;
 
 use crate::audit;
@@ -191,7 +191,7 @@ impl Server {
             Ok(reply) => reply,
             Err(_) => {
                 self.metrics.requests.terminated();
-                failure(&timed_out(), &Accept::json())
+                untyped_failure(&timed_out())
             }
         }
     }

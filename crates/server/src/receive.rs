@@ -131,7 +131,7 @@ impl<B> Drop for Receiving<B> {
     }
 }
 
-/// The answer to a request that took too long.
+/// Why a request that took too long has no other answer.
 pub fn timed_out() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }

@@ -123,6 +123,7 @@ pub fn no_webhooks() -> webhook::Settings {
         meters: Arc::default(),
         ignore_budget: None,
         exclude_virtual_resources: true,
+        manifests: true,
     }
 }
 

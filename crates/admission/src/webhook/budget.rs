@@ -48,6 +48,17 @@ impl Breaker {
     }
 }
 
+/// How much longer than the request a call may take, so that it is the request that runs out of time.
+pub const GRACE: Duration = Duration::from_millis(200);
+
+/// How long a webhook may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time {
+    /// What the webhook is told.
+    pub told: Duration,
+    pub waited: Duration,
+}
+
 /// How long a webhook may take: its own timeout within the request's deadline, and within the budget if there is one. Err
 /// says why it is not called at all.
 pub fn time_for(
@@ -55,12 +66,15 @@ pub fn time_for(
     attributes: &Attributes<'_>,
     budget: Option<Duration>,
     breaker: &Breaker,
-) -> Result<Duration, String> {
+) -> Result<Time, String> {
     // The longest that a client of webhooks waits, where nothing is said.
     const LONGEST: Duration = Duration::from_secs(30);
     let left = attributes.deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
     let own = hook.timeout.unwrap_or(LONGEST).min(left);
-    let Some(budget) = budget.filter(|_| hook.ignores_failures) else { return Ok(own) };
+    let grace = if own == left { GRACE } else { Duration::ZERO };
+    let Some(budget) = budget.filter(|_| hook.ignores_failures) else {
+        return Ok(Time { told: own, waited: own + grace });
+    };
     if breaker.is_open(hook) {
         let pause = PAUSE.as_secs();
         return Err(format!("it failed {FAILURES_MAX} times in a row and is not called again for {pause}s"));
@@ -69,5 +83,6 @@ pub fn time_for(
     if left.is_zero() {
         return Err("the time for webhooks with failurePolicy Ignore is used up".to_string());
     }
-    Ok(own.min(left))
+    let own = own.min(left);
+    Ok(Time { told: own, waited: own })
 }

@@ -76,11 +76,11 @@ impl Hooks {
             |why: String| Failure::Calling { reason: format!("could not get REST client: {why}"), code: 500 };
         let target = hook.target.as_ref().map_err(|why| no_client(why.clone()))?;
         let client = self.clients.client(target).map_err(no_client)?;
-        let within = time_for(hook, attributes, self.ignore_budget, &self.breaker)
+        let time = time_for(hook, attributes, self.ignore_budget, &self.breaker)
             .map_err(|why| Failure::unavailable(format!("failed to call webhook: {why}")))?;
         let uid = Uuid::new_v4().to_string();
         let body = Bytes::from(review::request(version, &uid, attributes, subject));
-        let sent = self.clients.call(&client, target, body, within).await;
+        let sent = self.clients.call(&client, target, body, (time.told, time.waited)).await;
         let bytes = sent.map_err(|error| {
             let code = match &error {
                 CallError::Status(status) => status.code,

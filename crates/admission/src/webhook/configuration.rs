@@ -51,11 +51,20 @@ pub enum SideEffects {
 
 impl Configured {
     pub fn compile(configuration: &Value) -> Configured {
+        Configured::read(configuration, "")
+    }
+
+    /// A configuration from a file.
+    pub fn of_manifest(configuration: &Value) -> Configured {
+        Configured::read(configuration, "manifest/")
+    }
+
+    fn read(configuration: &Value, source: &str) -> Configured {
         let name = name_of(configuration);
         let mut seen: HashMap<&str, usize> = HashMap::new();
         let hooks = configuration.list_at(&["webhooks"]).iter().map(|webhook| {
             let count = seen.entry(webhook.str_at(&["name"])).or_default();
-            let hook = Hook::compile(&name, *count, webhook);
+            let hook = Hook::compile(source, &name, *count, webhook);
             *count += 1;
             hook
         });
@@ -64,7 +73,7 @@ impl Configured {
 }
 
 impl Hook {
-    fn compile(configuration: &str, number: usize, webhook: &Value) -> Hook {
+    fn compile(source: &str, configuration: &str, number: usize, webhook: &Value) -> Hook {
         let name = webhook.str_at(&["name"]);
         let seconds = webhook.field("timeoutSeconds").as_int().and_then(|seconds| u64::try_from(seconds).ok());
         let versions = webhook.list_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
@@ -76,7 +85,7 @@ impl Hook {
         Hook {
             configuration: configuration.into(),
             name: name.into(),
-            id: format!("{configuration}/{name}/{number}").into(),
+            id: format!("{source}{configuration}/{name}/{number}").into(),
             matcher: Matcher::of_webhook(webhook),
             target: Target::read(webhook.field("clientConfig")),
             ignores_failures: webhook.str_at(&["failurePolicy"]) == "Ignore",

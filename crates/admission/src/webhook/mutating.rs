@@ -7,10 +7,9 @@ use object::{Status, Value, quote};
 use patch::{JsonPatch, Reading};
 
 use super::call::{Failure, Step};
-use super::configuration::{Configured, Hook};
+use super::configuration::Hook;
 use super::review::{Response, Subject};
-use super::{Hooks, Options, numbered};
-use crate::compiled::Snapshot;
+use super::{Hooks, Options};
 use crate::matching::Matched;
 use crate::versioned::Form;
 use crate::{Attributes, Operation, Plugin, metadata};
@@ -80,13 +79,13 @@ impl<'a> Round<'a> {
     }
 
     /// Calls every hook that matches. The changed object in the stored version, if a hook changed it.
-    async fn run(mut self, snapshot: &Snapshot<Configured>) -> Result<Option<Value>, Status> {
+    async fn run(mut self, snapshot: &super::Current) -> Result<Option<Value>, Status> {
         let reinvocation = &self.attributes.reinvocation;
         let again = reinvocation.is_second_round();
         if again && let Some(object) = self.object {
             reinvocation.require_if_changed(object);
         }
-        for (index, hook) in numbered(snapshot) {
+        for (index, hook) in snapshot.hooks() {
             let now = self.current.as_ref().map_or(self.object, |current| current.object.as_ref());
             let Some(matched) = hook.matcher.matches(self.attributes, now, self.old)? else { continue };
             // A hook that was not called in the first round is not called in the second.
@@ -108,6 +107,8 @@ impl<'a> Round<'a> {
             let place = (usize::from(again), index);
             let settled = self.plugin.0.settle(Step::Mutating, place, hook, self.attributes, began, outcome)?;
             if settled.is_none() && self.attributes.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                // The filter chain answers a request that is out of time; this is for callers that have none.
+                tokio::time::sleep(super::budget::GRACE).await;
                 return Err(Status::timeout("request did not complete within requested timeout", 0));
             }
         }
@@ -196,11 +197,27 @@ impl Current {
             return Err(Failure::Calling { reason, code: 400 });
         }
         let internal = |why: String| Failure::Internal(Status::internal(why));
-        let patched = patch.apply_or_tell(self.form.printed(object), self.form.schema()).map_err(internal)?;
-        let new = self.form.settle(&patched.document).map_err(internal)?;
-        let changed = new != *object;
+        let printed = self.form.printed(object);
+        let patched = patch.apply_or_tell(printed.clone(), self.form.schema()).map_err(internal)?;
+        let before = self.form.settle(&printed).map_err(internal)?;
+        let mut new = self.form.settle(&patched.document).map_err(internal)?;
+        let changed = new != before;
+        keep_unknown(object, &before, &mut new);
         self.changed |= changed;
         self.object = Some(new);
         Ok(Some(changed))
+    }
+}
+
+/// Puts back the fields of an object that its version does not have, so that a webhook which asks for an older or newer
+/// version does not remove them.
+fn keep_unknown(object: &Value, known: &Value, new: &mut Value) {
+    let (Value::Map(object), Value::Map(known), Value::Map(new)) = (object, known, new) else { return };
+    for (key, value) in object.iter() {
+        match (known.get(key), new.get_mut(key)) {
+            (None, None) => drop(new.insert(key, value.clone())),
+            (Some(known), Some(new)) => keep_unknown(value, known, new),
+            _ => {}
+        }
     }
 }

@@ -8,10 +8,9 @@ use futures::stream::FuturesUnordered;
 use object::{Status, Value};
 
 use super::call::Step;
-use super::configuration::{Configured, Hook};
+use super::configuration::Hook;
 use super::review::Subject;
-use super::{Hooks, Options, numbered};
-use crate::compiled::Snapshot;
+use super::{Hooks, Options};
 use crate::matching::Matched;
 use crate::versioned::Form;
 use crate::{Attributes, Operation, Plugin};
@@ -77,14 +76,14 @@ impl Version {
 impl ValidatingWebhooks {
     async fn dispatch(
         &self,
-        snapshot: &Snapshot<Configured>,
+        snapshot: &super::Current,
         attributes: &Attributes<'_>,
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let mut versions: Vec<Version> = Vec::new();
         let mut relevant: Vec<(usize, &Hook)> = Vec::new();
-        for (_, hook) in numbered(snapshot) {
+        for (_, hook) in snapshot.hooks() {
             let Some(matched) = hook.matcher.matches(attributes, object, old)? else { continue };
             let at = match versions.iter().position(|version| version.matched == matched) {
                 Some(at) => at,

@@ -19,13 +19,14 @@ impl Strategy for Binding {
         false
     }
 
-    fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         let resource =
             if self.mutating { "mutatingadmissionpolicybindings" } else { "validatingadmissionpolicybindings" };
-        super::not_enforced(resource)
+        super::not_enforced(resource).into_iter().chain(super::name_warning(cx, object, old)).collect()
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        super::check_name(cx, object, errors);
         let spec = object.field("spec");
         let (policy, resources) = (spec.field("policyName"), spec.field("matchResources"));
         if !policy.is_empty() {

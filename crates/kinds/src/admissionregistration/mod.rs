@@ -10,6 +10,9 @@ pub mod webhook_client;
 
 use std::sync::Arc;
 
+use object::{Cursor, Errors, Meta, Value};
+use registry::Context;
+
 use crate::Strategies;
 
 /// Resources that are stored and validated but not enforced yet, so that clients who write one are warned. A row is deleted with
@@ -25,6 +28,30 @@ const NOT_ENFORCED: &[&str] = &[
 fn not_enforced(resource: &str) -> Vec<String> {
     let warning = || format!("{resource} are not enforced by this server yet: it has no effect on any request");
     NOT_ENFORCED.contains(&resource).then(warning).into_iter().collect()
+}
+
+/// The end of the names of configurations that come from files. Objects of the API cannot have them.
+const STATIC_SUFFIX: &str = ".static.k8s.io";
+
+fn reserved() -> String {
+    let suffix = object::quote(STATIC_SUFFIX);
+    format!(
+        "names ending with {suffix} are reserved for static manifest-based configurations and cannot be managed via the API"
+    )
+}
+
+/// Refuses a new object whose name is reserved for configurations from files.
+fn check_name(cx: &Context, object: &Cursor, errors: &mut Errors) {
+    let name = object.at(&["metadata", "name"]);
+    if name.str().ends_with(STATIC_SUFFIX) && cx.features.enabled("ManifestBasedAdmissionControlConfig") {
+        name.invalid(errors, reserved());
+    }
+}
+
+/// Warns about a reserved name where it is not refused.
+fn name_warning(cx: &Context, object: &Value, old: Option<&Value>) -> Option<String> {
+    let refused = old.is_none() && cx.features.enabled("ManifestBasedAdmissionControlConfig");
+    (object.name().ends_with(STATIC_SUFFIX) && !refused).then(|| format!("metadata.name: {}", reserved()))
 }
 
 const GROUP: &str = "admissionregistration.k8s.io";

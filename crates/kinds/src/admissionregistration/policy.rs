@@ -46,12 +46,14 @@ impl Strategy for Policy {
         !self.mutating
     }
 
-    fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
-        super::not_enforced(if self.mutating { "mutatingadmissionpolicies" } else { "validatingadmissionpolicies" })
+    fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let resource = if self.mutating { "mutatingadmissionpolicies" } else { "validatingadmissionpolicies" };
+        super::not_enforced(resource).into_iter().chain(super::name_warning(cx, object, old)).collect()
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         self.validate_policy(object, true, errors);
+        super::check_name(cx, object, errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {

@@ -32,12 +32,21 @@ impl Strategy for Webhooks {
         false
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         self.validate_all(object, Tolerated::default(), errors);
+        super::check_name(cx, object, errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate_all(new, Tolerated::by(new, old), errors);
+    }
+
+    fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings: Vec<String> = super::name_warning(cx, object, old).into_iter().collect();
+        if cx.features.enabled("ExcludeAdmissionWebhookVirtualResources") {
+            warnings.extend(excluded_rules(object));
+        }
+        warnings
     }
 
     fn counts_generations(&self) -> bool {
@@ -55,6 +64,29 @@ impl Strategy for Webhooks {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.list_at(&["webhooks"]).len().into(), columns::age(cx, object)]
     }
+}
+
+/// Warnings about rules that name a resource which webhooks never see. A rule with `*` may mean others.
+fn excluded_rules(object: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (at, hook) in object.list_at(&["webhooks"]).iter().enumerate() {
+        for (number, rule) in hook.list_at(&["rules"]).iter().enumerate() {
+            let names = |field: &str| rule.list_at(&[field]).iter().filter_map(Value::as_str).collect::<BTreeSet<_>>();
+            let (groups, resources) = (names("apiGroups"), names("resources"));
+            if groups.contains("*") || resources.contains("*") {
+                continue;
+            }
+            let named =
+                registry::REVIEWS.iter().filter(|(group, name)| groups.contains(group) && resources.contains(name));
+            warnings.extend(named.map(|(group, name)| {
+                format!(
+                    "webhooks[{at}].rules[{number}]: {name}.{group} is excluded from admission webhooks; this rule will \
+                     have no effect"
+                )
+            }));
+        }
+    }
+    warnings
 }
 
 impl Tolerated {
