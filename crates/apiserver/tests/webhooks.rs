@@ -509,3 +509,60 @@ async fn webhooks_that_say_ignore_share_a_budget() {
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
     assert_eq!(hooks.take_seen("/a").len(), 0);
 }
+
+#[tokio::test]
+async fn configurations_from_files_come_first_and_follow_their_files() {
+    let hooks = Hooks::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let resources = value!(["configmaps", "validatingwebhookconfigurations"]);
+    let watched = value!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": resources, "operations": ["CREATE"]});
+    let manifest = |name: &str| {
+        let configuration = value!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": (format!("{name}.static.k8s.io"))},
+            "webhooks": [(hooks.hook(name, watched.clone(), &[]))],
+        });
+        let mut json = Vec::new();
+        codec::json::encode(&configuration, None, &mut json);
+        json
+    };
+    let (manifests, config) = (folder.path().join("manifests"), folder.path().join("admission.yaml"));
+    std::fs::create_dir(&manifests).unwrap();
+    std::fs::write(manifests.join("a.json"), manifest("file")).unwrap();
+    let own = format!(
+        "{{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: {}}}",
+        manifests.display()
+    );
+    let text = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- {{name: \
+         ValidatingAdmissionWebhook, configuration: {own}}}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let change = |settings: &mut apiserver::Config| settings.admission_config_file = Some(config.clone());
+    let node = Node::start_with(&[], "10.0.0.0/24", change).await;
+    let mut client = node.client().await;
+    assert_eq!(client.ask("POST", CONFIG_MAPS, &config_map("one")).await.0, 201);
+    assert_eq!(hooks.take_seen("/file").len(), 1);
+    // Only configurations from files see those of the API, and only files may use their names.
+    let maps = rule("", &["v1"], &["configmaps"], &["CREATE"]);
+    configure(&mut client, false, "api", vec![hooks.hook("api", maps.clone(), &[])]).await;
+    assert_eq!((hooks.take_seen("/file").len(), hooks.take_seen("/api").len()), (1, 0));
+    let reserved = value!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "x.static.k8s.io"},
+    });
+    let path = format!("{CONFIGURATIONS}/validatingwebhookconfigurations");
+    assert_eq!(client.ask("POST", &path, &reserved).await.0, 422);
+    // A broken file leaves the old ones in force; another one takes their place.
+    hooks.answer("/other", Answer::Deny(value!({"message": "no"})));
+    std::fs::write(manifests.join("b.json"), "{").unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(client.ask("POST", CONFIG_MAPS, &config_map("two")).await.0, 201);
+    std::fs::write(manifests.join("b.json"), manifest("other")).unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (status, answer) = client.ask("POST", CONFIG_MAPS, &config_map("three")).await;
+    let denied = "admission webhook \"other.hooks.example\" denied the request: no";
+    assert_eq!((status, answer.str_at(&["message"])), (400, denied));
+}
