@@ -4,19 +4,20 @@
 //! file    header in one sector | frames, each from the beginning of a sector
 //! header  magic 8 | generation u64 | nonce u64 | after i64 | checksum u64; the same again in the middle of the sector
 //! sector  nonce u64 | the next 504 bytes of the frame, zeros behind its end
-//! frame   head checksum u32 | payload length u32 | first revision i64 | last revision i64 | payload checksum u64 | payload
+//! frame   head checksum u32 | payload length u32 | first revision i64 | last revision i64 | payload: records
 //! ```
 //!
 //! Disks write whole sectors or leave them as they were. A sector that begins with the file's nonce has been written since
 //! the file was begun, so a frame all of whose sectors do was written completely. The nonce is random and also seeds the
-//! checksums, so neither what earlier use of the file left nor anything a client stores can look like a frame.
+//! checksum of heads, so neither what earlier use of the file left nor anything a client stores can look like a frame. The
+//! payload needs no checksum: its records have theirs, and there must be one for each revision.
 
 use storage::Revision;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub(super) const SECTOR_BYTES: usize = 512;
 const NONCE_BYTES: usize = 8;
-pub(super) const FRAME_HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 8;
+pub(super) const FRAME_HEAD_BYTES: usize = 4 + 4 + 8 + 8;
 /// What a sector holds of a frame.
 const BODY_BYTES: usize = SECTOR_BYTES - NONCE_BYTES;
 
@@ -66,7 +67,6 @@ pub(super) struct Head {
     pub payload_bytes: usize,
     pub first: Revision,
     pub last: Revision,
-    checksum: u64,
 }
 
 impl Head {
@@ -77,19 +77,19 @@ impl Head {
         let checksum = u32::from_le_bytes(head[..4].try_into().ok()?);
         let payload_bytes = u32::from_le_bytes(head[4..8].try_into().ok()?) as usize;
         (checksum == head_checksum(head, nonce)).then_some(())?;
-        Some(Head { payload_bytes, first: number(8)? as i64, last: number(16)? as i64, checksum: number(24)? })
+        Some(Head { payload_bytes, first: number(8)? as i64, last: number(16)? as i64 })
     }
 
     pub fn sectors(&self) -> usize {
         bytes_on_disk(self.payload_bytes) as usize / SECTOR_BYTES
     }
 
-    /// The payload, put together from the frame's sectors, if it matches its checksum.
-    pub fn payload(&self, sectors: &[u8], nonce: u64) -> Option<Vec<u8>> {
+    /// The payload, put together from the frame's sectors.
+    pub fn payload(&self, sectors: &[u8]) -> Vec<u8> {
         let mut payload = join(sectors);
         payload.truncate(FRAME_HEAD_BYTES + self.payload_bytes);
         payload.drain(..FRAME_HEAD_BYTES);
-        (xxh3_64_with_seed(&payload, nonce) == self.checksum).then_some(payload)
+        payload
     }
 }
 
@@ -101,11 +101,9 @@ pub(super) fn bytes_on_disk(payload_bytes: usize) -> u64 {
 /// Fills in the head of a frame whose payload is there already.
 pub(super) fn seal(frame: &mut [u8], first: Revision, last: Revision, nonce: u64) {
     let payload_bytes = (frame.len() - FRAME_HEAD_BYTES) as u32;
-    let checksum = xxh3_64_with_seed(&frame[FRAME_HEAD_BYTES..], nonce);
     frame[4..8].copy_from_slice(&payload_bytes.to_le_bytes());
     frame[8..16].copy_from_slice(&first.to_le_bytes());
     frame[16..24].copy_from_slice(&last.to_le_bytes());
-    frame[24..32].copy_from_slice(&checksum.to_le_bytes());
     let checksum = head_checksum(&frame[..FRAME_HEAD_BYTES], nonce);
     frame[..4].copy_from_slice(&checksum.to_le_bytes());
 }

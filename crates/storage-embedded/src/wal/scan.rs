@@ -151,14 +151,12 @@ impl Scan<'_> {
         if !(at..end).all(|sector| self.is_written(sector)) {
             return Place::Unfinished;
         }
-        let payload = head.payload(&self.bytes[at * SECTOR_BYTES..end * SECTOR_BYTES], self.nonce);
-        match payload.filter(|payload| has_all(payload, &head)) {
-            Some(payload) => {
-                let frame = Frame { first: head.first, last: head.last, payload, layout: Layout::Checked };
-                Place::Whole(frame, head.sectors())
-            }
-            None => Place::Damaged(Some(head)),
+        let payload = head.payload(&self.bytes[at * SECTOR_BYTES..end * SECTOR_BYTES]);
+        if !has_all(&payload, &head) {
+            return Place::Damaged(Some(head));
         }
+        let frame = Frame { first: head.first, last: head.last, payload, layout: Layout::Checked };
+        Place::Whole(frame, head.sectors())
     }
 
     /// The next frame that can be read, and its first revision.
@@ -178,7 +176,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether the payload has a record for every revision of the frame.
+/// Whether the payload has a record that matches its checksum for every revision of the frame.
 fn has_all(payload: &[u8], head: &Head) -> bool {
     let mut next = head.first;
     for record in record::records(payload, Layout::Checked) {
