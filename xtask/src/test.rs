@@ -26,7 +26,7 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     let began = Instant::now();
     let mut environment = Vec::new();
     // Tests that need a real etcd say so and pass where there is none; here there is one. Those with kubectl build it
-    // themselves where nobody did.
+    // themselves if they are missing.
     eprintln!("==> etcd and kubectl for the tests that need them");
     for (name, path) in crate::components::ensure(&["etcd", "kubectl"])? {
         environment.push((format!("FERROKUBE_{}", name.to_uppercase()), path));

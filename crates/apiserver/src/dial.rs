@@ -26,7 +26,7 @@ use crate::serving::KubeletFiles;
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Speaks to kubelets with the server's certificate and to everybody else without one.
+/// Connects to kubelets with the server's client certificate, and to pods and services without one.
 pub struct Dialer {
     kubelets: TlsConnector,
     others: TlsConnector,

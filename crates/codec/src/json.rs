@@ -86,7 +86,7 @@ pub(crate) fn keep(bytes: &[u8]) -> Result<Value, DecodeError> {
 
 /// What stands in a text that was kept as it came.
 pub fn open(raw: &Raw) -> Value {
-    // Whoever kept it has read it before, so it is JSON and not too deep.
+    // It was checked when it was stored, so it is JSON and not too deep.
     decode(raw.text().as_bytes(), None, &mut Notes::ignore()).unwrap_or_default()
 }
 

@@ -26,7 +26,7 @@ impl Client {
         Ok(Client { address, token: token.to_string(), tls: TlsConnector::from(Arc::new(trusting()?)) })
     }
 
-    /// A connection that speaks one of these protocols, for whoever wants to say something unusual.
+    /// A connection that speaks one of these protocols, for requests that the client cannot make.
     pub async fn connect(&self, protocols: &[&[u8]]) -> Result<TlsStream<TcpStream>, String> {
         let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
         let name = ServerName::from(self.address.ip());

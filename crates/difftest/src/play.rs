@@ -22,7 +22,7 @@ pub async fn case(client: &Client, case: &Value) -> Vec<Difference> {
     let mut variables = Variables::from([("ns".to_string(), namespace.clone())]);
     if case["namespace"].as_bool() != Some(false) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}).to_string();
-        // Whoever recorded the cases made namespaces without saying who it was.
+        // The recorder created namespaces without a user agent.
         let step =
             json!({"method": "POST", "path": "/api/v1/namespaces", "raw": body, "headers": {"user-agent": null}});
         answer(client, &step, &mut variables).await;

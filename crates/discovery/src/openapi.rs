@@ -79,7 +79,7 @@ impl Documents {
             let name = routes::root(version)[1..].to_string();
             all.push((name, Document::new(Of::Version(version.clone()), &resources)));
         }
-        // Groups of custom resources alone have no document: nobody would generate code for them from it.
+        // Groups of custom resources alone have no document, as upstream has it.
         for group in groups::by_name(catalog) {
             let is_builtin = |version: &GroupVersion| catalog.of(version).any(|resource| !resource.custom);
             if group.versions.iter().any(is_builtin) {

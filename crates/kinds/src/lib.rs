@@ -43,7 +43,7 @@ pub type Strategies = Vec<(&'static str, &'static str, Arc<dyn Strategy>)>;
 pub struct Options {
     /// How long events are kept; zero is for ever.
     pub event_ttl: Duration,
-    /// Where services get their addresses and ports from. Whoever starts the server connects it to the store.
+    /// Where services get their addresses and ports from. Connected to the store when the server starts.
     pub allocation: Arc<core::service::Allocation>,
 }
 
@@ -65,7 +65,7 @@ pub fn conversions() -> Conversions {
     all
 }
 
-/// Every built-in strategy with the options nobody has set.
+/// Every built-in strategy with default options.
 pub fn strategies() -> Strategies {
     strategies_with(&Options::default())
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::value::{HEX_ESCAPED, write_hex_escape};
 
-/// The text of one JSON value, which whoever makes it has checked.
+/// The text of one JSON value, which its constructor's caller has checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw(Box<str>);
 

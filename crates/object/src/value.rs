@@ -22,7 +22,7 @@ pub enum Value {
     String(Str),
     List(Vec<Value>),
     Map(Map),
-    /// JSON nobody looks into, where the schema says so.
+    /// JSON that is kept as text, where the schema says so.
     Raw(Raw),
 }
 

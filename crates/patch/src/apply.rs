@@ -2,7 +2,7 @@
 //!
 //! `metadata.managedFields` says which manager set which field. A write by update or patch takes over what it changes; an
 //! apply claims the fields of its configuration, removes what it claimed before and claims no more, and is refused where
-//! it would change what somebody else owns. [`FieldManager`] does both for one request.
+//! it would change what another manager owns. [`FieldManager`] does both for one request.
 
 mod cap;
 mod conflict;
@@ -24,7 +24,7 @@ use updater::{Refusal, Typed, Updater};
 
 /// What the manager of writes that do not name one is called.
 const UNNAMED: &str = "unknown";
-/// Who owns what was there before anybody was tracked.
+/// The manager of fields that were set before tracking began.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// Stands for the manager while an update is worked out, so that what it takes over now and what it had can be told apart.
 const THIS_OPERATION: &str = "current-operation";
@@ -85,7 +85,7 @@ impl FieldManager<'_> {
         }
         let managed = self.managed_by_request(live, &new);
         managed::clear(&mut new);
-        // Objects that nobody was tracked on before stay untracked until the first apply.
+        // Objects without managedFields stay untracked until the first apply.
         if managed.is_empty() && !live.uid().is_empty() {
             return new;
         }

@@ -9,7 +9,7 @@ use schema::Schema;
 use crate::typed::as_written;
 
 /// The object as the server prints it, which is what JSON and merge patches are applied to: `/status` of a Deployment
-/// can be removed though nobody has set it yet.
+/// can be removed although it is not set yet.
 pub fn as_printed(object: &Value, schema: Schema<'_>) -> Value {
     as_written(object, schema)
 }

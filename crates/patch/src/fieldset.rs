@@ -55,7 +55,7 @@ impl FieldSet {
         self.members.len() + self.children.iter().map(|(_, set)| set.len()).sum::<usize>()
     }
 
-    /// Adds a path. The empty path means the whole object, which nobody owns.
+    /// Adds a path. The empty path means the whole object, which no manager owns.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((last, parents)) = path.split_last() else { return };
         parents.iter().fold(self, |set, element| set.descend(element)).insert_member(last.clone());
@@ -151,7 +151,7 @@ impl FieldSet {
     }
 
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
-        // Whoever has less is walked, the other is searched.
+        // The smaller set is walked, the larger one is searched.
         if self.children.len() + self.members.len() > other.children.len() + other.members.len() {
             return other.intersection(self);
         }

@@ -24,7 +24,7 @@ pub struct ActionCall<'a> {
     pub admit: &'a dyn Admit,
 }
 
-/// Reviews of who may do what. Webhooks and policies never see them: one that refused them could lock everybody out.
+/// Reviews of who may do what. Webhooks and policies never see them: one that refused them could lock all users out.
 pub const REVIEWS: [(&str, &str); 6] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),

@@ -62,7 +62,7 @@ pub fn choose<'a>(
 }
 
 /// What upstream's router says to a request for a path that can only be read: in these media types, whatever the request
-/// says of the body that nobody will read, as long as it `consumes` that.
+/// says of a body that is not read, as long as it `consumes` that.
 pub fn check_route(call: &Call, produces: &[&str], consumes: &[&str]) -> Result<(), Status> {
     let refuse = |code, message: &str| Err(Status::generic(code, "", &GroupResource::default(), "", message));
     if call.method != Method::GET {

@@ -117,7 +117,7 @@ pub struct Reply {
 /// A body that is made while it is sent.
 pub type Chunks = BoxStream<'static, Result<Bytes, Cut>>;
 
-/// The body ends before it is complete. The connection says so, lest anybody take the part for the whole.
+/// The body ends before it is complete. The stream is reset, so that clients do not take the part for the whole.
 #[derive(Debug)]
 pub struct Cut;
 

@@ -75,7 +75,7 @@ impl Client {
         self.send(Method::PATCH, path, &[], METADATA, MERGE_PATCH, Some(patch)).await
     }
 
-    /// Server-side apply, whoever else has set the fields.
+    /// Server-side apply with force.
     pub async fn apply(&self, path: &str, manager: &str, config: &Value) -> Result<Value, Failure> {
         let query = [("fieldManager", manager), ("force", "true")];
         self.send(Method::PATCH, path, &query, JSON, APPLY_PATCH, Some(config)).await

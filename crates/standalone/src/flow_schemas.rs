@@ -17,7 +17,7 @@ const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
 const PRIORITY_LEVELS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
 /// The name under which upstream's servers keep this condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
-/// Levels that there always are, whether somebody has deleted their objects or not.
+/// Levels that exist even if their objects were deleted.
 const ALWAYS_THERE: [&str; 2] = ["exempt", "catch-all"];
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 

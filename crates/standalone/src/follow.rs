@@ -22,7 +22,7 @@ pub enum Change {
 /// Which changes are worth decoding.
 pub type Interesting = fn(&[u8]) -> bool;
 
-/// Hands every change of a collection to `hear` until it says that nobody listens any more.
+/// Hands every change of a collection to `hear` until `hear` returns false.
 pub async fn follow(client: &Client, path: &str, interesting: Interesting, mut hear: impl FnMut(Change) -> bool) {
     loop {
         match once(client, path, interesting, &mut hear).await {

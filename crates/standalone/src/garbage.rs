@@ -155,7 +155,7 @@ impl Collector {
         let Ok(version) = GroupVersion::parse(reference.str_at(&["apiVersion"])) else { return Ok(Owner::Absent) };
         let kind = GroupVersionKind::new(version.group, version.version, reference.str_at(&["kind"]));
         let Some(resource) = self.client.api.catalog.load().by_kind(&kind).cloned() else {
-            // Nobody knows the kind: it may be served again, so nothing is decided by it.
+            // The kind is not served now but may be again, so the owner counts as present.
             return Ok(Owner::Solid);
         };
         if resource.namespaced && !of.resource.namespaced {
@@ -184,7 +184,7 @@ impl Collector {
         self.client.merge(path, &patch).await.map(|_| ())
     }
 
-    /// Foreground: the owner goes when nobody who blocks it is left.
+    /// Foreground deletion: the owner is removed once no dependent with blockOwnerDeletion is left.
     async fn release_when_alone(&self, owner: &Seen, path: &str, object: &Value) -> Result<(), Failure> {
         let dependents = self.with_graph(|graph| {
             let uids = graph.dependents_of(&owner.uid);

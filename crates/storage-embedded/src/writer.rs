@@ -1,7 +1,7 @@
 //! The writer thread: the only one that changes anything.
 //!
 //! It takes everything that waits in the queue, decides each write against the state that the writes before it leave,
-//! makes all changes durable with one append to the write-ahead log, and only then lets anybody see them: first readers,
+//! makes all changes durable with one append to the write-ahead log, and only then publishes them: first readers,
 //! then watchers and subscribers, last the callers. Callers that come meanwhile make up the next group, so the busier the store is,
 //! the more writes share one fsync.
 

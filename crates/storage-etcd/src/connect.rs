@@ -160,7 +160,9 @@ fn trusted_here() -> Result<RootCertStore, String> {
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
-        return Err(format!("this machine trusts nobody{why}: name who signs etcd's certificate (etcd-cafile)"));
+        return Err(format!(
+            "this machine trusts no certificate authority{why}: name who signs etcd's certificate (etcd-cafile)"
+        ));
     }
     Ok(roots)
 }

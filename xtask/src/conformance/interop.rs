@@ -6,7 +6,7 @@ use std::process::Command;
 use super::lab::{Lab, TOKEN, succeed, target_folder, wait_for};
 use crate::components;
 
-/// Neither waits for service accounts, which nobody makes here.
+/// Neither waits for service accounts, which are not created here.
 const BOTH: &str = "--disable-admission-plugins=ServiceAccount";
 
 /// Every provider, by name, by group and for all the rest.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take before something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Whoever has it may do everything.
+/// The token of a cluster administrator.
 pub const TOKEN: &str = "conformance-token";
 
 /// Processes end with it; files stay to be read.
@@ -250,7 +250,7 @@ impl Kubectl {
     }
 }
 
-/// Other people's processes tell nobody when they are ready, so they are asked now and then.
+/// Other processes do not announce that they are ready, so they are polled.
 #[allow(clippy::disallowed_methods)]
 pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
     let began = Instant::now();

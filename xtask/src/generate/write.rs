@@ -128,7 +128,7 @@ fn shape(facts_shape: &str, package: &str) -> String {
         }
         _ => {
             let (base, go_name) = rest.split_once('~').map_or((rest, None), |(base, go_name)| (base, Some(go_name)));
-            // Everybody but field tracking passes these on as they are.
+            // Only field tracking looks into these; everything else passes them on.
             let base = if go_name == Some("v1.FieldsV1") { "fields" } else { base };
             let spelled = match base.split_once(':') {
                 Some((base, target)) => format!("{base}:{}", short(target, package)),

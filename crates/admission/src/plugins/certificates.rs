@@ -1,5 +1,5 @@
 //! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may speak for a
-//! signer, and what nobody may ask the API server's own signer for.
+//! signer, and what the API server's own signer refuses to all users.
 
 use std::sync::Arc;
 

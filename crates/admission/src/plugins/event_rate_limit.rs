@@ -110,7 +110,7 @@ impl Limit {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let now = attributes.cx.now;
         if buckets.len() >= self.cache_size && !buckets.contains_key(&key) {
-            // Whoever was quiet for longest has most to give, and loses nothing by starting over.
+            // The bucket that was idle for longest is full, so dropping it loses nothing.
             let oldest = buckets.iter().min_by_key(|(_, bucket)| bucket.at).map(|(key, _)| key.clone());
             oldest.and_then(|key| buckets.remove(&key));
         }

@@ -6,7 +6,7 @@ use object::{Meta, Status, Value};
 use super::forbidden;
 use crate::{Attributes, Operation, Plugin};
 
-/// Services may not use external addresses, which anybody could claim.
+/// Services may not use external addresses, which any user could claim.
 pub struct DenyServiceExternalIps;
 
 /// Pods may keep others away from their node, and from nothing larger.

@@ -1,6 +1,6 @@
 //! ResourceQuota: what the objects of a namespace use together stays below what its quotas allow.
 //!
-//! A request is charged before its object is stored: the new usage is written to the quota's status if nobody else wrote it in
+//! A request is charged before its object is stored: the new usage is written to the quota's status if no other request wrote it in
 //! between, so concurrent requests, on this server or another, can never use more than there is. A request that fails later has
 //! been charged for nothing; the quota controller sets that right when it counts again.
 
@@ -66,7 +66,7 @@ impl ResourceQuota {
         &self.turns[(hasher.finish() % TURNS as u64) as usize]
     }
 
-    /// Checks the request against all quotas and charges those it uses. A quota that somebody else changed is read and checked
+    /// Checks the request against all quotas and charges those it uses. A quota that another request changed is read and checked
     /// again; those that were charged stay so.
     async fn charge(&self, attributes: &Attributes<'_>, request: &Request<'_>) -> Result<(), Status> {
         let namespace = attributes.cx.namespace;
@@ -122,7 +122,7 @@ impl Plugin for ResourceQuota {
         }
         let Some(evaluator) = Evaluator::of(attributes, object, old) else { return Ok(()) };
         let request = Request { attributes, evaluator, object, old, limited: &self.limited };
-        // Most namespaces have no quota, or none for this object: the cache knows, and nobody has to wait.
+        // Most namespaces have no quota, or none for this object: the cache tells without waiting.
         let quotas = attributes.cx.lookup.list("", "resourcequotas", namespace);
         if self.limited.is_empty() && !quotas.iter().any(|quota| request.concerns(quota)) {
             return Ok(());

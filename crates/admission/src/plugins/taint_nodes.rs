@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node is not ready until somebody says that it is.
+//! TaintNodesByCondition: a new node is not ready until a controller removes the taint.
 
 use async_trait::async_trait;
 use object::{Status, Value, value};

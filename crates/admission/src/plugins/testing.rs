@@ -58,7 +58,7 @@ pub fn update(
     As(User::default()).play(plugin, world, resource, object, Some(old))
 }
 
-/// Requests by somebody.
+/// Requests by one user.
 pub struct As(pub User);
 
 impl As {

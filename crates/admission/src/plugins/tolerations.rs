@@ -35,7 +35,7 @@ impl Plugin for ExtendedResourceToleration {
     }
 }
 
-/// Whether a resource is somebody's own: fully qualified, and not one of Kubernetes.
+/// Whether a resource is an extended resource: fully qualified, and not one of Kubernetes.
 fn is_extended(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     !native && !name.starts_with("requests.") && names::label_key(&format!("requests.{name}")).is_empty()

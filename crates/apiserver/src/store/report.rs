@@ -27,8 +27,8 @@ impl Opened {
                 Some(number) => (format!("etcd-override-{number}"), format!("etcd-override-readiness-{number}")),
             };
             let check = |name, timeout| Arc::new(StoreCheck { name, timeout, ask: cluster.ask.clone() });
-            let everybody = &[Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz];
-            checks.push((check(health, config.healthcheck_timeout), everybody));
+            let all = &[Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz];
+            checks.push((check(health, config.healthcheck_timeout), all));
             checks.push((check(readiness, config.readycheck_timeout), &[Endpoint::Readyz]));
         }
         if let Some(encryption) = &self.encryption

@@ -60,7 +60,7 @@ impl std::fmt::Debug for dyn Authorize + '_ {
     }
 }
 
-/// Whether somebody may do something.
+/// Whether a user may do something.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'c> {
     pub subject: Subject<'c>,

@@ -141,7 +141,7 @@ impl Check<'_> {
         }
     }
 
-    /// The rest of a number; the byte after it is left for whoever comes next.
+    /// The rest of a number; the byte after it is left unread.
     fn number(&mut self, first: u8) -> Checked {
         let first = match first {
             b'-' => self.digit("in numeric literal")?,

@@ -154,7 +154,7 @@ pub(super) fn str_of(text: Cow<'_, str>) -> Str {
     }
 }
 
-/// The keys of one map so far, for whoever wants to hear of repetitions.
+/// The keys of one map so far, to find repetitions.
 #[derive(Default)]
 pub(super) struct Seen {
     keys: HashSet<Str>,

@@ -53,7 +53,7 @@ impl Layout {
         let mut header = Vec::with_capacity(8);
         write_tag(RAW, BYTES, &mut header);
         write_varint(message.len() as u64, &mut header);
-        // A length written longer than it needs to be would break the arithmetic below; nobody writes such.
+        // A length written longer than it needs to be would break the arithmetic below; encoders do not write such lengths.
         if !object[..message.start as usize].ends_with(&header) {
             return None;
         }

@@ -79,7 +79,7 @@ impl<'a> Wire<'a> {
         Ok(taken)
     }
 
-    /// Passes over a field of a tag nobody knows; groups are followed to their end without recursion.
+    /// Passes over a field with an unknown tag; groups are followed to their end without recursion.
     pub fn skip(&mut self, kind: u8) -> Result<(), DecodeError> {
         let mut open = 0usize;
         let mut kind = kind;

@@ -18,7 +18,7 @@ pub(super) struct Input {
     chars: Vec<char>,
     /// What is wrong with the first character that is not in `chars`.
     broken: Option<&'static str>,
-    /// Whether anybody has looked at that character.
+    /// Whether that character has been read.
     hit: bool,
     pub mark: Mark,
 }

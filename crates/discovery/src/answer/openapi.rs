@@ -111,7 +111,7 @@ fn choose(call: &Call, forms: &Forms) -> Option<(Form, &'static str)> {
     })
 }
 
-/// A document and its hash. What has to be written first is written where it keeps nobody waiting.
+/// A document and its hash. What has to be written first is written on a blocking thread.
 async fn ready(document: Arc<Document>, catalog: Arc<Catalog>, form: Form, now: Timestamp) -> Option<(String, Bytes)> {
     let get = move || {
         let bytes = document.bytes(&catalog, form);

@@ -98,7 +98,7 @@ fn describe(definition: &Struct, field: &str) -> &'static str {
     ours.map_or("", |(_, _, text)| text)
 }
 
-/// Option kinds are no definitions of the published document, so nobody but us describes their fields: for which kinds
+/// Option kinds are no definitions of the published document, so their fields are described here: for which kinds
 /// (none are all), the field, and what it does.
 const OURS: &[(&[&str], &str, &str)] = &[
     (

@@ -307,7 +307,7 @@ impl<'a> Builtin<'a> {
             .answers(&[200], meta("WatchEvent"))
     }
 
-    /// Streams to a node: the options are parameters, and what goes over the connection is nobody's business here.
+    /// Proxies exec, attach and port-forward to the kubelet: options become query parameters, bytes are copied unchanged.
     fn connect(&self, out: &mut Vec<Route>) {
         let Some(part) = self.part else { return };
         let prefix = if self.resource.namespaced { "namespaces/{namespace}/" } else { "" };

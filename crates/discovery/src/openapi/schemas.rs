@@ -326,7 +326,7 @@ fn field_description(owner: &Struct, field: &Field) -> String {
     description
 }
 
-/// The kind that a struct is a list of. Nobody but us describes lists.
+/// The kind that a struct is a list of; lists are described here only.
 fn listed_kind(owner: &Struct) -> Option<&str> {
     let short = owner.name.rsplit('.').next()?;
     let kind = short.strip_suffix("List")?;

@@ -1,4 +1,4 @@
-//! Proof that whoever asks for a certificate has the private key: a signature over the pod's uid.
+//! Proof that the requester of a certificate has the private key: a signature over the pod's uid.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use object::{BadValue, Cursor, Errors};

@@ -6,7 +6,7 @@ const TAG_MAX_BYTES: usize = 128;
 /// An image's own identifier is no name for it.
 const IDENTIFIER_LENGTH: usize = 64;
 
-/// When an image is pulled if nobody says: always for `latest`, which is what no tag means.
+/// The default pull policy of an image: always for `latest`, which is what no tag means.
 pub fn default_pull_policy(image: &str) -> &'static str {
     match tag(image) {
         Some("latest") => "Always",

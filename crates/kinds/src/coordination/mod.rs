@@ -19,7 +19,7 @@ pub fn strategies() -> Strategies {
     ]
 }
 
-/// How the holder of a lease is chosen: one of ours, or somebody else's by a qualified name.
+/// How the holder of a lease is chosen: one of Kubernetes' own, or another one by a qualified name.
 fn validate_election(strategy: &Cursor, errors: &mut Errors) {
     // Upstream names the field twice in the path.
     let strategy = Cursor::new(strategy.value(), strategy.path().field("strategy"));

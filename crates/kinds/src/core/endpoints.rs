@@ -29,7 +29,7 @@ impl Strategy for Endpoints {
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        // What an older server let in may stay as long as nobody touches it.
+        // Values that an older server accepted stay valid until they are changed.
         let mut found = Errors::new();
         self.validate(cx, new, &mut found);
         if !found.is_empty() && !same(new.field("subsets").value(), old.field("subsets").value()) {

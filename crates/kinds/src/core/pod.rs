@@ -67,7 +67,7 @@ impl Strategy for Pod {
         prepare::apparmor_warnings(pod)
     }
 
-    /// Nobody reads warnings about updates of pods: controllers make them.
+    /// Updates of pods come from controllers, which do not show warnings.
     fn warnings(&self, cx: &Context, pod: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();

@@ -52,7 +52,7 @@ impl Strategy for EndpointSlice {
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         validate_ports(&new.field("ports"), errors);
-        // What an older server let in may stay as long as nobody touches it.
+        // Values that an older server accepted stay valid until they are changed.
         let touched = !same(new.field("endpoints").value(), old.field("endpoints").value());
         if touched {
             validate_endpoints(cx, new, errors);

@@ -41,7 +41,7 @@ fn missing(held: &[Held], rules: impl Iterator<Item = Rule>) -> Vec<Rule> {
     missing
 }
 
-/// The rules that somebody must hold to write an aggregation rule, which may gather anything.
+/// The rules that a user must hold to write an aggregation rule, which may gather anything.
 pub fn full_authority() -> Vec<Value> {
     vec![
         object::value!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}),
@@ -49,7 +49,7 @@ pub fn full_authority() -> Vec<Value> {
     ]
 }
 
-/// What somebody without [`full_authority`] who writes an aggregation rule is told.
+/// The error for a user without [`full_authority`] who writes an aggregation rule.
 pub const AGGREGATION_REFUSAL: &str = "must have cluster-admin privileges to use the aggregationRule";
 
 #[derive(Clone, Debug, Default)]

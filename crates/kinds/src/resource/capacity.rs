@@ -74,7 +74,7 @@ fn plain(quantity: &Quantity) -> String {
     text.trim_end_matches('0').to_string()
 }
 
-/// The bounds of a range, and the portion to take where nobody says.
+/// The bounds of a range, and the default portion.
 struct Bounds<'a> {
     range: &'a Cursor<'a>,
     default: Quantity,

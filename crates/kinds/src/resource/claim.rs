@@ -69,7 +69,7 @@ fn for_each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
     }
 }
 
-/// Whoever asks for devices as an administrator does so in a namespace that is set apart for it.
+/// Claims with adminAccess are allowed only in namespaces that are labelled for it.
 pub fn admin_access(cx: &Context, spec: &Cursor, errors: &mut Errors) {
     let mut requests = spec.at(&["devices", "requests"]).each();
     if let Some(asking) = requests.find(|request| request.at(&["exactly", "adminAccess"]).bool()) {

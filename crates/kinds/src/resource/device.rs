@@ -147,7 +147,7 @@ fn is_semantic(version: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(is_word))
 }
 
-/// The name of an attribute or capacity: an identifier, perhaps of somebody else's domain.
+/// The name of an attribute or capacity: an identifier, perhaps qualified by a domain.
 fn qualified_name(map: &Cursor, name: &str, errors: &mut Errors) {
     let parts: Vec<&str> = name.split('/').collect();
     match parts.as_slice() {

@@ -1,4 +1,4 @@
-//! Who may say what in the status of a claim: whoever binds claims, and the drivers about their own devices.
+//! Who may say what in the status of a claim: the binder of claims, and drivers about their own devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -84,7 +84,7 @@ pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
     RESOURCE.validate(cx, "ResourceClaimStatus", &status, Some(before.value()), errors);
 }
 
-/// Whoever looks into other people's devices does so in a namespace that is meant for it.
+/// Devices with adminAccess are reported only in namespaces that are labelled for it.
 pub fn authorize_admin(cx: &Context, new: &Value, old: &Value, errors: &mut Errors) {
     let asks = |object: &Value| {
         object.list_at(&RESULTS).iter().position(|result| result.field("adminAccess").as_bool() == Some(true))

@@ -60,7 +60,7 @@ fn immutable(new: &Cursor, old: &Cursor, errors: &mut Errors) {
     }
 }
 
-/// A flag that defaults set, so that it is only missing from objects nobody defaulted.
+/// A flag that defaults set, so that it is only missing from objects that were not defaulted.
 fn require_flag(spec: &Cursor, field: &str, shown: &str, errors: &mut Errors) {
     if !spec.field(field).is_set() {
         errors.required(&spec.path().field(shown), "");

@@ -7,7 +7,7 @@ use object::{Cause, Status};
 use super::managed::Id;
 use crate::{PathElement, path_text};
 
-/// A field that the apply would change and somebody else owns.
+/// A field that the apply would change and another manager owns.
 #[derive(Debug, Clone)]
 pub(super) struct Conflict {
     pub owner: Id,

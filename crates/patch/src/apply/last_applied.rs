@@ -1,7 +1,7 @@
 //! The way from client-side to server-side apply.
 //!
 //! `kubectl apply` used to leave its last configuration in an annotation. When kubectl then applies on the server, fields
-//! that are as that configuration left them are kubectl's own, whoever managedFields says owns them; and the annotation
+//! that are as that configuration left them are kubectl's own, whatever managedFields says; and the annotation
 //! is kept up to date for the way back.
 
 use codec::Notes;

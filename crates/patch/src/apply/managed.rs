@@ -48,7 +48,7 @@ impl Id {
         Id::new(manager, "Apply", "", subresource)
     }
 
-    /// Somebody who is no entry of managedFields.
+    /// A manager without an entry in managedFields.
     pub fn placeholder(name: &str) -> Id {
         let none = Str::default;
         Id { manager: name.into(), operation: none(), version: none(), subresource: none(), text: name.into() }
@@ -194,7 +194,7 @@ impl Managed {
         }
     }
 
-    /// Takes away what nobody owns: the object's identity and what the server alone writes.
+    /// Removes what no manager owns: the object's identity and what the server alone writes.
     pub fn strip_metadata(&mut self, id: &Id) {
         let Some(owned) = self.owners.get_mut(id) else { return };
         let stripped: [&[&str]; 12] = [

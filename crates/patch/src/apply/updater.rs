@@ -115,7 +115,7 @@ impl<'a> Updater<'a> {
         Ok((changed.then_some(new.value), owners))
     }
 
-    /// Takes from everybody but `manager` what changed, or refuses to if that needs force and there is none.
+    /// Takes what changed from all managers but `manager`, or refuses to if that needs force and there is none.
     fn take_over(
         &self,
         old: &Typed<'a>,
@@ -179,7 +179,7 @@ impl<'a> Updater<'a> {
         self.changes(&old, &new).map(Some)
     }
 
-    /// Removes from `merged` what `last` had claimed, unless somebody still claims it.
+    /// Removes from `merged` what `last` had claimed, unless another manager still claims it.
     fn prune(
         &self,
         merged: Typed<'a>,
@@ -205,7 +205,7 @@ impl<'a> Updater<'a> {
         }
     }
 
-    /// Puts back what anybody owns. The version that was pruned comes first: what was pruned may be what a conversion
+    /// Puts back what any manager owns. The version that was pruned comes first: what was pruned may be what a conversion
     /// needs.
     fn add_back_owned(
         &self,

@@ -1,6 +1,6 @@
 //! Owned fields after their types changed.
 //!
-//! When a list or map became atomic, whoever owned something inside it now owns it whole. The other way round nothing
+//! When a list or map became atomic, a manager that owned something inside it now owns it whole. The other way round nothing
 //! has to be done: ownership of the whole stays what it was.
 
 use super::{Fields, Form, List, Type};

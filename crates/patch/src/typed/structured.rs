@@ -1,7 +1,7 @@
 //! Objects as Go's structs hold them.
 //!
 //! Upstream tracks the fields of built-in kinds on Go structs, where a field exists when the encoder would print it:
-//! `resources: {}` of a container is there though nobody wrote it, and an empty list is not though somebody did.
+//! `resources: {}` of a container is present although the client did not write it, and an empty list is absent although it did.
 
 use object::{Map, Value};
 use schema::{Field, Omit, Schema, Shape, Struct};
@@ -16,12 +16,12 @@ pub(crate) fn structured(value: &Value, schema: Schema<'_>) -> Value {
     walk(value, schema, Raw::Opened)
 }
 
-/// The same, with text that nobody looks into as it was written.
+/// The same, with opaque text as it was written.
 pub(crate) fn as_written(value: &Value, schema: Schema<'_>) -> Value {
     walk(value, schema, Raw::Kept)
 }
 
-/// The same for those who track fields: who owns which is nobody's field, and long.
+/// The same without managedFields, for tracking fields.
 pub(crate) fn tracked(value: &Value, schema: Schema<'_>) -> Value {
     walk(value, schema, Raw::Tracked)
 }

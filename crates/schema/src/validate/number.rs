@@ -32,7 +32,7 @@ pub fn check(path: &str, types: &[&str], format: &str, rules: Option<&Rules>, va
     outcome
 }
 
-/// Whether a float is a whole number as far as JSON is concerned; so nearly whole that nobody could tell counts too.
+/// Whether a float is a whole number as far as JSON is concerned; differences below the precision of a float do not count.
 pub fn is_whole(f: f64) -> bool {
     if !f.is_finite() || f.abs() > MAX_WHOLE {
         return false;

@@ -1,4 +1,4 @@
-//! etcd's access control, of which the server itself needs nothing: it is whoever its certificate says.
+//! etcd's access control, of which the server itself needs nothing: its user is the one in its certificate.
 
 use crate::Options;
 use crate::client::Client;

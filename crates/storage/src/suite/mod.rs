@@ -1,6 +1,6 @@
 //! The tests every engine passes. `storage::suite!(factory)` in a test module makes one test of each property.
 //!
-//! The factory is an `async fn() -> Arc<dyn Store>` whose store nobody else uses: some properties compact it. It may return
+//! The factory is an `async fn() -> Arc<dyn Store>` whose store no other test uses: some properties compact it. It may return
 //! an option, for engines that need something that is not installed everywhere. Properties keep
 //! their keys under a prefix of their own and do not assume that revisions are consecutive.
 

@@ -161,7 +161,7 @@ pub fn containers(names: &[&str]) -> String {
     format!("{} {}", plural(names.len(), "container", "containers"), quoted(names))
 }
 
-/// Who set something forbidden: the pod, some containers, or both. None if nobody did.
+/// Who set something forbidden: the pod, some containers, or both. None if neither did.
 pub fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names.is_empty()) {
         (false, true) => None,

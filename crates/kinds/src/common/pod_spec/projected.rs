@@ -32,7 +32,7 @@ struct Files {
 }
 
 impl Files {
-    /// Takes a file's path; `shown` is what upstream shows when somebody has it already, and it reports at the volume.
+    /// Takes a file's path; `shown` is what upstream shows when the path is taken, and it reports at the volume.
     fn take(&mut self, path: &str, shown: &str, errors: &mut Errors) {
         if !self.taken.insert(path.to_string()) {
             errors.invalid(&self.volume, shown, "conflicting duplicate paths");

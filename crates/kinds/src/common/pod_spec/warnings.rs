@@ -55,7 +55,7 @@ fn of(cx: &Context, path: &Path, pod: &Value, is_template: bool) -> Vec<String> 
     warnings
 }
 
-/// What to say about a node label that nobody should use any more.
+/// What to say about a deprecated node label.
 pub fn deprecated_node_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,

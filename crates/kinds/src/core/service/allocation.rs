@@ -42,7 +42,7 @@ pub trait AllocationStore: Send + Sync {
     async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status>;
 
     /// Stores the RangeAllocation if the stored one is still of the given revision (None: if there is none), and answers
-    /// with the new revision; None if somebody else was faster.
+    /// with the new revision; None if another writer was faster.
     async fn store_node_ports(&self, ports: &Value, revision: Option<u64>) -> Result<Option<u64>, Status>;
 }
 

@@ -345,7 +345,7 @@ impl Network {
         let host_bits = u32::from(bits - cidr.prefix_length);
         let size = 1_u128.checked_shl(host_bits).unwrap_or(u128::MAX);
         let network = to_number(base);
-        // Neither the network's own address nor, for IPv4, the broadcast address belongs to anybody.
+        // Neither the network's own address nor, for IPv4, the broadcast address can be allocated.
         let end = network.saturating_add(size - 1);
         let last = if base.is_ipv4() { end.checked_sub(1)? } else { end };
         let first = network.checked_add(1)?;

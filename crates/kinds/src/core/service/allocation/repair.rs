@@ -44,7 +44,7 @@ impl Repair {
     /// Looks once and sets right what it finds.
     pub async fn run(&mut self, allocation: &Allocation, now: Timestamp) -> Result<Vec<Finding>, Status> {
         let store = allocation.store()?;
-        // In this order a service can only seem to lack its address, and then nothing is taken away from anybody.
+        // In this order a service can only seem to lack its address, and then nothing is released.
         let addresses = store.addresses().await?;
         let services = store.services().await?;
         let mut findings = repair_addresses(store, &services, &addresses, now).await?;
