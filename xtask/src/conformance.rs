@@ -2,6 +2,7 @@
 //!
 //! Each run keeps its logs and data in `target/conformance/<name>`, so that what went wrong can be read afterwards.
 
+mod cel;
 mod cluster;
 mod envtest;
 mod helm;
@@ -16,6 +17,7 @@ pub use lab::target_folder;
 
 /// What can be run, in the order of a run without names: quick ones first. The soak is run by name only.
 const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
+    ("cel", cel::run),
     ("helm", helm::run),
     ("informer", informer::run),
     ("python", python::run),

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -243,5 +244,5 @@ func double(d float64) any {
 	case d == 0 && math.Signbit(d):
 		return "-0"
 	}
-	return d
+	return strconv.FormatFloat(d, 'g', -1, 64)
 }

@@ -20,6 +20,8 @@ pub const CURRENT: Version = Version { major: 1, minor: 37 };
 pub struct Environment {
     version: Version,
     functions: HashMap<&'static str, Function>,
+    /// Whether literals are checked by Kubernetes' own rules, beyond those of the language.
+    checks_literals: bool,
 }
 
 /// A function and its overloads.
@@ -48,6 +50,12 @@ impl Environment {
     /// The environment of mutating policies, which make objects and JSON patches.
     pub fn mutation(mode: Mode) -> Arc<Environment> {
         Environment::shared(mode, true)
+    }
+
+    /// The environment of the language's own conformance tests, which mix types in lists and maps.
+    pub fn specification() -> Arc<Environment> {
+        let everything = Version { major: u16::MAX, minor: u16::MAX };
+        Arc::new(Environment { checks_literals: false, ..Environment::new(everything, false) })
     }
 
     fn shared(mode: Mode, has_patch_types: bool) -> Arc<Environment> {
@@ -79,7 +87,7 @@ impl Environment {
                 function.overloads.push(overload);
             }
         }
-        Environment { version, functions }
+        Environment { version, functions, checks_literals: true }
     }
 
     fn since(&self, minor: u16) -> bool {
@@ -101,6 +109,11 @@ impl Environment {
 
     /// Whether literals of durations, timestamps and regular expressions are checked with the expression.
     pub(crate) fn validates_literals(&self) -> bool {
+        self.checks_literals && self.since(29)
+    }
+
+    /// Whether lists and maps of different types are lists and maps of dyn to the checker.
+    pub(crate) fn joins_literals(&self) -> bool {
         self.since(29)
     }
 

@@ -1,7 +1,8 @@
 //! The conformance tests of google/cel-spec: `CEL_SPEC=<file> cargo test -p cel --release spec` plays what
 //! conformance/cel/spec prints. Without the variable there is nothing to play.
 //!
-//! Cases in `testdata/spec-exceptions.txt` are those in which Kubernetes itself differs from the specification.
+//! `testdata/spec-exceptions.txt` lists cases that need a version of a library which Kubernetes does not have (`library`), and
+//! those in which cel-go, and so Kubernetes, differs from the specification (`differs`).
 
 #![allow(clippy::disallowed_methods, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
@@ -9,9 +10,9 @@
 #[allow(dead_code)] // The facts use the rest.
 mod tagged;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use cel::{Arena, Declarations, Environment, Expression, Limits, Mode, Type};
+use cel::{Arena, Declarations, Environment, Expression, Limits, Type};
 use serde_json::Value as Json;
 use tagged::{normal, parse, tag, untag};
 
@@ -22,23 +23,43 @@ const WANTED: f64 = 0.99;
 fn spec() {
     let Ok(file) = std::env::var("CEL_SPEC") else { return };
     let text = std::fs::read_to_string(file).unwrap();
-    let exceptions: BTreeSet<&str> =
-        include_str!("../testdata/spec-exceptions.txt").lines().filter(|line| !line.starts_with('#')).collect();
+    let exceptions: BTreeMap<&str, &str> = include_str!("../testdata/spec-exceptions.txt")
+        .lines()
+        .filter_map(|line| line.split_once(' ').map(|(why, name)| (name, why)))
+        .filter(|(_, why)| *why != "#")
+        .collect();
     let (mut all, mut agree) = (0, 0);
     let mut wrong = Vec::new();
     for line in text.lines() {
-        let case = parse(line).unwrap();
+        let case = exact(&parse(line).unwrap());
         let name = case["name"].as_str().unwrap();
-        all += 1;
-        match (play(&case), exceptions.contains(name)) {
-            (Ok(()), false) => agree += 1,
-            (Ok(()), true) => wrong.push(format!("{name}: agrees, but is listed as an exception")),
-            (Err(_), true) => {}
-            (Err(why), false) => wrong.push(format!("{name}: {}: {why}", case["expr"])),
+        let exception = exceptions.get(name).copied();
+        all += usize::from(exception != Some("library"));
+        match (play(&case), exception) {
+            (Ok(()), None) => agree += 1,
+            (Ok(()), Some(_)) => wrong.push(format!("{name}: agrees, but is listed as an exception")),
+            (Err(_), Some(_)) => {}
+            (Err(why), None) => wrong.push(format!("{name}: {}: {why}", case["expr"])),
         }
     }
     println!("cel-spec: {agree} of {all} agree, {} exceptions\n{}", exceptions.len(), wrong.join("\n"));
     assert!(agree as f64 >= WANTED * all as f64 && wrong.is_empty(), "{} differ", wrong.len());
+}
+
+/// Doubles are written as text in the file, because JSON readers round them.
+fn exact(json: &Json) -> Json {
+    match json {
+        Json::Object(fields) => {
+            let field = |(name, value): (&String, &Json)| {
+                let number = value.as_str().filter(|_| name == "double").and_then(|text| text.parse::<f64>().ok());
+                let number = number.filter(|d| d.is_finite() && (*d != 0.0 || d.is_sign_positive()));
+                (name.clone(), number.map_or_else(|| exact(value), Json::from))
+            };
+            Json::Object(fields.iter().map(field).collect())
+        }
+        Json::Array(items) => Json::Array(items.iter().map(exact).collect()),
+        other => other.clone(),
+    }
 }
 
 fn play(case: &Json) -> Result<(), String> {
@@ -53,7 +74,7 @@ fn play(case: &Json) -> Result<(), String> {
         }
     }
     let wants_error = case.get("error").is_some();
-    let compiled = Expression::compile(case["expr"].as_str().unwrap(), &Environment::base(Mode::Stored), &declarations);
+    let compiled = Expression::compile(case["expr"].as_str().unwrap(), &Environment::specification(), &declarations);
     let compiled = match compiled {
         Ok(compiled) => compiled,
         // What the specification finds out when it evaluates may be found out before.

@@ -335,7 +335,7 @@ impl<'e, 'b> Checker<'e, 'b, '_> {
             return most_general(&previous, &current);
         }
         // Where literals are validated afterwards, that is when different types are reported.
-        if self.environment.validates_literals() {
+        if self.environment.joins_literals() {
             return Type::Dyn;
         }
         self.mismatch(node, &previous, &current);
