@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cache::Budget;
 use crd::{Definitions, Followers, Setup};
+use outbound::{Resolve, WebhookOptions, Webhooks};
 use rest::Api;
 use storage::Store;
 use tokio::task::JoinSet;
@@ -18,6 +19,7 @@ pub async fn start(
     config: &Config,
     api: &Arc<Api>,
     store: &Arc<dyn Store>,
+    services: Arc<dyn Resolve>,
     followers: &Followers,
     tasks: &mut JoinSet<()>,
 ) {
@@ -26,6 +28,7 @@ pub async fn start(
         store: store.clone(),
         prefix: config.store.prefix(),
         budget: Budget::new(RENDITION_BUDGET_BYTES),
+        webhooks: Arc::new(Webhooks::new(WebhookOptions::direct(services))),
     };
     if let Some(definitions) = Definitions::start(setup, tasks).await {
         followers.connect(&definitions);

@@ -185,7 +185,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     }
     let mut repair = repair::start(kinds.allocation.clone());
     repair.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
-    crate::definitions::start(&config, &api, &store, &followers, &mut repair).await;
+    crate::definitions::start(&config, &api, &store, host.services.clone(), &followers, &mut repair).await;
     let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised), seats.flow().cloned());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());

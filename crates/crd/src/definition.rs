@@ -22,6 +22,15 @@ pub struct Definition {
     /// `status.acceptedNames`.
     pub accepted: Names,
     pub versions: Vec<Version>,
+    /// How objects are converted between versions; None where only the version's name changes.
+    pub webhook: Option<ConversionWebhook>,
+}
+
+/// `spec.conversion.webhook`.
+#[derive(Clone, Debug)]
+pub struct ConversionWebhook {
+    pub client_config: Value,
+    pub review_versions: Vec<Str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,11 +84,24 @@ impl Definition {
             requested: Names::read(spec.field("names")),
             accepted: Names::read(object.at(&["status", "acceptedNames"])),
             versions: spec.list_at(&["versions"]).iter().map(Version::read).collect(),
+            webhook: Some(spec.field("conversion"))
+                .filter(|conversion| conversion.str_at(&["strategy"]) == "Webhook")
+                .map(|conversion| ConversionWebhook::read(conversion.field("webhook"))),
         }
     }
 
     pub fn storage_version(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.storage)
+    }
+}
+
+impl ConversionWebhook {
+    fn read(webhook: &Value) -> ConversionWebhook {
+        let versions = webhook.list_at(&["conversionReviewVersions"]).iter().filter_map(Value::as_str);
+        ConversionWebhook {
+            client_config: webhook.field("clientConfig").clone(),
+            review_versions: versions.map(Str::from).collect(),
+        }
     }
 }
 

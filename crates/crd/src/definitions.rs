@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use cache::{Budget, Item, Start};
 use hashbrown::{HashMap, HashSet};
 use object::{Meta, Str, Value};
+use outbound::Webhooks;
 use registry::{Catalog, Resource, Shape, Storage};
 use rest::Api;
 use storage::{Entry, Layer, Revision, Store};
@@ -40,6 +41,8 @@ pub struct Setup {
     /// `/registry` unless told otherwise.
     pub prefix: String,
     pub budget: Arc<Budget>,
+    /// Calls conversion webhooks.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// The served definitions.
@@ -82,7 +85,7 @@ impl Definitions {
         let definitions = Arc::new(Definitions {
             storage: Arc::new(raw),
             shape: served.shape.clone(),
-            stores: Stores { store: setup.store, prefix: setup.prefix, budget: setup.budget },
+            stores: Stores { store: setup.store, prefix: setup.prefix, budget: setup.budget, webhooks: setup.webhooks },
             followed: watch::Sender::new(0),
             status_writes: Semaphore::new(STATUS_WRITES_MAX),
             api: setup.api,

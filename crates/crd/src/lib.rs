@@ -11,6 +11,7 @@ mod status;
 
 mod codec;
 mod columns;
+mod conversion;
 mod jsonpath;
 mod resource;
 mod strategy;

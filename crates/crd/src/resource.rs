@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cache::{Budget, Cache, Options};
 use object::{GroupVersion, GroupVersionKind, Str, Value};
+use outbound::Webhooks;
 use registry::{Deprecation, Describer, Resource, Shape, Storage, StoredCodec, Strategy, Subresource};
 use schema::{Types, builtin};
 use sha2::{Digest, Sha256};
@@ -14,6 +15,7 @@ use storage::{Entry, KeyRange, Store};
 
 use crate::codec::{Schemas, VersionCodec};
 use crate::columns::Printer;
+use crate::conversion::Converter;
 use crate::definition::{Definition, Version, openapi_of};
 use crate::jsonpath::JsonPath;
 use crate::strategy::VersionStrategy;
@@ -30,6 +32,8 @@ pub struct Stores {
     /// `/registry`.
     pub prefix: String,
     pub budget: Arc<Budget>,
+    /// For conversion webhooks.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// What is served of one definition.
@@ -52,10 +56,16 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             .collect(),
         preserve_unknown: definition.preserve_unknown,
     });
+    let converter =
+        definition.webhook.clone().map(|webhook| Arc::new(Converter::new(stores.webhooks.clone(), webhook)));
     let parts = definition.versions.iter().zip(&schemas.versions).map(|(version, (_, shape))| {
         let kind = definition.kind_in(version);
-        let codec: Arc<dyn StoredCodec> =
-            Arc::new(VersionCodec { kind: kind.clone(), stored: stored.clone(), schemas: schemas.clone() });
+        let codec: Arc<dyn StoredCodec> = Arc::new(VersionCodec {
+            kind: kind.clone(),
+            stored: stored.clone(),
+            schemas: schemas.clone(),
+            converter: converter.clone(),
+        });
         let strategy: Arc<dyn Strategy> = Arc::new(strategy(definition, version, shape, &version.selectable_fields));
         (version, kind, codec, strategy)
     });
@@ -65,7 +75,14 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
         return Err(cache::Error::Store(storage::Error::Unavailable("the definition has no storage version".into())));
     };
     let prefix = format!("{}/{}/{}/", stores.prefix, definition.group, definition.accepted.plural);
-    let describe = Arc::new(Describer::new(describing(definition, &schemas), codec.clone()));
+    // Filters look at objects as they are stored: no webhook is called for them.
+    let as_stored: Arc<dyn StoredCodec> = Arc::new(VersionCodec {
+        kind: kind.clone(),
+        stored: stored.clone(),
+        schemas: schemas.clone(),
+        converter: None,
+    });
+    let describe = Arc::new(Describer::new(describing(definition, &schemas), as_stored));
     let options = Options { ring_events: RING_EVENTS, ..Options::default() };
     let range = KeyRange::prefix(prefix.clone());
     let cache = Cache::start(stores.store.clone(), range, describe, stores.budget.clone(), options).await?;

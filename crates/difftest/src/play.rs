@@ -33,13 +33,35 @@ pub async fn case(client: &Client, case: &Value) -> Vec<Difference> {
             // Recorded cases wait here for what happens without an answer: expiry, background deletion.
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         }
-        let got = answer(client, step, &mut variables).await;
+        let got = awaited(client, step, &mut variables).await;
         if let Some(want) = step.get("expect").filter(|want| !want.is_null()) {
             let request = format!("{} {}", step["method"].as_str().unwrap_or(""), step["path"].as_str().unwrap_or(""));
             results.push(Difference { case: name.clone(), step: index, request, want: want.clone(), got });
         }
     }
     results
+}
+
+/// How long and how often a step is sent again until its answer is the one it waits for.
+const UNTIL_MAX: Duration = Duration::from_secs(3);
+const UNTIL_EVERY: Duration = Duration::from_millis(50);
+
+/// The answer to a step; one with `until` is sent again until its JSON answer has all these values.
+async fn awaited(client: &Client, step: &Value, variables: &mut Variables) -> Value {
+    let Some(until) = step["until"].as_object() else { return answer(client, step, variables).await };
+    let deadline = tokio::time::Instant::now() + UNTIL_MAX;
+    // What is awaited may be outside of what is compared.
+    let mut whole = step.clone();
+    whole["only"] = Value::Null;
+    loop {
+        let got = answer(client, &whole, variables).await;
+        let found = |path: &str| if path == "code" { got["status"].clone() } else { lookup(&got["body"], path) };
+        let is_there = until.iter().all(|(path, want)| found(path) == *want);
+        if is_there || tokio::time::Instant::now() > deadline {
+            return if step["only"].is_array() { answer(client, step, variables).await } else { got };
+        }
+        tokio::time::sleep(UNTIL_EVERY).await;
+    }
 }
 
 fn namespace_of(case: &str) -> String {

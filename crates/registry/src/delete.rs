@@ -74,6 +74,7 @@ impl Storage {
         options: &Value,
         admit: &dyn Admit,
     ) -> Result<Attempt<Deleted>, Status> {
+        self.prepare(std::iter::once(&entry.value)).await?;
         let mut object = self.decode_entry(entry)?;
         let old = object.clone();
         self.check_delete_preconditions(&object, options)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Cache, Describe, Header};
 use object::{GroupResource, GroupVersionKind, Meta, Status, Str, Value, labels};
@@ -76,10 +77,21 @@ pub(crate) fn storage_error(what: &str, key: &str, why: impl std::fmt::Display) 
 }
 
 /// Turns objects of the storage version into stored bytes and back.
+#[async_trait]
 pub trait StoredCodec: Send + Sync + 'static {
     fn encode(&self, object: &Value) -> Result<Bytes, String>;
     /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
+
+    /// Gets ready to decode these without waiting: conversion webhooks are called here, once for all of them.
+    async fn prepare(&self, _stored: &[Bytes]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Whether [`StoredCodec::prepare`] does anything.
+    fn prepares(&self) -> bool {
+        false
+    }
 
     /// Decodes at least what is at these paths.
     fn decode_paths(&self, bytes: &Bytes, _paths: &[Str]) -> Result<Value, String> {
@@ -162,12 +174,21 @@ impl Storage {
         object.set_type(&self.kind);
         object.metadata_mut().remove("selfLink");
         let revision = object.metadata_mut().remove("resourceVersion");
-        let bytes = self.codec.encode(object).map_err(Status::internal);
+        let bytes = self.codec.encode(object).map_err(|why| Status::unknown(500, why));
         // Copying everything just to leave this out would cost more than all the rest.
         if let Some(revision) = revision {
             object.metadata_mut().insert("resourceVersion", revision);
         }
         bytes
+    }
+
+    /// Calls the conversion webhook for all of these objects at once, where there is one.
+    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Result<(), Status> {
+        if !self.codec.prepares() {
+            return Ok(());
+        }
+        let stored: Vec<Bytes> = objects.cloned().collect();
+        self.codec.prepare(&stored).await.map_err(|why| Status::unknown(500, why))
     }
 
     /// The current object.

@@ -116,6 +116,7 @@ impl Storage {
         admit: &dyn Admit,
         options: &UpdateOptions,
     ) -> Result<Attempt<Outcome>, Status> {
+        self.prepare(std::iter::once(&entry.value)).await?;
         let old = self.read(entry).map_err(Unreadable::unchangeable)?;
         self.check_preconditions(cx, name, &old, options)?;
         let mut new = change.wanted(Some(&old)).await?;

@@ -34,6 +34,9 @@ pub struct Page {
 pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(&scope.call, &scope.resource, false)?;
     let page = page(scope, &options).await?;
+    if let Some(storage) = &scope.resource.storage {
+        storage.prepare(page.objects.iter().map(|object| object.value())).await?;
+    }
     respond(scope, page)
 }
 
