@@ -108,7 +108,7 @@ impl Converter {
         let client: Arc<Client> = self.webhooks.client(&target)?;
         let mut body = Vec::new();
         codec::json::encode(review, None, &mut body);
-        let called = self.webhooks.call(&client, &target, Bytes::from(body), TIMEOUT).await;
+        let called = self.webhooks.call(&client, &target, Bytes::from(body), (TIMEOUT, TIMEOUT)).await;
         let answer = called.map_err(|error| error.to_string())?;
         codec::json::decode(&answer, None, &mut codec::Notes::ignore()).map_err(|error| error.to_string())
     }
