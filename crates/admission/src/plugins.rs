@@ -6,6 +6,7 @@ mod certificates;
 mod default_toleration_seconds;
 mod defaults;
 mod event_rate_limit;
+mod image_policy;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod namespaces;
@@ -139,11 +140,7 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
         "NodeRestriction" => Arc::new(node_restriction::NodeRestriction { server: server() }),
         "TaintNodesByCondition" => Arc::new(taint_nodes::TaintNodesByCondition),
         "AlwaysPullImages" => Arc::new(always_pull_images::AlwaysPullImages),
-        "ImagePolicyWebhook" => {
-            return Err(
-                "the admission plugin ImagePolicyWebhook calls a webhook, which this server does not do yet".into()
-            );
-        }
+        "ImagePolicyWebhook" => Arc::new(image_policy::ImagePolicyWebhook::new(config)?),
         "PodSecurity" => Arc::new(pod_security::PodSecurity::new(config)?),
         "PodNodeSelector" => Arc::new(pod_node_selector::PodNodeSelector::new(config)?),
         "Priority" => Arc::new(priority::Priority),

@@ -566,3 +566,61 @@ async fn configurations_from_files_come_first_and_follow_their_files() {
     let denied = "admission webhook \"other.hooks.example\" denied the request: no";
     assert_eq!((status, answer.str_at(&["message"])), (400, denied));
 }
+
+#[tokio::test]
+async fn images_are_decided_by_their_webhook() {
+    let hooks = Hooks::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (kubeconfig, config) = (folder.path().join("kubeconfig"), folder.path().join("admission.yaml"));
+    let cluster =
+        format!("{{server: 'https://localhost:{}/images', certificate-authority-data: {}}}", hooks.port, hooks.bundle);
+    let text = format!(
+        "clusters: [{{name: c, cluster: {cluster}}}]\nusers: [{{name: u, user: {{token: t}}}}]\ncontexts: [{{name: x, context: \
+         {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
+    );
+    std::fs::write(&kubeconfig, text).unwrap();
+    let own = format!("{{imagePolicy: {{kubeConfigFile: {}, denyTTL: -1, retryBackoff: 1}}}}", kubeconfig.display());
+    let text = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- {{name: ImagePolicyWebhook, \
+         configuration: {own}}}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let change = |settings: &mut apiserver::Config| {
+        settings.admission_config_file = Some(config.clone());
+        settings.enable_admission_plugins = vec!["ImagePolicyWebhook".into()];
+    };
+    let node = Node::start_with(&[], "10.0.0.0/24", change).await;
+    let mut client = node.client().await;
+    let pod = |name: &str| {
+        let spec = value!({"containers": [{"name": "c", "image": "i"}]});
+        value!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    };
+    let status = |status: &str| Answer::Body(200, format!("{{\"status\": {status}}}").into_bytes());
+    let cases = [
+        (
+            "a",
+            status(r#"{"allowed": false, "reason": "not signed"}"#),
+            Some("image policy webhook backend denied one or more images: not signed"),
+        ),
+        ("b", status(r#"{"allowed": false}"#), Some("one or more images rejected by webhook backend")),
+        (
+            "c",
+            Answer::Body(500, b"oops".to_vec()),
+            Some("an error on the server (\"oops\") has prevented the request from succeeding"),
+        ),
+        ("d", status(r#"{"allowed": true}"#), None),
+        // What was allowed is remembered.
+        ("e", status(r#"{"allowed": false}"#), None),
+    ];
+    for (name, answer, refused) in cases {
+        hooks.answer("/images", answer);
+        let (code, answer) = client.ask("POST", "/api/v1/namespaces/default/pods", &pod(name)).await;
+        match refused {
+            None => assert_eq!(code, 201, "{answer:?}"),
+            Some(why) => {
+                let expected = format!("pods \"{name}\" is forbidden: {why}");
+                assert_eq!((code, answer.str_at(&["message"])), (403, expected.as_str()));
+            }
+        }
+    }
+}
