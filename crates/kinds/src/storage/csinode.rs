@@ -1,6 +1,6 @@
 //! CSI nodes: which storage drivers a node runs, and how many volumes of each it takes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
@@ -34,9 +34,14 @@ impl Strategy for CsiNode {
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate(cx, new, errors);
         let drivers = new.at(&["spec", "drivers"]);
+        // Names are unique in what is stored; new drivers of one name are each compared with it.
+        let mut now: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for driver in drivers.each() {
+            now.entry(driver.field("name").str()).or_default().push(driver.value());
+        }
         for old in old.at(&["spec", "drivers"]).each() {
-            for driver in drivers.each().filter(|driver| driver.field("name").str() == old.field("name").str()) {
-                driver_stays(cx, driver.value(), old.value(), &drivers, errors);
+            for driver in now.remove(old.field("name").str()).into_iter().flatten() {
+                driver_stays(cx, driver, old.value(), &drivers, errors);
             }
         }
     }
