@@ -12,6 +12,7 @@ mod manifests;
 mod matching;
 mod metadata;
 pub mod plugins;
+pub mod policy;
 mod reinvocation;
 mod versioned;
 pub mod webhook;

@@ -9,6 +9,8 @@ use crate::{Attributes, Operation};
 #[derive(Debug)]
 pub struct Matcher {
     rules: Vec<Rule>,
+    /// A policy or binding without rules matches every resource; a webhook none.
+    takes_everything: bool,
     /// `excludeResourceRules` of policies.
     excluded: Vec<Rule>,
     /// Err is why the selector cannot be used, told when a request depends on it.
@@ -55,7 +57,9 @@ impl Matcher {
     /// Reads a policy's `matchConstraints` or a binding's `matchResources`.
     pub fn of_policy(constraints: &Value) -> Matcher {
         let (rules, excluded) = ("resourceRules", "excludeResourceRules");
-        Matcher::new(constraints, constraints.list_at(&[rules]), constraints.list_at(&[excluded]))
+        let rules = constraints.list_at(&[rules]);
+        let matcher = Matcher::new(constraints, rules, constraints.list_at(&[excluded]));
+        Matcher { takes_everything: rules.is_empty(), ..matcher }
     }
 
     fn new(spec: &Value, rules: &[Value], excluded: &[Value]) -> Matcher {
@@ -65,6 +69,7 @@ impl Matcher {
         };
         Matcher {
             rules: rules.iter().map(Rule::read).collect(),
+            takes_everything: false,
             excluded: excluded.iter().map(Rule::read).collect(),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
@@ -81,7 +86,12 @@ impl Matcher {
     ) -> Result<Option<Matched>, Status> {
         // Rules first: they are cheap and decide most requests. What a selector has to complain about is told only for
         // requests that the rules match, as upstream does.
-        let Some(matched) = self.by_rules(&self.rules, attributes)? else { return Ok(None) };
+        let matched = if self.takes_everything {
+            Matched { resource: attributes.resource.clone(), kind: attributes.kind.clone() }
+        } else {
+            let Some(matched) = self.by_rules(&self.rules, attributes)? else { return Ok(None) };
+            matched
+        };
         if !self.excluded.is_empty() && self.by_rules(&self.excluded, attributes)?.is_some() {
             return Ok(None);
         }

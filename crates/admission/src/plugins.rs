@@ -36,7 +36,7 @@ use std::sync::Arc;
 use object::{GroupResource, Status};
 
 pub use self::resource_quota::{QuotaWriter, recount as quota};
-use crate::{Attributes, Chain, Configuration, Host, Plugin, webhook};
+use crate::{Attributes, Chain, Configuration, Host, Plugin, policy, webhook};
 
 /// What a chain is made of.
 pub struct Settings<'a> {
@@ -50,6 +50,7 @@ pub struct Settings<'a> {
     pub server: Arc<dyn Host>,
     pub quotas: Arc<dyn QuotaWriter>,
     pub webhooks: webhook::Settings,
+    pub policies: policy::Settings,
 }
 
 /// All names that upstream knows, in the order the plugins run; the flag says whether one is on unless told otherwise.
@@ -176,6 +177,14 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
             let Some(options) = settings.webhooks.options(name, config)? else { return Ok(None) };
             Arc::new(webhook::ValidatingWebhooks::new(options))
         }
+        "MutatingAdmissionPolicy" => {
+            let Some(stored) = settings.policies.mutating.clone() else { return Ok(None) };
+            Arc::new(policy::MutatingPolicies::new(stored, server()))
+        }
+        "ValidatingAdmissionPolicy" => {
+            let Some(stored) = settings.policies.validating.clone() else { return Ok(None) };
+            Arc::new(policy::ValidatingPolicies::new(stored, server()))
+        }
         "ResourceQuota" => Arc::new(resource_quota::ResourceQuota::new(settings.quotas.clone(), config)?),
         _ => return Ok(None),
     };
@@ -211,6 +220,7 @@ mod tests {
             server,
             quotas,
             webhooks: no_webhooks(),
+            policies: policy::Settings::default(),
         };
         chain(&settings).map(|chain| chain.names().collect())
     }

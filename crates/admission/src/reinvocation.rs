@@ -8,6 +8,13 @@ use std::collections::HashSet;
 use object::{Str, Value};
 use parking_lot::Mutex;
 
+/// Which plugin calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    Policies,
+    Webhooks,
+}
+
 /// The state of one request's mutating admission.
 #[derive(Default)]
 pub struct Reinvocation(Mutex<State>);
@@ -19,8 +26,8 @@ struct State {
     /// Called, and to be called again if something changes after them.
     called: HashSet<Str>,
     required: HashSet<Str>,
-    /// What the webhooks left behind; compared before they run again.
-    output: Option<Value>,
+    /// What webhooks and policies left behind; compared before they run again.
+    output: [Option<Value>; 2],
 }
 
 impl State {
@@ -63,18 +70,18 @@ impl Reinvocation {
         self.0.lock().required.contains(id)
     }
 
-    /// Remembers what the webhooks made of the object.
-    pub fn webhooks_made(&self, object: &Value) {
+    /// Remembers what the webhooks or policies made of the object.
+    pub fn made(&self, caller: Caller, object: &Value) {
         let mut state = self.0.lock();
         if !(state.called.is_empty() && state.required.is_empty()) {
-            state.output = Some(object.clone());
+            state.output[caller as usize] = Some(object.clone());
         }
     }
 
-    /// Built-in plugins may have changed the object in the second round, before its webhooks are called.
-    pub fn require_if_changed(&self, object: &Value) {
+    /// Other plugins may have changed the object since the first round.
+    pub fn require_if_changed(&self, caller: Caller, object: &Value) {
         let mut state = self.0.lock();
-        if state.output.as_ref().is_some_and(|output| output != object) {
+        if state.output[caller as usize].as_ref().is_some_and(|output| output != object) {
             state.require();
         }
     }

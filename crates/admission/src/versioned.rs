@@ -88,6 +88,11 @@ impl Form {
         Ok(object)
     }
 
+    /// The schema by which an apply configuration is merged, and whether the kind is not a custom one.
+    pub fn merge_schema(&self) -> Option<(schema::Schema<'_>, bool)> {
+        self.shape.as_ref().map(|shape| (shape.schema(), !self.resource.custom))
+    }
+
     /// The schema of a document that a patch is applied to.
     pub fn schema(&self) -> Option<schema::Schema<'_>> {
         self.shape.as_ref().filter(|_| !self.resource.custom).map(Shape::schema)

@@ -134,6 +134,17 @@ pub fn is_admission_configuration(attributes: &Attributes<'_>) -> bool {
     kind.group == GROUP && EXEMPT_KINDS.contains(&kind.kind.as_str())
 }
 
+/// Whether a request is about policies and their bindings, which policies never see.
+pub(crate) fn is_admission_policy(attributes: &Attributes<'_>) -> bool {
+    is_admission_configuration(attributes) && attributes.kind.kind.contains("AdmissionPolicy")
+}
+
+/// Whether a request is a review of who may do what, which policies and by default webhooks never see.
+pub(crate) fn is_virtual(attributes: &Attributes<'_>) -> bool {
+    let resource = attributes.resource;
+    registry::REVIEWS.iter().any(|(group, name)| resource.group == *group && resource.resource == *name)
+}
+
 impl Hooks {
     fn new(options: Options) -> Hooks {
         Hooks {
@@ -150,8 +161,7 @@ impl Hooks {
     /// The hooks that a request is matched against; None if there are none.
     fn current(&self, attributes: &Attributes<'_>) -> Result<Option<Current>, Status> {
         let resource = attributes.resource;
-        let is_review = |(group, name): &(&str, &str)| resource.group == *group && resource.resource == *name;
-        if self.exclude_virtual_resources && registry::REVIEWS.iter().any(is_review) {
+        if self.exclude_virtual_resources && is_virtual(attributes) {
             return Ok(None);
         }
         let from_files = self.manifests.as_ref().map(Manifests::current).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use ::admission::plugins::{QuotaWriter, Settings};
-use ::admission::{Chain, Configuration, webhook};
+use ::admission::{Chain, Configuration, policy, webhook};
 use async_trait::async_trait;
 use authz::{Authorizer, Decision};
 use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
@@ -17,7 +17,7 @@ use crate::{Config, unsupported};
 /// The chain that the flags ask for.
 pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Arc<Host>) -> Result<Chain, String> {
     let configuration = Configuration::read(config.admission_config_file.as_deref())?;
-    unsupported::check_plugins(&config.enable_admission_plugins, |plugin| configuration.of(plugin).is_some())?;
+    unsupported::check_plugins(|plugin| configuration.of(plugin).is_some())?;
     let (services, meters) = (server.services.clone(), server.webhook_meters.clone());
     let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
     ::admission::plugins::chain(&Settings {
@@ -36,7 +36,17 @@ pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Ar
             exclude_virtual_resources: features.enabled("ExcludeAdmissionWebhookVirtualResources"),
             manifests: features.enabled("ManifestBasedAdmissionControlConfig"),
         },
+        policies: policy::Settings {
+            mutating: policies(catalog, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+            validating: policies(catalog, "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        },
     })
+}
+
+/// Where policies and their bindings are stored; None where they are not served.
+fn policies(catalog: &Catalog, policies: &str, bindings: &str) -> Option<policy::Stored> {
+    let stored = |resource| catalog.stored(webhook::GROUP, resource).cloned();
+    Some(policy::Stored { policies: stored(policies)?, bindings: stored(bindings)? })
 }
 
 /// What plugins see of the server. The API is built around the chain, so it comes later.

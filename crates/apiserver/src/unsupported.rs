@@ -18,7 +18,7 @@ const FLAGS: &[(&str, &str)] = &[
 /// Values of `--authorization-mode`.
 const AUTHORIZATION_MODES: &[&str] = &["ABAC", "Webhook"];
 
-/// Admission plugins, which must not be enabled by flag nor have a part in `--admission-control-config-file`.
+/// Admission plugins that must not have a part in `--admission-control-config-file`: their policies in files are not read.
 const ADMISSION_PLUGINS: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
 
 /// Refuses a flag that was given a value.
@@ -38,15 +38,11 @@ pub fn check_modes(modes: &[String]) -> Result<(), String> {
     }
 }
 
-/// Refuses plugins that were enabled by name or configured.
-pub fn check_plugins(enabled: &[String], is_configured: impl Fn(&str) -> bool) -> Result<(), String> {
+/// Refuses plugins that were configured.
+pub fn check_plugins(is_configured: impl Fn(&str) -> bool) -> Result<(), String> {
     for plugin in ADMISSION_PLUGINS {
-        let feature = format!("the admission plugin {plugin}");
-        if enabled.iter().any(|name| name == plugin) {
-            refuse(&format!("--enable-admission-plugins={plugin}"), &feature)?;
-        }
         if is_configured(plugin) {
-            refuse("--admission-control-config-file", &feature)?;
+            refuse("--admission-control-config-file", &format!("the configuration of the admission plugin {plugin}"))?;
         }
     }
     Ok(())
@@ -78,11 +74,10 @@ mod tests {
             assert!(check_modes(&strings(&["RBAC", mode])).is_err());
         }
         for plugin in ADMISSION_PLUGINS {
-            assert!(check_plugins(&strings(&[plugin]), |_| false).is_err());
-            assert!(check_plugins(&[], |name| name == *plugin).is_err());
+            assert!(check_plugins(|name| name == *plugin).is_err());
         }
         assert_eq!(check_flag("profiling", &strings(&["false"])), Ok(()));
         assert_eq!(check_modes(&strings(&["Node", "RBAC"])), Ok(()));
-        assert_eq!(check_plugins(&strings(&["NodeRestriction"]), |_| false), Ok(()));
+        assert_eq!(check_plugins(|_| false), Ok(()));
     }
 }

@@ -15,6 +15,9 @@ use crate::types::{Link, Type};
 /// The version of Kubernetes whose expressions we understand.
 pub const CURRENT: Version = Version { major: 1, minor: 37 };
 
+/// The version before, which must understand expressions that are written now.
+pub const PREVIOUS: Version = Version { major: 1, minor: 36 };
+
 /// Functions, macros and types: everything but variables.
 #[derive(Debug)]
 pub struct Environment {

@@ -16,6 +16,7 @@ mod gofmt;
 pub mod library;
 mod message;
 mod opaque;
+pub mod policy;
 mod program;
 mod runtime;
 mod syntax;

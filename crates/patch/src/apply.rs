@@ -5,6 +5,7 @@
 //! it would change what another manager owns. [`FieldManager`] does both for one request.
 
 mod cap;
+mod configuration;
 mod conflict;
 mod last_applied;
 mod managed;
@@ -17,6 +18,7 @@ use schema::Schema;
 
 use crate::FieldSet;
 use crate::typed::{Duplicates, validate};
+pub use configuration::merge_configuration;
 pub use managed::validate_managed_fields;
 use managed::{Id, Managed};
 pub use scale::ScaleFields;

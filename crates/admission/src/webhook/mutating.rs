@@ -11,6 +11,7 @@ use super::configuration::Hook;
 use super::review::{Response, Subject};
 use super::{Hooks, Options};
 use crate::matching::Matched;
+use crate::reinvocation::Caller;
 use crate::versioned::Form;
 use crate::{Attributes, Operation, Plugin, metadata};
 
@@ -38,7 +39,7 @@ impl Plugin for MutatingWebhooks {
         if let Some(changed) = Box::pin(round.run(&snapshot)).await? {
             *object = changed;
         }
-        attributes.reinvocation.webhooks_made(object);
+        attributes.reinvocation.made(Caller::Webhooks, object);
         Ok(())
     }
 
@@ -83,7 +84,7 @@ impl<'a> Round<'a> {
         let reinvocation = &self.attributes.reinvocation;
         let again = reinvocation.is_second_round();
         if again && let Some(object) = self.object {
-            reinvocation.require_if_changed(object);
+            reinvocation.require_if_changed(Caller::Webhooks, object);
         }
         for (index, hook) in snapshot.hooks() {
             let now = self.current.as_ref().map_or(self.object, |current| current.object.as_ref());

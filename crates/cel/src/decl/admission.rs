@@ -18,13 +18,18 @@ pub struct Optional {
 /// The variables of an admission policy: object, oldObject, namespaceObject, request, then params, then authorizer and
 /// authorizer.requestResource.
 pub fn declarations(optional: Optional) -> Declarations {
+    typed_declarations(optional, Type::Dyn, Type::Dyn)
+}
+
+/// The same where the types of the objects and of params are known.
+pub fn typed_declarations(optional: Optional, object: Type, params: Type) -> Declarations {
     let mut declarations = Declarations::new()
-        .variable_of("object", Type::Dyn)
-        .variable_of("oldObject", Type::Dyn)
+        .variable_of("object", object.clone())
+        .variable_of("oldObject", object)
         .variable_of("namespaceObject", Type::Object(namespace()))
         .variable_of("request", Type::Object(request()));
     if optional.params {
-        declarations = declarations.variable_of("params", Type::Dyn);
+        declarations = declarations.variable_of("params", params);
     }
     if optional.authorizer {
         declarations = declarations

@@ -5,28 +5,35 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// What is stored but not enforced is answered with a warning.
+/// A policy refuses the requests that begin after its binding was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_that_are_not_enforced_are_answered_with_a_warning() {
+async fn policies_are_enforced_at_once() {
     let target = Target::start().await;
-    let policy = json!({"failurePolicy": "Fail", "validations": [{"expression": "true"}], "matchConstraints": {"resourceRules": [
-        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}});
+    let rules =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
     let cases: &[(&str, &str, Value)] = &[
-        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", json!({"spec": policy})),
+        (
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            json!({"matchConstraints": {"resourceRules": rules}, "validations": [
+                {"expression": "object.metadata.name != 'no'", "message": "not this name"}]}),
+        ),
         (
             "validatingadmissionpolicybindings",
             "ValidatingAdmissionPolicyBinding",
-            json!({"spec": {"policyName": "x", "validationActions": ["Deny"]}}),
+            json!({"policyName": "x", "validationActions": ["Deny"]}),
         ),
     ];
-    for (at, (resource, kind, rest)) in cases.iter().enumerate() {
-        let mut object = rest.clone();
+    for (resource, kind, spec) in cases {
+        let mut object = json!({"kind": kind, "metadata": {"name": "x"}, "spec": spec});
         object["apiVersion"] = "admissionregistration.k8s.io/v1".into();
-        object["kind"] = (*kind).into();
-        object["metadata"] = json!({"name": format!("x{at}")});
         let answer = target.ask(ADMIN, "POST", &format!("{GROUP}/{resource}"), object.to_string()).await;
         assert_eq!(answer.code, 201, "{}", answer.message());
-        let warning = answer.headers.get("warning").and_then(|value| value.to_str().ok()).unwrap_or("");
-        assert!(warning.contains("not enforced"), "{kind}: {warning:?}");
+    }
+    for (name, code) in [("no", 422), ("yes", 201)] {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let answer = target.ask(ADMIN, "POST", "/api/v1/namespaces/default/configmaps", map.to_string()).await;
+        assert_eq!(answer.code, code, "{}", answer.message());
+        assert_eq!(answer.message().ends_with("denied request: not this name"), code == 422, "{}", answer.message());
     }
 }

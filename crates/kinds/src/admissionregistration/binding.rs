@@ -20,9 +20,7 @@ impl Strategy for Binding {
     }
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let resource =
-            if self.mutating { "mutatingadmissionpolicybindings" } else { "validatingadmissionpolicybindings" };
-        super::not_enforced(resource).into_iter().chain(super::name_warning(cx, object, old)).collect()
+        super::name_warning(cx, object, old).into_iter().collect()
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {

@@ -1,7 +1,8 @@
-//! The admissionregistration group. What expressions say is not looked at here, only that they are there.
+//! The admissionregistration group.
 
 mod binding;
 mod conditions;
+mod expressions;
 mod matching;
 mod policy;
 mod rules;
@@ -14,21 +15,6 @@ use object::{Cursor, Errors, Meta, Value};
 use registry::Context;
 
 use crate::Strategies;
-
-/// Resources that are stored and validated but not enforced yet, so that clients who write one are warned. A row is deleted with
-/// the change that enforces it.
-const NOT_ENFORCED: &[&str] = &[
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-];
-
-/// The warning for a resource of [`NOT_ENFORCED`].
-fn not_enforced(resource: &str) -> Vec<String> {
-    let warning = || format!("{resource} are not enforced by this server yet: it has no effect on any request");
-    NOT_ENFORCED.contains(&resource).then(warning).into_iter().collect()
-}
 
 /// The end of the names of configurations that come from files. Objects of the API cannot have them.
 const STATIC_SUFFIX: &str = ".static.k8s.io";

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use cel::policy::{Compiler, Wanted};
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
+use super::expressions::{self, Stored};
 use super::{conditions, matching};
 use crate::common::checks::{Checks, same};
 use crate::common::{conditions as status_conditions, internal, metadata};
@@ -47,19 +49,18 @@ impl Strategy for Policy {
     }
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let resource = if self.mutating { "mutatingadmissionpolicies" } else { "validatingadmissionpolicies" };
-        super::not_enforced(resource).into_iter().chain(super::name_warning(cx, object, old)).collect()
+        super::name_warning(cx, object, old).into_iter().collect()
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        self.validate_policy(object, true, errors);
+        self.validate_policy(object, true, &Known::default(), errors);
         super::check_name(cx, object, errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let fields = [["spec", "paramKind"], ["spec", "matchConditions"]];
         let unchanged = fields.iter().all(|path| same(new.at(path).value(), old.at(path).value()));
-        self.validate_policy(new, !unchanged, errors);
+        self.validate_policy(new, !unchanged, &Known::of(old.value()), errors);
     }
 
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
@@ -110,8 +111,32 @@ impl Strategy for Policy {
     }
 }
 
+/// The expressions that the stored policy has.
+#[derive(Default)]
+struct Known<'a> {
+    conditions: Stored<'a>,
+    validations: Stored<'a>,
+    messages: Stored<'a>,
+    annotations: Stored<'a>,
+    /// Those of apply configurations; upstream asks these for JSON patches too.
+    mutations: Stored<'a>,
+}
+
+impl<'a> Known<'a> {
+    fn of(policy: &'a Value) -> Known<'a> {
+        let of = |list: &str, path: &[&str]| Stored::of(policy.list_at(&["spec", list]), path);
+        Known {
+            conditions: of("matchConditions", &["expression"]),
+            validations: of("validations", &["expression"]),
+            messages: of("validations", &["messageExpression"]),
+            annotations: of("auditAnnotations", &["valueExpression"]),
+            mutations: of("mutations", &["applyConfiguration", "expression"]),
+        }
+    }
+}
+
 impl Policy {
-    fn validate_policy(&self, object: &Cursor, check_conditions: bool, errors: &mut Errors) {
+    fn validate_policy(&self, object: &Cursor, check_conditions: bool, known: &Known<'_>, errors: &mut Errors) {
         let spec = object.field("spec");
         let failure = spec.field("failurePolicy");
         if failure.is_set() {
@@ -119,18 +144,22 @@ impl Policy {
         } else {
             failure.required(errors, "");
         }
+        let params = spec.field("paramKind").is_set();
         matching::validate_param_kind(&spec.field("paramKind"), errors);
         self.validate_constraints(&spec.field("matchConstraints"), errors);
         if check_conditions {
-            conditions::validate(&spec.field("matchConditions"), errors);
+            conditions::validate(&spec.field("matchConditions"), params, &known.conditions, errors);
         }
-        for variable in spec.field("variables").each() {
-            validate_variable(&variable, errors);
+        let variables = spec.field("variables");
+        let composed = self.mutating || !variables.is_empty();
+        let mut compiler = if composed { Compiler::composed(params) } else { Compiler::new(params) };
+        for variable in variables.each() {
+            validate_variable(&variable, &mut compiler, known, errors);
         }
         if self.mutating {
-            validate_mutations(&spec, errors);
+            validate_mutations(&spec, &compiler, known, errors);
         } else {
-            validate_validations(object, errors);
+            validate_validations(object, &compiler, known, errors);
         }
     }
 
@@ -146,15 +175,19 @@ impl Policy {
     }
 }
 
-fn validate_variable(variable: &Cursor, errors: &mut Errors) {
+fn validate_variable(variable: &Cursor, compiler: &mut Compiler, known: &Known<'_>, errors: &mut Errors) {
     let (name, expression) = (variable.field("name"), variable.field("expression"));
     if name.str().trim().is_empty() {
         name.required(errors, "name is not specified");
     } else if !is_identifier(name.str()) {
         name.bad(errors, "must be a valid CEL identifier");
     }
-    if expression.str().trim().is_empty() {
+    let text = expression.str();
+    if text.trim().is_empty() {
         expression.required(errors, "expression is not specified");
+    } else {
+        let compiled = compiler.variable(name.str(), text, known.validations.mode(text));
+        expressions::report(&expression, text, compiled, errors);
     }
 }
 
@@ -163,27 +196,34 @@ fn is_identifier(name: &str) -> bool {
     name.bytes().all(fine) && !name.starts_with(|c: char| c.is_ascii_digit()) && !RESERVED.contains(&name)
 }
 
-fn validate_mutations(spec: &Cursor, errors: &mut Errors) {
+fn validate_mutations(spec: &Cursor, compiler: &Compiler, known: &Known<'_>, errors: &mut Errors) {
     let mutations = spec.field("mutations");
     mutations.must_be_set(errors, "mutations must contain at least one item");
     for mutation in mutations.each() {
-        validate_mutation(&mutation, errors);
+        validate_mutation(&mutation, compiler, known, errors);
     }
     spec.field("reinvocationPolicy").require_one_of(errors, &["IfNeeded", "Never"]);
 }
 
-fn validate_mutation(mutation: &Cursor, errors: &mut Errors) {
+fn validate_mutation(mutation: &Cursor, compiler: &Compiler, known: &Known<'_>, errors: &mut Errors) {
     let kind = mutation.field("patchType");
-    let (wanted, other) = match kind.str() {
-        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+    let (wanted, other, result) = match kind.str() {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Wanted::JsonPatch),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Wanted::ApplyConfiguration),
         _ => return kind.require_one_of(errors, &["ApplyConfiguration", "JSONPatch"]),
     };
     let (patch, misplaced) = (mutation.field(wanted), mutation.field(other));
     if !patch.is_set() {
         patch.required(errors, format!("must be specified when patchType is {}", kind.str()));
-    } else if patch.field("expression").str().trim().is_empty() {
-        patch.field("expression").required(errors, "");
+    } else {
+        let expression = patch.field("expression");
+        let text = expression.str().trim();
+        if text.is_empty() {
+            expression.required(errors, "");
+        } else {
+            let compiled = compiler.expression(text, result, true, known.mutations.mode(expression.str()));
+            expressions::report(&expression, text, compiled, errors);
+        }
     }
     if misplaced.is_set() {
         let detail = format!("must not be specified when patchType is {}", kind.str());
@@ -191,7 +231,7 @@ fn validate_mutation(mutation: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_validations(object: &Cursor, errors: &mut Errors) {
+fn validate_validations(object: &Cursor, compiler: &Compiler, known: &Known<'_>, errors: &mut Errors) {
     let spec = object.field("spec");
     let (validations, annotations) = (spec.field("validations"), spec.field("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
@@ -200,7 +240,7 @@ fn validate_validations(object: &Cursor, errors: &mut Errors) {
         return annotations.required(errors, detail);
     }
     for validation in validations.each() {
-        validate_validation(&validation, errors);
+        validate_validation(&validation, compiler, known, errors);
     }
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
@@ -208,7 +248,7 @@ fn validate_validations(object: &Cursor, errors: &mut Errors) {
     }
     let mut seen = BTreeSet::new();
     for annotation in annotations.each() {
-        validate_annotation(object.value().name(), &annotation, errors);
+        validate_annotation(object.value().name(), &annotation, compiler, known, errors);
         let key = annotation.field("key");
         if !seen.insert(key.str()) {
             errors.duplicate(key.path(), key.str());
@@ -216,15 +256,23 @@ fn validate_validations(object: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_validation(validation: &Cursor, errors: &mut Errors) {
+fn validate_validation(validation: &Cursor, compiler: &Compiler, known: &Known<'_>, errors: &mut Errors) {
     let expression = validation.field("expression");
-    if expression.str().trim().is_empty() {
+    let text = expression.str();
+    if text.trim().is_empty() {
         expression.required(errors, "expression is not specified");
+    } else {
+        let compiled = compiler.expression(text, Wanted::Bool, true, known.validations.mode(text));
+        expressions::report(&expression, text, compiled, errors);
     }
     let blank = |field: &Cursor| !field.str().is_empty() && field.str().trim().is_empty();
     let (message, message_expression) = (validation.field("message"), validation.field("messageExpression"));
     if blank(&message_expression) {
         message_expression.bad(errors, "must be non-empty if specified");
+    } else if !message_expression.is_empty() {
+        let text = message_expression.str();
+        let compiled = compiler.expression(text, Wanted::String, false, known.messages.mode(text));
+        expressions::report(&message_expression, text, compiled, errors);
     }
     if blank(&message) {
         message.bad(errors, "must be non-empty if specified");
@@ -234,7 +282,7 @@ fn validate_validation(validation: &Cursor, errors: &mut Errors) {
     validation.field("reason").optional_one_of(errors, &REASONS);
 }
 
-fn validate_annotation(policy: &str, annotation: &Cursor, errors: &mut Errors) {
+fn validate_annotation(policy: &str, annotation: &Cursor, compiler: &Compiler, known: &Known<'_>, errors: &mut Errors) {
     let (key, value) = (annotation.field("key"), annotation.field("valueExpression"));
     if policy.is_empty() {
         key.bad(errors, "requires metadata.name be non-empty");
@@ -244,12 +292,16 @@ fn validate_annotation(policy: &str, annotation: &Cursor, errors: &mut Errors) {
             key.invalid_as(errors, whole.as_str(), message);
         }
     }
-    match value.str().trim().len() {
+    let text = value.str().trim();
+    match text.len() {
         0 => value.required(errors, "valueExpression is not specified"),
         len if len > VALUE_EXPRESSION_MAX_BYTES => {
             value.required(errors, format!("must not exceed {VALUE_EXPRESSION_MAX_BYTES} bytes in length"));
         }
-        _ => {}
+        _ => {
+            let compiled = compiler.expression(text, Wanted::StringOrNull, true, known.annotations.mode(value.str()));
+            expressions::report(&value, value.str(), compiled, errors);
+        }
     }
 }
 
@@ -264,7 +316,7 @@ mod tests {
     #[test]
     fn validating_policies_are_checked() {
         let base = format!(
-            "{{metadata: {{name: a}}, spec: {{failurePolicy: Fail, {CONSTRAINTS}, validations: [{{expression: x}}]}}}}"
+            "{{metadata: {{name: a}}, spec: {{failurePolicy: Fail, {CONSTRAINTS}, validations: [{{expression: 'true'}}]}}}}"
         );
         let check = Check::new(Policy { mutating: false }, &base);
         check.create(&[
@@ -277,7 +329,7 @@ mod tests {
                  spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
             ),
             (
-                "spec: {paramKind: {apiVersion: a/b/c, kind: X_}, variables: [{name: if, expression: a}], \
+                "spec: {paramKind: {apiVersion: a/b/c, kind: X_}, variables: [{name: if, expression: '1'}], \
                  validations: [{expression: ' ', message: \"a\\nb\", reason: Nope}]}",
                 "spec.paramKind.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c
                  spec.paramKind.kind: Invalid value: \"X_\": may have mixed case, but should otherwise match: a DNS-1035 \
@@ -298,7 +350,7 @@ mod tests {
     fn mutating_policies_are_checked() {
         let base = format!(
             "{{metadata: {{name: a}}, spec: {{failurePolicy: Fail, {CONSTRAINTS}, reinvocationPolicy: Never, \
-             mutations: [{{patchType: JSONPatch, jsonPatch: {{expression: x}}}}]}}}}"
+             mutations: [{{patchType: JSONPatch, jsonPatch: {{expression: \"[JSONPatch{{op: 'test', path: '/a'}}]\"}}}}]}}}}"
         );
         Check::new(Policy { mutating: true }, &base).create(&[
             ("", ""),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
+use super::expressions::Stored;
 use super::{conditions, rules, webhook_client};
 use crate::common::checks::{Checks, same};
 use crate::common::{problems, selector};
@@ -18,9 +19,10 @@ pub struct Webhooks {
 }
 
 /// What an update tolerates because the stored object already has it.
-#[derive(Clone, Copy, Default)]
-struct Tolerated {
+#[derive(Clone, Default)]
+struct Tolerated<'a> {
     same_conditions: bool,
+    stored_conditions: Stored<'a>,
     side_effects: bool,
     unknown_versions: bool,
     repeated_names: bool,
@@ -33,12 +35,12 @@ impl Strategy for Webhooks {
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        self.validate_all(object, Tolerated::default(), errors);
+        self.validate_all(object, &Tolerated::default(), errors);
         super::check_name(cx, object, errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        self.validate_all(new, Tolerated::by(new, old), errors);
+        self.validate_all(new, &Tolerated::by(new, old), errors);
     }
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -89,14 +91,17 @@ fn excluded_rules(object: &Value) -> Vec<String> {
     warnings
 }
 
-impl Tolerated {
-    fn by(new: &Cursor, old: &Cursor) -> Tolerated {
+impl<'a> Tolerated<'a> {
+    fn by(new: &Cursor, old: &Cursor<'a>) -> Tolerated<'a> {
         let (new, old) = (new.field("webhooks"), old.field("webhooks"));
         let conditions = |hook: &Cursor| hook.field("matchConditions").value().clone();
         let names: BTreeSet<&str> = old.each().map(|hook| hook.field("name").str()).collect();
         Tolerated {
             same_conditions: new.len() == old.len()
                 && new.each().zip(old.each()).all(|(new, old)| same(&conditions(&new), &conditions(&old))),
+            stored_conditions: old.each().fold(Stored::default(), |stored, hook| {
+                stored.and(Stored::of(hook.value().list_at(&["matchConditions"]), &["expression"]))
+            }),
             side_effects: old.each().any(|hook| !NO_SIDE_EFFECTS.contains(&hook.field("sideEffects").str())),
             unknown_versions: old.each().any(|hook| {
                 let versions = hook.field("admissionReviewVersions");
@@ -117,7 +122,7 @@ fn has_invalid_selector(hook: &Cursor) -> bool {
 }
 
 impl Webhooks {
-    fn validate_all(&self, object: &Cursor, tolerated: Tolerated, errors: &mut Errors) {
+    fn validate_all(&self, object: &Cursor, tolerated: &Tolerated<'_>, errors: &mut Errors) {
         let mut seen = BTreeSet::new();
         for hook in object.field("webhooks").each() {
             self.validate_hook(&hook, tolerated, errors);
@@ -129,7 +134,7 @@ impl Webhooks {
         }
     }
 
-    fn validate_hook(&self, hook: &Cursor, tolerated: Tolerated, errors: &mut Errors) {
+    fn validate_hook(&self, hook: &Cursor, tolerated: &Tolerated<'_>, errors: &mut Errors) {
         let name = hook.field("name");
         problems::report(&name, names::fully_qualified_name(name.str()), errors);
         for rule in hook.field("rules").each() {
@@ -157,12 +162,12 @@ impl Webhooks {
         }
         webhook_client::validate(&hook.field("clientConfig"), errors);
         if !tolerated.same_conditions {
-            conditions::validate(&hook.field("matchConditions"), errors);
+            conditions::validate(&hook.field("matchConditions"), false, &tolerated.stored_conditions, errors);
         }
     }
 }
 
-fn validate_versions(versions: &Cursor, tolerated: Tolerated, errors: &mut Errors) {
+fn validate_versions(versions: &Cursor, tolerated: &Tolerated<'_>, errors: &mut Errors) {
     if versions.is_empty() {
         return versions.required(errors, format!("must specify one of {}", REVIEW_VERSIONS.join(", ")));
     }

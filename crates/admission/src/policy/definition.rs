@@ -1,0 +1,133 @@
+//! Policies and bindings, compiled.
+
+use cel::Mode;
+use cel::policy::{Compiler, Wanted};
+use object::{GroupVersionKind, Str, Value};
+
+use super::evaluation::{Defined, Expression};
+use super::params::{self, ParamRef};
+use crate::compiled::name_of;
+use crate::matching::Matcher;
+
+/// A policy.
+pub struct Definition {
+    pub name: Str,
+    pub matcher: Matcher,
+    pub param_kind: Option<GroupVersionKind>,
+    /// `failurePolicy: Ignore`.
+    pub ignores_failures: bool,
+    pub variables: Vec<Defined>,
+    pub conditions: Vec<Expression>,
+    pub validations: Vec<Validation>,
+    pub annotations: Vec<Annotation>,
+    pub mutations: Vec<Mutation>,
+    /// `reinvocationPolicy: IfNeeded`.
+    pub reinvoked: bool,
+}
+
+/// One of `validations`.
+pub struct Validation {
+    pub expression: Expression,
+    pub message: Str,
+    pub message_expression: Option<Expression>,
+    /// "" for the default.
+    pub reason: Str,
+}
+
+/// One of `auditAnnotations`.
+pub struct Annotation {
+    pub key: Str,
+    pub value: Expression,
+}
+
+/// One of `mutations`.
+pub struct Mutation {
+    pub expression: Expression,
+    pub kind: PatchKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    JsonPatch,
+    ApplyConfiguration,
+}
+
+/// A binding.
+pub struct Binding {
+    pub name: Str,
+    pub policy: Str,
+    /// None where it matches all that the policy matches.
+    pub matcher: Option<Matcher>,
+    pub params: Option<ParamRef>,
+    pub actions: Vec<Str>,
+}
+
+impl Definition {
+    pub fn compile(policy: &Value) -> Definition {
+        let spec = policy.field("spec");
+        let param_kind = params::kind(policy);
+        let mut compiler = Compiler::composed(param_kind.is_some());
+        let variables = spec.list_at(&["variables"]).iter().map(|variable| {
+            let (name, text) = (variable.str_at(&["name"]), variable.str_at(&["expression"]));
+            let compiled = compiler.variable(name, text, Mode::Stored);
+            Defined { name: name.into(), expression: Expression { text: text.into(), compiled } }
+        });
+        let variables: Vec<Defined> = variables.collect();
+        let expression = |text: &str, wanted: Wanted| Expression {
+            text: text.into(),
+            compiled: compiler.expression(text, wanted, wanted != Wanted::String, Mode::Stored),
+        };
+        let conditions = spec.list_at(&["matchConditions"]).iter();
+        let annotations = spec.list_at(&["auditAnnotations"]).iter();
+        Definition {
+            name: name_of(policy).into(),
+            matcher: Matcher::of_policy(spec.field("matchConstraints")),
+            ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
+            conditions: conditions.map(|item| expression(item.str_at(&["expression"]), Wanted::Bool)).collect(),
+            validations: spec.list_at(&["validations"]).iter().map(|item| validation(item, &expression)).collect(),
+            annotations: annotations
+                .map(|item| Annotation {
+                    key: item.str_at(&["key"]).into(),
+                    value: expression(item.str_at(&["valueExpression"]), Wanted::StringOrNull),
+                })
+                .collect(),
+            mutations: spec.list_at(&["mutations"]).iter().filter_map(|item| mutation(item, &expression)).collect(),
+            reinvoked: spec.str_at(&["reinvocationPolicy"]) == "IfNeeded",
+            param_kind,
+            variables,
+        }
+    }
+}
+
+fn validation(item: &Value, expression: &dyn Fn(&str, Wanted) -> Expression) -> Validation {
+    let message = item.str_at(&["messageExpression"]);
+    Validation {
+        expression: expression(item.str_at(&["expression"]), Wanted::Bool),
+        message: item.str_at(&["message"]).into(),
+        message_expression: (!message.is_empty()).then(|| expression(message, Wanted::String)),
+        reason: item.str_at(&["reason"]).into(),
+    }
+}
+
+fn mutation(item: &Value, expression: &dyn Fn(&str, Wanted) -> Expression) -> Option<Mutation> {
+    let (field, wanted, kind) = match item.str_at(&["patchType"]) {
+        "JSONPatch" => ("jsonPatch", Wanted::JsonPatch, PatchKind::JsonPatch),
+        "ApplyConfiguration" => ("applyConfiguration", Wanted::ApplyConfiguration, PatchKind::ApplyConfiguration),
+        _ => return None,
+    };
+    Some(Mutation { expression: expression(item.str_at(&[field, "expression"]), wanted), kind })
+}
+
+impl Binding {
+    pub fn compile(binding: &Value) -> Binding {
+        let resources = binding.at(&["spec", "matchResources"]);
+        let actions = binding.list_at(&["spec", "validationActions"]).iter();
+        Binding {
+            name: name_of(binding).into(),
+            policy: binding.str_at(&["spec", "policyName"]).into(),
+            matcher: resources.as_map().map(|_| Matcher::of_policy(resources)),
+            params: ParamRef::read(binding),
+            actions: actions.filter_map(Value::as_str).map(Str::from).collect(),
+        }
+    }
+}

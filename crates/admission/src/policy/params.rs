@@ -1,0 +1,95 @@
+//! The objects that a binding's `paramRef` names.
+
+use object::labels::Selector;
+use object::{GroupVersion, GroupVersionKind, Meta, Value};
+use registry::Resource;
+
+use crate::Attributes;
+
+/// `spec.paramRef` of a binding.
+#[derive(Debug)]
+pub struct ParamRef {
+    pub name: String,
+    pub namespace: String,
+    /// Err is why it cannot be used.
+    pub selector: Option<Result<Selector, String>>,
+    /// `parameterNotFoundAction: Deny`.
+    pub required: bool,
+}
+
+impl ParamRef {
+    /// None where the binding has none.
+    pub fn read(binding: &Value) -> Option<ParamRef> {
+        let param = binding.at(&["spec", "paramRef"]);
+        param.as_map()?;
+        let selector = param.get("selector").filter(|selector| !selector.is_null());
+        Some(ParamRef {
+            name: param.str_at(&["name"]).to_string(),
+            namespace: param.str_at(&["namespace"]).to_string(),
+            selector: selector.map(|selector| Selector::from_value(selector).map_err(|error| error.to_string())),
+            required: param.str_at(&["parameterNotFoundAction"]) == "Deny",
+        })
+    }
+}
+
+/// `spec.paramKind` of a policy; None where it has none.
+pub fn kind(policy: &Value) -> Option<GroupVersionKind> {
+    let kind = policy.at(&["spec", "paramKind"]);
+    kind.as_map()?;
+    let version = GroupVersion::parse(kind.str_at(&["apiVersion"])).unwrap_or_default();
+    Some(version.with_kind(kind.str_at(&["kind"])))
+}
+
+/// The resource of a paramKind; Err where it is not served.
+pub fn resource<'a>(kind: &GroupVersionKind, attributes: &Attributes<'a>) -> Result<&'a Resource, String> {
+    let found = attributes.cx.catalog.by_kind(kind);
+    found
+        .map(|resource| &**resource)
+        .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{kind}'"))
+}
+
+/// The params with which a policy is evaluated for a binding: one null without params, nothing if none were found and that
+/// is allowed.
+pub fn collect(
+    kind: Option<&GroupVersionKind>,
+    reference: Option<&ParamRef>,
+    attributes: &Attributes<'_>,
+) -> Result<Vec<Value>, String> {
+    let (Some(kind), Some(reference)) = (kind, reference) else { return Ok(vec![Value::Null]) };
+    let resource = resource(kind, attributes)?;
+    let mut namespace = "";
+    if resource.namespaced {
+        namespace = if reference.namespace.is_empty() { attributes.cx.namespace } else { &reference.namespace };
+        if namespace.is_empty() {
+            return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
+        }
+    } else if !reference.namespace.is_empty() {
+        return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
+    }
+    let (group, name) = (&resource.resource.group, &resource.resource.resource);
+    let lookup = attributes.cx.lookup;
+    let found = match (&reference.selector, reference.name.as_str()) {
+        (Some(_), name) if !name.is_empty() => {
+            return Err("paramRef.name and paramRef.selector are mutually exclusive".into());
+        }
+        (Some(selector), _) => {
+            let selector = selector.as_ref().map_err(Clone::clone)?;
+            let mut all = lookup.list(group, name, namespace);
+            all.retain(|object| selector.matches(|key| object.label(key)));
+            all
+        }
+        (None, "") => return Err("one of name or selector must be provided".into()),
+        (None, wanted) => lookup.get(group, name, namespace, wanted).into_iter().collect(),
+    };
+    if found.is_empty() && reference.required {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    found.iter().map(|stored| shown(resource, stored)).collect()
+}
+
+/// A stored object as its clients would read it.
+fn shown(resource: &Resource, stored: &Value) -> Result<Value, String> {
+    let mut object = resource.from_storage(stored.clone())?;
+    object.set_type(&resource.kind);
+    Ok(if resource.custom { object } else { patch::as_printed(&object, resource.shape.schema()) })
+}

@@ -1,0 +1,220 @@
+//! Expressions of admission policies and match conditions: which variables they have and what they must evaluate to.
+
+use std::sync::Arc;
+
+use object::Str;
+
+use crate::decl::{Decl, Field, Shape, admission};
+use crate::environment::{Declarations, Environment, Mode};
+use crate::expression::Expression;
+use crate::program::Program;
+use crate::types::Type;
+
+/// What an expression must evaluate to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Bool,
+    String,
+    StringOrNull,
+    /// `Object{…}`.
+    ApplyConfiguration,
+    /// `[JSONPatch{…}]`.
+    JsonPatch,
+    Any,
+}
+
+impl Wanted {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Wanted::Bool => &["bool"],
+            Wanted::String => &["string"],
+            Wanted::StringOrNull => &["string", "null_type"],
+            Wanted::ApplyConfiguration => &["Object"],
+            Wanted::JsonPatch => &["list(JSONPatch)"],
+            Wanted::Any => &[],
+        }
+    }
+
+    fn has_patch_types(self) -> bool {
+        matches!(self, Wanted::ApplyConfiguration | Wanted::JsonPatch)
+    }
+}
+
+/// Why an expression is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Invalid(String),
+    /// It is right by its types, but cannot be carried out.
+    Internal(String),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Invalid(text) | Refusal::Internal(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A variable that the server provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    Object,
+    OldObject,
+    NamespaceObject,
+    Request,
+    Params,
+    Authorizer,
+    RequestResource,
+    /// `variables`: those that the policy defines.
+    Variables,
+}
+
+/// An expression that compiled.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub text: Str,
+    pub program: Arc<Program>,
+    params: bool,
+    authorizer: bool,
+}
+
+impl Compiled {
+    /// The variable at a place among the declarations.
+    pub fn variable(&self, at: usize) -> Option<Variable> {
+        use Variable::{Authorizer, NamespaceObject, Object, OldObject, Params, Request, RequestResource, Variables};
+        let optional = self.params.then_some(Params).into_iter();
+        let authorizer = self.authorizer.then_some([Authorizer, RequestResource]).into_iter().flatten();
+        let always = [Object, OldObject, NamespaceObject, Request].into_iter();
+        always.chain(optional).chain(authorizer).chain([Variables]).nth(at)
+    }
+}
+
+/// Compiles the expressions of one policy.
+#[derive(Clone, Debug, Default)]
+pub struct Compiler {
+    /// Whether there is `params`.
+    params: bool,
+    /// The types of the policy's own variables so far; None where expressions have no `variables` at all.
+    variables: Option<Vec<(Str, Type)>>,
+    /// The types of object and of params where a schema tells them; dyn otherwise.
+    object: Option<Arc<Decl>>,
+    params_type: Option<Arc<Decl>>,
+}
+
+impl Compiler {
+    /// For match conditions of webhooks and expressions without `variables`.
+    pub fn new(params: bool) -> Compiler {
+        Compiler { params, ..Compiler::default() }
+    }
+
+    /// For policies with `variables`.
+    pub fn composed(params: bool) -> Compiler {
+        Compiler { params, variables: Some(Vec::new()), ..Compiler::default() }
+    }
+
+    /// The same with the types that schemas tell, for type checking.
+    pub fn typed(self, object: Option<Arc<Decl>>, params: Option<Arc<Decl>>) -> Compiler {
+        Compiler { object, params_type: params, ..self }
+    }
+
+    /// Compiles a variable and lets the expressions after it use it, even if it does not compile.
+    pub fn variable(&mut self, name: &str, text: &str, mode: Mode) -> Result<Compiled, Refusal> {
+        let compiled = self.compile(text, Wanted::Any, true, mode);
+        let ty = compiled.as_ref().map_or(Type::Dyn, |(ty, _)| known(ty));
+        if let Some(variables) = &mut self.variables {
+            variables.retain(|(known, _)| known != name);
+            variables.push((name.into(), ty));
+        }
+        compiled.and_then(|(_, compiled)| compiled)
+    }
+
+    /// Compiles an expression that must evaluate to a type. `authorizer` says whether it can use the authorizer.
+    pub fn expression(&self, text: &str, wanted: Wanted, authorizer: bool, mode: Mode) -> Result<Compiled, Refusal> {
+        self.compile(text, wanted, authorizer, mode).and_then(|(_, compiled)| compiled)
+    }
+
+    /// The text of what is wrong with an expression's types, without "compilation failed".
+    pub fn type_check(&mut self, variables: &[(Str, Str)], text: &str) -> Option<String> {
+        for (name, text) in variables {
+            let _ = self.variable(name, text, Mode::Stored);
+        }
+        let environment = Environment::base(Mode::Stored);
+        let checked = Expression::compile(text, &environment, &self.declarations(Wanted::Any, true));
+        checked.err().map(|error| error.to_string())
+    }
+
+    #[allow(clippy::type_complexity)] // The type is known even where no program can be made.
+    fn compile(
+        &self,
+        text: &str,
+        wanted: Wanted,
+        authorizer: bool,
+        mode: Mode,
+    ) -> Result<(Type, Result<Compiled, Refusal>), Refusal> {
+        let patches = wanted.has_patch_types();
+        let environment = if patches { Environment::mutation(mode) } else { Environment::base(mode) };
+        let compiled = Expression::compile(text, &environment, &self.declarations(wanted, authorizer))
+            .map_err(|error| Refusal::Invalid(format!("compilation failed: {error}")))?;
+        let (got, names) = (compiled.ty.declared_name(), wanted.names());
+        match names {
+            [] => {}
+            names if names.contains(&got.as_str()) => {}
+            [one] => return Err(Refusal::Invalid(format!("must evaluate to {one} but got {got}"))),
+            several => {
+                let several = several.join(" ");
+                return Err(Refusal::Invalid(format!("must evaluate to one of [{several}] but got {got}")));
+            }
+        }
+        let program = compiled.program.map_err(|why| Refusal::Internal(format!("program instantiation failed: {why}")));
+        let made = program.map(|program| Compiled { text: text.into(), program, params: self.params, authorizer });
+        Ok((compiled.ty, made))
+    }
+
+    fn declarations(&self, wanted: Wanted, authorizer: bool) -> Declarations {
+        let optional = admission::Optional { params: self.params, authorizer, patch_types: wanted.has_patch_types() };
+        let ty = |decl: &Option<Arc<Decl>>| decl.as_ref().and_then(Decl::ty).unwrap_or(Type::Dyn);
+        let declarations = admission::typed_declarations(optional, ty(&self.object), ty(&self.params_type));
+        match &self.variables {
+            Some(variables) => declarations.variable_of("variables", Type::Object(object_of(variables))),
+            None => declarations,
+        }
+    }
+}
+
+/// The type of `variables`.
+fn object_of(variables: &[(Str, Type)]) -> Arc<Decl> {
+    let field = |(name, ty): &(Str, Type)| Field {
+        name: name.clone(),
+        escaped: Some(name.clone()),
+        decl: Arc::new(Decl::json(ty.clone())),
+    };
+    let mut fields: Vec<Field> = variables.iter().map(field).collect();
+    fields.sort_by(|a, b| a.name.cmp(&b.name));
+    Arc::new(Decl {
+        name: "kubernetes.variables".into(),
+        shape: Shape::Object(fields.into()),
+        nullable: false,
+        max_elements: 0,
+        min_serialized_size: 2,
+    })
+}
+
+/// What other expressions know about a variable's type: scalars, lists and maps; dyn for everything else.
+fn known(ty: &Type) -> Type {
+    match ty {
+        Type::Any
+        | Type::Bool
+        | Type::Bytes
+        | Type::Double
+        | Type::Duration
+        | Type::Int
+        | Type::Null
+        | Type::String
+        | Type::Timestamp
+        | Type::Uint => ty.clone(),
+        Type::List(items) => Type::list(known(items)),
+        Type::Map(keys, values) => Type::map(known(keys), known(values)),
+        _ => Type::Dyn,
+    }
+}
