@@ -5,12 +5,15 @@
 //! in the version that the policy asks for ([`subject`], [`evaluation`]).
 
 mod authorization;
+mod conditions;
 mod definition;
 mod evaluation;
 mod mutating;
 mod native;
 mod params;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod validating;
 
 use std::sync::Arc;
@@ -19,6 +22,7 @@ use arc_swap::ArcSwapOption;
 use object::Status;
 use registry::Storage;
 
+pub use self::conditions::Conditions;
 use self::definition::{Binding, Definition};
 pub use self::mutating::MutatingPolicies;
 pub use self::validating::ValidatingPolicies;

@@ -4,6 +4,7 @@ use cel::Mode;
 use cel::policy::{Compiler, Wanted};
 use object::{GroupVersionKind, Str, Value};
 
+use super::conditions::Conditions;
 use super::evaluation::{Defined, Expression};
 use super::params::{self, ParamRef};
 use crate::compiled::name_of;
@@ -17,7 +18,7 @@ pub struct Definition {
     /// `failurePolicy: Ignore`.
     pub ignores_failures: bool,
     pub variables: Vec<Defined>,
-    pub conditions: Vec<Expression>,
+    pub conditions: Conditions,
     pub validations: Vec<Validation>,
     pub annotations: Vec<Annotation>,
     pub mutations: Vec<Mutation>,
@@ -77,13 +78,13 @@ impl Definition {
             text: text.into(),
             compiled: compiler.expression(text, wanted, wanted != Wanted::String, Mode::Stored),
         };
-        let conditions = spec.list_at(&["matchConditions"]).iter();
+        let ignores_failures = spec.str_at(&["failurePolicy"]) == "Ignore";
         let annotations = spec.list_at(&["auditAnnotations"]).iter();
         Definition {
             name: name_of(policy).into(),
             matcher: Matcher::of_policy(spec.field("matchConstraints")),
-            ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
-            conditions: conditions.map(|item| expression(item.str_at(&["expression"]), Wanted::Bool)).collect(),
+            ignores_failures,
+            conditions: Conditions::compile(spec, &compiler, ignores_failures),
             validations: spec.list_at(&["validations"]).iter().map(|item| validation(item, &expression)).collect(),
             annotations: annotations
                 .map(|item| Annotation {

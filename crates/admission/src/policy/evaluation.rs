@@ -75,8 +75,10 @@ pub fn evaluate<'e>(
         let (outcome, cost) = scope.run(compiled);
         let cost = cost.saturating_add(scope.variables_cost.take());
         budget = budget.checked_sub(cost).ok_or(OUT_OF_BUDGET)?;
-        let value = outcome.map_err(|error| error.to_string()).and_then(|value| native(value, &arena));
-        values.push(value.map_err(|error| format!("expression '{}' resulted in error: {error}", expression.text)));
+        values.push(match outcome {
+            Ok(value) => native(value, &arena),
+            Err(error) => Err(format!("expression '{}' resulted in error: {error}", expression.text)),
+        });
     }
     Ok(Evaluated { values, budget })
 }

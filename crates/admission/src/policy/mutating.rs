@@ -35,17 +35,28 @@ impl Plugin for MutatingPolicies {
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let hooks = self.0.current(attributes)?;
-        let mut failures = Failures::default();
-        let invocations = invocations(&hooks, attributes, object, old, &mut failures);
-        if !invocations.is_empty() {
-            let round = Round { attributes, host: &*self.0.host, object, old, current: None, changed: false };
-            if let Some(changed) = Box::pin(round.run(&invocations, &mut failures)).await? {
-                *object = changed;
-            }
-            attributes.reinvocation.made(Caller::Policies, object);
-        }
-        failures.settle(attributes)
+        if hooks.is_empty() { Ok(()) } else { Box::pin(dispatch(&hooks, &*self.0.host, attributes, object, old)).await }
     }
+}
+
+/// Lets all policies change an object.
+pub(super) async fn dispatch(
+    hooks: &[Hook],
+    host: &dyn Host,
+    attributes: &Attributes<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    let mut failures = Failures::default();
+    let invocations = invocations(hooks, attributes, object, old, &mut failures);
+    if !invocations.is_empty() {
+        let round = Round { attributes, host, object, old, current: None, changed: false };
+        if let Some(changed) = round.run(&invocations, &mut failures).await? {
+            *object = changed;
+        }
+        attributes.reinvocation.made(Caller::Policies, object);
+    }
+    failures.settle(attributes)
 }
 
 /// One policy to evaluate for one binding and one param.
@@ -178,16 +189,8 @@ impl Round<'_> {
             let (policy, binding, id) = (invocation.policy, invocation.binding, invocation.id());
             self.convert(&invocation.matched).await?;
             let Some(subject) = &self.current else { continue };
-            let asked = Asked {
-                attributes: self.attributes,
-                host: self.host,
-                policy,
-                subject,
-                namespace: &namespace,
-                params: &invocation.params,
-                answers: &answers,
-            };
-            match asked.conditions_hold().await {
+            let asked = self.asked(subject, invocation, &namespace, &answers);
+            match policy.conditions.hold(&asked).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(why) => {
@@ -217,6 +220,26 @@ impl Round<'_> {
         self.finish().await
     }
 
+    fn asked<'s>(
+        &'s self,
+        subject: &'s Subject,
+        invocation: &'s Invocation<'_>,
+        namespace: &'s Value,
+        answers: &'s Answers,
+    ) -> Asked<'s> {
+        Asked {
+            attributes: self.attributes,
+            host: self.host,
+            object: &subject.object,
+            old: &subject.old,
+            request: &subject.request,
+            namespace,
+            params: &invocation.params,
+            variables: &invocation.policy.variables,
+            answers,
+        }
+    }
+
     /// Brings the objects into the version that a policy wants.
     async fn convert(&mut self, matched: &Matched) -> Result<(), Status> {
         if self.current.as_ref().is_some_and(|current| current.matched == *matched) {
@@ -243,15 +266,7 @@ impl Round<'_> {
         if let Err(refusal) = &mutation.expression.compiled {
             return Err(Failure::Policy(refusal.to_string()));
         }
-        let asked = Asked {
-            attributes: self.attributes,
-            host: self.host,
-            policy: invocation.policy,
-            subject,
-            namespace,
-            params: &invocation.params,
-            answers,
-        };
+        let asked = self.asked(subject, invocation, namespace, answers);
         let evaluated = asked.evaluate(&[&mutation.expression], BUDGET).await.map_err(Failure::Policy)?;
         let value = evaluated.values.into_iter().next().unwrap_or(Ok(Value::Null)).map_err(Failure::Policy)?;
         let patched = match mutation.kind {

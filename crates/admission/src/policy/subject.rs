@@ -4,8 +4,7 @@ use cel::library::authorizer::Resource;
 use object::{GroupResource, Map, Status, Value, value};
 
 use super::authorization::Answers;
-use super::definition::Definition;
-use super::evaluation::{CONDITIONS_BUDGET, Evaluated, Expression, Input, evaluate};
+use super::evaluation::{Defined, Evaluated, Expression, Input, evaluate};
 use crate::matching::Matched;
 use crate::versioned::Form;
 use crate::{Attributes, Host};
@@ -18,7 +17,7 @@ pub struct Subject {
     pub object: Value,
     pub old: Value,
     /// `request`.
-    request: Value,
+    pub request: Value,
 }
 
 impl Subject {
@@ -42,7 +41,7 @@ impl Subject {
 }
 
 /// The variable `request`.
-fn request(attributes: &Attributes<'_>, matched: &Matched) -> Value {
+pub fn request(attributes: &Attributes<'_>, matched: &Matched) -> Value {
     let (kind, resource) = (&matched.kind, &matched.resource);
     let mut request = value!({
         "uid": "",
@@ -113,25 +112,28 @@ pub fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
     Ok(value!({"metadata": (metadata), "spec": (part("spec")), "status": (part("status"))}))
 }
 
-/// One policy about to be evaluated for one request and one param.
+/// What the expressions of one policy or webhook are evaluated with.
+#[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub attributes: &'a Attributes<'a>,
     pub host: &'a dyn Host,
-    pub policy: &'a Definition,
-    pub subject: &'a Subject,
+    pub object: &'a Value,
+    pub old: &'a Value,
+    pub request: &'a Value,
     pub namespace: &'a Value,
     pub params: &'a Value,
+    pub variables: &'a [Defined],
     pub answers: &'a Answers,
 }
 
 impl Asked<'_> {
-    fn input<'i>(&'i self, namespace: &'i Value) -> Input<'i> {
+    fn input(&self) -> Input<'_> {
         let attributes = self.attributes;
         Input {
-            object: &self.subject.object,
-            old: &self.subject.old,
-            namespace,
-            request: &self.subject.request,
+            object: self.object,
+            old: self.old,
+            namespace: self.namespace,
+            request: self.request,
             params: self.params,
             resource: Resource {
                 group: &attributes.resource.group,
@@ -141,7 +143,7 @@ impl Asked<'_> {
                 name: attributes.name,
                 ..Resource::default()
             },
-            variables: &self.policy.variables,
+            variables: self.variables,
             answers: self.answers,
             deadline: attributes.deadline,
         }
@@ -149,44 +151,11 @@ impl Asked<'_> {
 
     /// Evaluates expressions, again and again until every check that they make of the authorizer is answered.
     pub async fn evaluate(&self, expressions: &[&Expression], budget: u64) -> Result<Evaluated, String> {
-        self.evaluate_in(self.namespace, expressions, budget).await
-    }
-
-    async fn evaluate_in(
-        &self,
-        namespace: &Value,
-        expressions: &[&Expression],
-        budget: u64,
-    ) -> Result<Evaluated, String> {
         loop {
-            let evaluated = evaluate(expressions.iter().copied(), &self.input(namespace), budget);
+            let evaluated = evaluate(expressions.iter().copied(), &self.input(), budget);
             if !self.answers.complete(self.attributes, self.host).await {
                 return evaluated;
             }
-        }
-    }
-
-    /// Whether the match conditions hold. They do not see the namespace.
-    pub async fn conditions_hold(&self) -> Result<bool, String> {
-        if self.policy.conditions.is_empty() {
-            return Ok(true);
-        }
-        let fails = |why: String| if self.policy.ignores_failures { Ok(false) } else { Err(why) };
-        let conditions: Vec<&Expression> = self.policy.conditions.iter().collect();
-        let evaluated = match self.evaluate_in(&Value::Null, &conditions, CONDITIONS_BUDGET).await {
-            Ok(evaluated) => evaluated,
-            Err(why) => return fails(why),
-        };
-        if evaluated.values.iter().any(|value| matches!(value, Ok(Value::Bool(false)))) {
-            return Ok(false);
-        }
-        let mut errors: Vec<String> = evaluated.values.into_iter().filter_map(Result::err).collect();
-        let mut seen = std::collections::BTreeSet::new();
-        errors.retain(|error| seen.insert(error.clone()));
-        match errors.as_slice() {
-            [] => Ok(true),
-            [one] => fails(one.clone()),
-            several => fails(format!("[{}]", several.join(", "))),
         }
     }
 }

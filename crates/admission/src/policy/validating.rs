@@ -44,14 +44,24 @@ impl Plugin for ValidatingPolicies {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let hooks = self.0.current(attributes)?;
-        let mut request =
-            Request { attributes, host: &*self.0.host, object, old, answers: Answers::default(), subjects: Vec::new() };
-        let mut verdict = Verdict::default();
-        for hook in hooks.iter() {
-            Box::pin(request.ask(hook, &mut verdict)).await?;
-        }
-        verdict.settle(attributes)
+        if hooks.is_empty() { Ok(()) } else { Box::pin(dispatch(&hooks, &*self.0.host, attributes, object, old)).await }
     }
+}
+
+/// Asks all policies about a request.
+pub(super) async fn dispatch(
+    hooks: &[Hook],
+    host: &dyn Host,
+    attributes: &Attributes<'_>,
+    object: Option<&Value>,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    let mut request = Request { attributes, host, object, old, answers: Answers::default(), subjects: Vec::new() };
+    let mut verdict = Verdict::default();
+    for hook in hooks {
+        request.ask(hook, &mut verdict).await?;
+    }
+    verdict.settle(attributes)
 }
 
 /// A request that is matched against all policies.
@@ -125,8 +135,10 @@ impl Request<'_> {
             for params in &found {
                 let Some(subject) = self.subjects.get(at) else { continue };
                 let (attributes, host, answers) = (self.attributes, self.host, &self.answers);
-                let asked = Asked { attributes, host, policy, subject, namespace: &namespace, params, answers };
-                validate(&asked, binding, verdict, &mut published).await;
+                let (object, old, request) = (&subject.object, &subject.old, &subject.request);
+                let (namespace, variables) = (&namespace, &*policy.variables);
+                let asked = Asked { attributes, host, object, old, request, namespace, params, variables, answers };
+                validate(policy, &asked, binding, verdict, &mut published).await;
             }
         }
         for (key, values) in published {
@@ -148,18 +160,18 @@ impl Request<'_> {
 
 /// Evaluates a policy for one binding and one param.
 async fn validate<'p>(
-    asked: &Asked<'p>,
+    policy: &'p Definition,
+    asked: &Asked<'_>,
     binding: &Binding,
     verdict: &mut Verdict,
     published: &mut Vec<(&'p str, Vec<String>)>,
 ) {
-    let policy = asked.policy;
-    match asked.conditions_hold().await {
+    match policy.conditions.hold(asked).await {
         Ok(true) => {}
         Ok(false) => return,
         Err(why) => return verdict.take(policy, binding, 0, failure(policy, why), asked.attributes),
     }
-    let decisions = match decide(asked).await {
+    let decisions = match decide(policy, asked).await {
         Ok(decisions) => decisions,
         Err(why) => return verdict.take(policy, binding, 0, failure(policy, why), asked.attributes),
     };
@@ -182,8 +194,7 @@ fn failure(policy: &Definition, message: String) -> Decision {
 }
 
 /// The decisions of all validations.
-async fn decide(asked: &Asked<'_>) -> Result<Vec<Decision>, String> {
-    let policy = asked.policy;
+async fn decide(policy: &Definition, asked: &Asked<'_>) -> Result<Vec<Decision>, String> {
     let expressions: Vec<&Expression> = policy.validations.iter().map(|validation| &validation.expression).collect();
     let evaluated = asked.evaluate(&expressions, BUDGET).await?;
     // Messages are made even for validations that hold, since they are paid for by the same budget.

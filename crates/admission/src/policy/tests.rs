@@ -1,0 +1,187 @@
+//! Policies as data: a policy, a binding, an object, and what the request is answered.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{Status, Value, value};
+
+use super::definition::{Binding, Definition};
+use super::{Hook, mutating, validating};
+use crate::plugins::testing::{Closed, World, create};
+use crate::{Attributes, Operation, Plugin};
+
+/// A plugin with policies that are not stored anywhere.
+struct Fixed {
+    hooks: Vec<Hook>,
+    host: Closed,
+}
+
+#[async_trait]
+impl Plugin for Fixed {
+    fn name(&self) -> &'static str {
+        "Fixed"
+    }
+
+    fn handles(&self, _: Operation) -> bool {
+        true
+    }
+
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        mutating::dispatch(&self.hooks, &self.host, attributes, object, old).await
+    }
+
+    async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        validating::dispatch(&self.hooks, &self.host, attributes, object, old).await
+    }
+}
+
+/// What comes of creating an object under a policy with this spec: the object's labels, then warnings, or the refusal.
+fn play(mut spec: Value, actions: Value, object: Value) -> String {
+    let rule = value!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"]});
+    let constraints = value!({"resourceRules": [(rule)], "namespaceSelector": {}, "objectSelector": {}});
+    spec.set(&["matchConstraints"], constraints);
+    let policy = value!({"metadata": {"name": "p"}, "spec": (spec)});
+    let binding = value!({
+        "metadata": {"name": "b"},
+        "spec": {"policyName": "p", "validationActions": (actions), "paramRef": {"name": "missing", "parameterNotFoundAction": "Allow"}},
+    });
+    let hook =
+        Hook { policy: Arc::new(Definition::compile(&policy)), bindings: vec![Arc::new(Binding::compile(&binding))] };
+    let plugin = Fixed { hooks: vec![hook], host: Closed { allowed: "get allowed" } };
+    let world = World::default().with("", "namespaces", value!({"metadata": {"name": "ns", "labels": {"team": "a"}}}));
+    match create(&plugin, &world, "nodes", object) {
+        Ok(admitted) => {
+            let mut labels = Vec::new();
+            codec::json::encode(admitted.object.at(&["metadata", "labels"]), None, &mut labels);
+            format!("{} {}", String::from_utf8(labels).unwrap(), admitted.warnings.join("; "))
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+fn check(cases: &[(Value, Value, &str)]) {
+    for (spec, actions, want) in cases {
+        let object = value!({"metadata": {"name": "n", "labels": {"a": "1"}}, "spec": {"size": 3}});
+        assert_eq!(play(spec.clone(), actions.clone(), object), *want, "{spec:?}");
+    }
+}
+
+fn validation(expression: &str) -> Value {
+    value!({"validations": [{"expression": (expression)}]})
+}
+
+#[test]
+fn validations_decide() {
+    let deny = value!(["Deny"]);
+    let denied = "nodes \"n\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: ";
+    let refused = |why: &str| -> &'static str { Box::leak(format!("{denied}{why}").into_boxed_str()) };
+    let lazily = value!({
+        "variables": [
+            {"name": "bad", "expression": "1 / (object.spec.size - 3)"},
+            {"name": "size", "expression": "object.spec.size"},
+            {"name": "double", "expression": "variables.size * 2"},
+        ],
+        "validations": [{"expression": "variables.double == 6"}, {"expression": "variables.bad == 1"}],
+    });
+    let with_message = value!({"validations": [
+        {"expression": "false", "message": "fixed", "messageExpression": "'size ' + string(object.spec.size)"}]});
+    let skipped = value!({"matchConditions": [{"name": "c", "expression": "object.spec.size > 5"}],
+        "validations": [{"expression": "false"}]});
+    let failing = value!({"failurePolicy": "Ignore", "validations": [{"expression": "object.spec.none > 1"}]});
+    let costly = "[0,1,2,3,4,5,6,7,8,9]";
+    let costly = format!(
+        "{costly}.all(a, {costly}.all(b, {costly}.all(c, {costly}.all(d, {costly}.all(e, {costly}.all(f, true))))))"
+    );
+    check(&[
+        (
+            validation("object.spec.size == 3 && request.operation == 'CREATE' && oldObject == null"),
+            deny.clone(),
+            "{\"a\":\"1\"} ",
+        ),
+        (validation("namespaceObject.metadata.labels.team == 'a'"), deny.clone(), "{\"a\":\"1\"} "),
+        (validation("object.spec.size > 5"), deny.clone(), refused("failed expression: object.spec.size > 5")),
+        (
+            validation("object.spec.none > 5"),
+            deny.clone(),
+            refused("expression 'object.spec.none > 5' resulted in error: no such key: none"),
+        ),
+        (
+            validation("authorizer.group('').resource('nodes').name('allowed').check('get').allowed()"),
+            deny.clone(),
+            "{\"a\":\"1\"} ",
+        ),
+        (
+            validation("authorizer.group('').resource('nodes').name('other').check('get').allowed()"),
+            deny.clone(),
+            refused("failed expression: authorizer.group('').resource('nodes').name('other').check('get').allowed()"),
+        ),
+        (
+            validation("false"),
+            value!(["Warn"]),
+            "{\"a\":\"1\"} Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: false",
+        ),
+        (validation("false"), value!(["Audit"]), "{\"a\":\"1\"} "),
+        (
+            lazily,
+            deny.clone(),
+            refused(
+                "expression 'variables.bad == 1' resulted in error: composited variable \"bad\" fails to evaluate: division by zero",
+            ),
+        ),
+        (with_message, deny.clone(), refused("size 3")),
+        (skipped, deny.clone(), "{\"a\":\"1\"} "),
+        (failing, deny.clone(), "{\"a\":\"1\"} "),
+        (
+            validation(&costly),
+            deny.clone(),
+            refused(&format!(
+                "expression '{costly}' resulted in error: operation cancelled: actual cost limit exceeded"
+            )),
+        ),
+        (
+            value!({"paramKind": {"apiVersion": "v1", "kind": "Nope"}, "validations": [{"expression": "true"}]}),
+            deny,
+            "nodes \"n\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: '/v1, Kind=Nope'",
+        ),
+    ]);
+}
+
+#[test]
+fn mutations_change_the_object() {
+    let mutation = |kind: &str, field: &str, expression: &str| {
+        let mut mutation = value!({"patchType": (kind)});
+        mutation.set(&[field, "expression"], Value::from(expression));
+        value!({"mutations": [(mutation)], "reinvocationPolicy": "Never"})
+    };
+    let patch = |expression: &str| mutation("JSONPatch", "jsonPatch", expression);
+    let none = value!([]);
+    check(&[
+        (
+            patch("[JSONPatch{op: 'add', path: '/metadata/labels/b', value: string(object.spec.size)}]"),
+            none.clone(),
+            "{\"a\":\"1\",\"b\":\"3\"} ",
+        ),
+        (
+            patch(
+                "[JSONPatch{op: 'test', path: '/metadata/labels/a', value: '2'}, JSONPatch{op: 'remove', path: '/metadata/labels/a'}]",
+            ),
+            none.clone(),
+            "{\"a\":\"1\"} ",
+        ),
+        (
+            patch("[JSONPatch{op: 'remove', path: '/metadata/labels/none'}]"),
+            none.clone(),
+            "policy 'p' with binding 'b' denied request: JSON Patch: remove operation does not apply: doc is missing key: /metadata/labels/none: missing value",
+        ),
+        (
+            mutation("ApplyConfiguration", "applyConfiguration", "Object{metadata: Object.wrong{}}"),
+            none,
+            "policy 'p' with binding 'b' denied request: type mismatch: unexpected type name \"Object.wrong\", expected \"Object.metadata\", which matches field name path from root Object type",
+        ),
+    ]);
+}
