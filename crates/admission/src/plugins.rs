@@ -28,7 +28,7 @@ mod runtime_class;
 mod service_account;
 mod taint_nodes;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod tolerations;
 
 use std::sync::Arc;
