@@ -73,6 +73,7 @@ async fn ask(api: &Arc<Api>, method: &str, url: &str, body: Value) -> (u16, Valu
         headers,
         query,
         timeout: std::time::Duration::from_secs(10),
+        record: None,
     };
     let mut json = Vec::new();
     codec::json::encode(&body, None, &mut json);
