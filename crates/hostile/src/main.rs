@@ -37,12 +37,12 @@ fn main() -> Result<(), String> {
     let target = Arc::new(serving.block_on(Target::start()));
     let before = resident_bytes();
     let slow = attacking.block_on(attack(target.clone(), Duration::from_secs(seconds), clients));
-    let peak = resident_bytes();
-    attacking.block_on(tokio::time::sleep(Duration::from_secs(60)));
+    let after = resident_bytes();
+    attacking.block_on(async { tokio::time::sleep(Duration::from_secs(60)).await });
     println!(
         "memory: {} MiB before, {} MiB at the end, {} MiB a minute later",
         before >> 20,
-        peak >> 20,
+        after >> 20,
         resident_bytes() >> 20
     );
     match slow {
