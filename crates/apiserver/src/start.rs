@@ -131,9 +131,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregator_routing)));
     let mut admission =
         crate::admission::chain(&config, &catalog, &features, host.clone()).map_err(StartError::Setting)?;
-    if let Some(rbac) = rbac {
-        admission.push(Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() }));
-    }
+    rbac.into_iter()
+        .for_each(|rbac| admission.push(Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() })));
     let api = Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
         admission,
@@ -179,10 +178,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         hsts: config.serving.hsts.clone(),
     });
     let facts = bootstrap::Facts { authentication: authentication_facts(&config, &pki)?, advertised };
-    let failed = bootstrap::run(&api, &facts).await;
-    if failed > 0 {
-        tracing::warn!(failed, "some of the system's own objects could not be created");
-    }
+    create_own_objects(&api, &facts).await;
     let mut repair = repair::start(kinds.allocation.clone());
     repair.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
     crate::definitions::start(&config, &api, &store, host.services.clone(), &followers, &mut repair).await;
@@ -198,6 +194,13 @@ fn kinds_options(config: &Config) -> kinds::Options {
     let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
     let allocation = Arc::new(Allocation::new(&ranges, config.service_node_port_range));
     kinds::Options { event_ttl: config.event_ttl, allocation }
+}
+
+async fn create_own_objects(api: &Arc<Api>, facts: &bootstrap::Facts) {
+    let failed = bootstrap::run(api, facts).await;
+    if failed > 0 {
+        tracing::warn!(failed, "some of the system's own objects could not be created");
+    }
 }
 
 /// Binds the listener. The address it gets has the port that was picked, if the configuration leaves that open.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hostile::{ADMIN, Target};
+use http_body_util::Full;
 
 const USAGE: &str = "usage: hostile [--seconds 60] [--clients 8]";
 /// The slowest that one in a hundred health checks may be.
@@ -68,7 +69,10 @@ async fn attack(target: Arc<Target>, time: Duration, clients: usize) -> bool {
                 if let (Some(headers), Ok(value)) = (builder.headers_mut(), one.content_type.parse()) {
                     headers.insert(http::header::CONTENT_TYPE, value);
                 }
-                target.send(builder, one.body.clone()).await;
+                // Responses with many warnings are too much for the client; what counts is what they cost the server.
+                if let Ok(request) = builder.body(Full::new(one.body.clone())) {
+                    let _ = target.client.send(request).await;
+                }
                 sent[at].fetch_add(1, Ordering::Relaxed);
             }
         });
