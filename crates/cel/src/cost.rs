@@ -1,10 +1,13 @@
 //! What evaluations cost, and what they will cost at most.
 
 mod actual;
+mod estimate;
+mod kubernetes;
 
 use crate::types::Type;
 
 pub(crate) use actual::{EQUALITY, actual};
+pub(crate) use estimate::estimate;
 
 /// The cost of looking at one character.
 pub const STRING_TRAVERSAL: f64 = 0.1;
@@ -74,6 +77,13 @@ impl Range {
 fn scale(n: u64, factor: f64) -> u64 {
     // A conversion from floating point stops at the largest integer.
     (n as f64 * factor).ceil() as u64
+}
+
+impl CallEstimate {
+    /// An estimate without a size of the result.
+    pub const fn of(cost: Range) -> CallEstimate {
+        CallEstimate { cost, result_size: None }
+    }
 }
 
 impl CallNode<'_> {

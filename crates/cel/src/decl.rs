@@ -146,12 +146,16 @@ impl Decl {
         }
     }
 
-    /// The type of a field with a name as expressions write it.
-    pub fn field(&self, identifier: &str) -> Option<Type> {
+    /// The declaration of a field with a name as expressions write it.
+    pub(crate) fn visible_field(&self, identifier: &str) -> Option<&Arc<Decl>> {
         let Shape::Object(fields) = &self.shape else { return None };
         let name = unescape(identifier)?;
         let at = fields.binary_search_by(|field| field.name.as_str().cmp(&name)).ok()?;
-        let field = &fields[at];
-        field.decl.ty().filter(|_| field.escaped.as_deref() == Some(identifier))
+        Some(&fields[at]).filter(|field| field.escaped.as_deref() == Some(identifier)).map(|field| &field.decl)
+    }
+
+    /// The type of a field with a name as expressions write it.
+    pub fn field(&self, identifier: &str) -> Option<Type> {
+        self.visible_field(identifier)?.ty()
     }
 }

@@ -196,6 +196,11 @@ impl Declarations {
         self.variables.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The schema that bounds sizes: that of `self`.
+    pub(crate) fn schema(&self) -> Option<&Arc<Decl>> {
+        self.decls.iter().find(|(name, _)| name == "self").map(|(_, decl)| decl)
+    }
+
     /// The place and type of a variable; the one added last counts.
     pub(crate) fn variable(&self, name: &str) -> Option<(usize, &Type)> {
         self.variables.iter().rposition(|(known, _)| known == name).map(|at| (at, &self.variables[at].1))

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 
-use crate::check::check;
+use crate::check::{Resolution, check};
+use crate::cost::{Range, estimate};
 use crate::environment::{Declarations, Environment};
 use crate::program::{Program, plan};
 use crate::syntax::parse;
@@ -16,6 +17,10 @@ use crate::types::Type;
 #[derive(Debug)]
 pub struct Expression {
     pub ty: Type,
+    /// What an evaluation will cost at least and at most.
+    pub estimate: Range,
+    /// Whether the expression names the variable `oldSelf`.
+    pub uses_old_self: bool,
     /// The program, or why a constant in it cannot be computed.
     pub program: Result<Arc<Program>, String>,
 }
@@ -49,6 +54,15 @@ impl Expression {
             return Err(CompileError(errors.to_string()));
         }
         let program = plan(root, &checked, declarations).map(Arc::new);
-        Ok(Expression { ty: checked.types[root.id as usize].clone(), program })
+        let schema = declarations.schema().map(|decl| &**decl);
+        let uses_old_self = checked.resolutions.iter().any(|resolution| {
+            matches!(resolution, Resolution::Variable(at) if declarations.names().nth(*at) == Some("oldSelf"))
+        });
+        Ok(Expression {
+            ty: checked.types[root.id as usize].clone(),
+            estimate: estimate(root, &checked, schema),
+            uses_old_self,
+            program,
+        })
     }
 }

@@ -18,6 +18,7 @@ mod message;
 mod opaque;
 pub mod policy;
 mod program;
+pub mod rules;
 mod runtime;
 mod syntax;
 mod time;

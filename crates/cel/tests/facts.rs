@@ -8,6 +8,8 @@
 mod authz;
 #[path = "facts/case.rs"]
 mod case;
+#[path = "facts/rules.rs"]
+mod rules;
 #[path = "facts/score.rs"]
 mod score;
 #[path = "facts/tagged.rs"]

@@ -90,7 +90,11 @@ impl<'a> Evaluation<'_, 'a> {
     fn fold_map(&mut self, fold: &'a Fold, map: Map<'a>) -> Outcome<'a, ()> {
         for key in map.keys(self.arena) {
             let value = match fold.var2 {
-                Some(_) => Some(map.find(key, self.arena).map(|value| value.unwrap_or(Val::Null))),
+                Some(_) => Some(match map.find(key, self.arena) {
+                    Ok(Some(value)) => Ok(value),
+                    Ok(None) => Err(self.arena.error(format_args!("no such key: {key}"))),
+                    Err(error) => Err(error),
+                }),
                 None => None,
             };
             if !self.iteration(fold, Ok(key), value)? {

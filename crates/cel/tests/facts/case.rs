@@ -16,7 +16,7 @@ const VERSION_1_36: Version = Version { major: 1, minor: 36 };
 
 pub fn play(fact: &Json, score: &mut Score) {
     if fact.get("rule").is_some() {
-        return;
+        return crate::rules::play(fact, score);
     }
     expression(fact, &fact["outcome"], Mode::Stored, score);
     if let Some(outcome) = fact.get("outcome_new_1_36") {
@@ -148,6 +148,10 @@ fn expression(fact: &Json, outcome: &Json, mode: Mode, score: &mut Score) {
         _ => return,
     };
     score.count("5 type", fact, &compiled.ty.declared_name(), outcome.get("type").and_then(Json::as_str).unwrap_or(""));
+    if let Some(want) = outcome.get("est_cost") {
+        let got = format!("{} {}", compiled.estimate.min, compiled.estimate.max);
+        score.count("5 estimate", fact, &got, &format!("{} {}", want["min"], want["max"]));
+    }
     let want_program = outcome.get("program_error").and_then(Json::as_str).unwrap_or("");
     let program = match compiled.program {
         Ok(program) => {

@@ -123,7 +123,7 @@ fn tag_map<'a>(map: Map<'a>, arena: &'a Arena) -> Vec<Json> {
     let entry = |key: Val<'a>| {
         let value = match map.find(key, arena) {
             Ok(Some(value)) => tag(value, arena),
-            Ok(None) => json!({"nil": null}),
+            Ok(None) => json!({"error": format!("no such key: {key}")}),
             Err(error) => json!({"error": error.to_string()}),
         };
         let key =

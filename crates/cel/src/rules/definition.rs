@@ -1,0 +1,173 @@
+//! Judging the rules of a definition when it is written.
+
+use object::{BadValue, Errors, Path, Value};
+
+use super::compile::{Rule, compile_rules};
+use crate::decl::Decl;
+use crate::environment::Mode;
+
+/// What one rule may cost at most, in all places where it can be evaluated.
+const MAX_RULE_COST: u64 = 10_000_000;
+/// What all rules of a schema may cost at most.
+const MAX_SCHEMA_COST: u64 = 100_000_000;
+/// How many of the most expensive rules are named.
+const MOST_EXPENSIVE: usize = 4;
+
+/// Reports what is wrong with the rules of a schema that is valid otherwise. `mode` tells which expressions are new.
+pub fn check_definition(schema: &Value, path: &Path, mode: &dyn Fn(&str) -> Mode, errors: &mut Errors) {
+    let mut walk = Walk { mode, errors, total: 0, expensive: Vec::new() };
+    let top = Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false };
+    walk.schema(schema, path, &top);
+    let Walk { total, expensive, .. } = walk;
+    if total > MAX_SCHEMA_COST {
+        for (path, _) in &expensive {
+            let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            errors.forbidden(path, detail);
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        errors.forbidden(path, too_expensive(what, total, MAX_SCHEMA_COST));
+    }
+}
+
+struct Walk<'w> {
+    mode: &'w dyn Fn(&str) -> Mode,
+    errors: &'w mut Errors,
+    total: u64,
+    expensive: Vec<(Path, u64)>,
+}
+
+/// Where a schema is inside of another.
+#[derive(Clone)]
+struct Place {
+    is_root: bool,
+    /// How often it can occur; none if that has no bound.
+    cardinality: Option<u64>,
+    /// The nearest schema around it whose values cannot be told apart between two versions of an object.
+    uncorrelatable: Option<Path>,
+    in_scope: bool,
+}
+
+impl Walk<'_> {
+    fn schema(&mut self, schema: &Value, path: &Path, place: &Place) {
+        let rules = schema.list_at(&["x-kubernetes-validations"]);
+        let elements = max_elements(schema);
+        let cardinality = place.cardinality.zip(elements).map(|(a, b)| a.saturating_mul(b));
+        let in_scope = place.in_scope || !rules.is_empty();
+        let below = Place { is_root: false, cardinality, in_scope, ..place.clone() };
+        if let Some(values) = schema.get("additionalProperties").filter(|values| values.as_map().is_some()) {
+            self.schema(values, &path.field("additionalProperties"), &below);
+        }
+        let properties = path.field("properties");
+        for (name, property) in schema.field("properties").as_map().into_iter().flat_map(|map| map.iter()) {
+            self.schema(property, &properties.key(name), &below);
+        }
+        if let Some(items) = schema.get("items").filter(|items| items.as_map().is_some()) {
+            let mut below = below;
+            // Items are told apart only by their keys.
+            if schema.str_at(&["x-kubernetes-list-type"]) != "map" {
+                below.uncorrelatable = below.uncorrelatable.or_else(|| Some(path.clone()));
+            }
+            self.schema(items, &path.field("items"), &below);
+        }
+        if !rules.is_empty() {
+            self.rules(schema, rules, &path.field("x-kubernetes-validations"), place);
+        }
+    }
+
+    fn rules(&mut self, schema: &Value, values: &[Value], path: &Path, place: &Place) {
+        let is_resource = place.is_root || schema.field("x-kubernetes-embedded-resource").as_bool() == Some(true);
+        let decl = Decl::from_openapi(schema, is_resource, "selfType");
+        match compile_rules(schema, &decl, self.mode) {
+            Ok(rules) => {
+                for (i, (rule, value)) in rules.iter().zip(values).enumerate() {
+                    self.rule(rule, value, &path.index(i), place);
+                }
+            }
+            Err(error) => self.errors.internal(path, error),
+        }
+    }
+
+    fn rule(&mut self, rule: &Rule, value: &Value, path: &Path, place: &Place) {
+        let compiled = &rule.compiled;
+        let cost = compiled.max_cost.saturating_mul(place.cardinality.unwrap_or(compiled.max_cardinality));
+        let (rule_path, message_path) = (path.field("rule"), path.field("messageExpression"));
+        if cost > MAX_RULE_COST {
+            self.errors.forbidden(&rule_path, too_expensive("estimated rule cost", cost, MAX_RULE_COST));
+        }
+        self.observe(&rule_path, cost);
+        if let Some(error) = &compiled.error {
+            self.errors.invalid(&rule_path, shown(rule), error.clone());
+        }
+        if let Some(error) = &compiled.message_error {
+            self.errors.invalid(&message_path, shown(rule), error.clone());
+        } else if compiled.message.is_some() {
+            let cost = compiled.message_max_cost;
+            if cost > MAX_RULE_COST {
+                let detail = too_expensive("estimated messageExpression cost", cost, MAX_RULE_COST);
+                self.errors.forbidden(&message_path, detail);
+            }
+            self.observe(&message_path, cost);
+        }
+        if compiled.uses_old_self {
+            if let Some(portion) = &place.uncorrelatable {
+                let detail =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {portion}");
+                self.errors.invalid(&rule_path, value.field("rule").clone(), detail);
+            }
+        } else if let Some(optional) = rule.optional_old_self {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.errors.invalid(&path.field("optionalOldSelf"), Value::from(optional), detail);
+        }
+    }
+
+    /// Adds a cost to the total and remembers the most expensive.
+    fn observe(&mut self, path: &Path, cost: u64) {
+        self.total = self.total.saturating_add(cost);
+        if cost < MAX_SCHEMA_COST / 100 {
+            return;
+        }
+        self.expensive.push((path.clone(), cost));
+        self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        self.expensive.truncate(MOST_EXPENSIVE);
+    }
+}
+
+/// How many values a schema has directly below it; none if that has no bound.
+fn max_elements(schema: &Value) -> Option<u64> {
+    let limit = |key: &str| schema.field(key).as_int().map(|n| n.max(0) as u64);
+    match schema.str_at(&["type"]) {
+        "object" if !schema.field("additionalProperties").is_null() => limit("maxProperties"),
+        "array" => limit("maxItems"),
+        _ => Some(1),
+    }
+}
+
+fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = match factor {
+        _ if factor > 100.0 => "more than 100x".to_string(),
+        _ if factor < 1.5 => format!("{factor:.6}x"),
+        _ => format!("{factor:.1}x"),
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+/// The rule as upstream shows it in errors: with the fields of its Go struct.
+fn shown(rule: &Rule) -> BadValue {
+    let json = |value: Value| match BadValue::json(&value) {
+        BadValue::Raw(text) => text,
+        _ => String::new(),
+    };
+    BadValue::Raw(format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
+        json(rule.rule.as_str().into()),
+        json(rule.message.as_str().into()),
+        json(rule.message_expression.as_str().into()),
+        json(rule.reason.as_ref().map(|reason| reason.as_str()).into()),
+        json(rule.field_path.as_str().into()),
+        json(rule.optional_old_self.into()),
+    ))
+}
