@@ -76,8 +76,12 @@ impl Host {
 #[async_trait]
 impl ::admission::Host for Host {
     async fn allows(&self, access: &Access<'_>) -> Result<(), String> {
+        self.decision(access).await.map(drop)
+    }
+
+    async fn decision(&self, access: &Access<'_>) -> Result<String, String> {
         match self.authorizer.decide(access).await {
-            Decision::Allow(_) => Ok(()),
+            Decision::Allow(reason) => Ok(reason),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
         }
     }

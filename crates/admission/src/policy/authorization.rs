@@ -95,9 +95,9 @@ impl Answers {
                 field_selector,
                 label_selector,
             };
-            let answer = match host.allows(&access).await {
-                Ok(()) => Answer { allowed: true, ..Answer::default() },
-                Err(reason) => Answer { reason, ..Answer::default() },
+            let answer = match host.decision(&access).await {
+                Ok(reason) => Answer { allowed: true, reason, error: None },
+                Err(reason) => Answer { allowed: false, reason, error: None },
             };
             self.0.lock().known.insert(asked, answer);
         }
