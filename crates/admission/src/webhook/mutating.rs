@@ -149,9 +149,25 @@ impl<'a> Round<'a> {
             old: current.old.as_ref(),
         };
         let answered = self.plugin.0.call(Step::Mutating, hook, self.attributes, &subject).await;
-        let patched = answered.and_then(|response| current.patch(hook, &response));
+        let mut text = Vec::new();
+        let patched = answered.and_then(|response| {
+            let patched = current.patch(hook, &response);
+            text = response.patch;
+            patched
+        });
         let mutated = matches!(patched, Ok(Some(true)));
         let (configuration, webhook) = (quote(&hook.configuration), quote(&hook.name));
+        if let (Ok(Some(_)), Ok(patch)) = (&patched, codec::json::decode(&text, None, &mut codec::Notes::ignore())) {
+            let mut json = Vec::new();
+            codec::json::encode(&patch, None, &mut json);
+            let patch = String::from_utf8_lossy(&json);
+            self.attributes.annotate_object(
+                format!("patch.webhook.admission.k8s.io/round_{round}_index_{index}"),
+                format!(
+                    "{{\"configuration\":{configuration},\"webhook\":{webhook},\"patch\":{patch},\"patchType\":\"JSONPatch\"}}"
+                ),
+            );
+        }
         self.attributes.annotate(
             format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}"),
             format!("{{\"configuration\":{configuration},\"webhook\":{webhook},\"mutated\":{mutated}}}"),
