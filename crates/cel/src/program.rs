@@ -6,6 +6,7 @@ mod fold;
 mod plan;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use goregex::Regex;
 use object::Str;
@@ -116,7 +117,24 @@ enum Target {
     /// The first whose argument types fit.
     Dispatch(Box<[&'static Overload]>),
     /// With the regular expression that the second argument is.
-    Regex(&'static Overload, Box<Regex>),
+    Regex(&'static Overload, Box<LazyRegex>),
+}
+
+/// A constant regular expression that Go accepts, compiled when it is first used.
+struct LazyRegex {
+    pattern: Str,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl LazyRegex {
+    fn new(pattern: &str) -> Result<LazyRegex, goregex::Error> {
+        goregex::check(pattern)?;
+        Ok(LazyRegex { pattern: pattern.into(), compiled: OnceLock::new() })
+    }
+
+    fn get(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| Regex::new(&self.pattern).ok()).as_ref()
+    }
 }
 
 impl fmt::Debug for Target {

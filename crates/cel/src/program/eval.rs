@@ -258,8 +258,10 @@ impl<'a> Evaluation<'_, 'a> {
                 let found = overloads.iter().find_map(|overload| self.run(overload, args));
                 found.unwrap_or_else(|| Err(no_such_overload(call.function, args, self.arena)))
             }
-            Target::Regex(overload, regex) => match overload.call {
-                Callable::Regex(function) => function(regex, args, self.arena),
+            Target::Regex(overload, regex) => match (overload.call, regex.get(), args) {
+                (Callable::Regex(function), Some(regex), _) => function(regex, args, self.arena),
+                (Callable::Any(_), Some(regex), [Val::String(text), _]) => Ok(Val::Bool(regex.is_match(text))),
+                (Callable::Any(function), ..) => function(args, self.arena),
                 _ => Err(NO_SUCH_OVERLOAD),
             },
         }

@@ -1,8 +1,6 @@
 //! From checked tree to program, with the constants folded that cel-go folds.
 
-use goregex::Regex;
-
-use super::{Attribute, Base, By, Call, Fold, MapEntry, Op, Program, Qualifier, Ref, Struct, Target};
+use super::{Attribute, Base, By, Call, Fold, LazyRegex, MapEntry, Op, Program, Qualifier, Ref, Struct, Target};
 use crate::arena::Arena;
 use crate::check::{Checked, Resolution, Resolved};
 use crate::constant::Constant;
@@ -14,6 +12,9 @@ use crate::syntax::ast::{self, Comprehension, Kind, Node};
 use crate::types::Type;
 use crate::val::Val;
 use crate::val::key::Key;
+
+/// The function whose implementation is the same for all overloads and whose second argument is a regular expression.
+const MATCHES: &str = "matches";
 
 type Planned = Result<Ref, String>;
 
@@ -195,9 +196,10 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
             (None, Some(one)) => Target::One(one),
             (None, None) => Target::Dispatch(all.iter().copied().collect()),
         };
+        let is_one = matches!(target, Target::One(_));
         let target = self.with_regex(target, &args)?;
         // With an overload that is known, or one implementation for all, two arguments are evaluated before either counts.
-        let eager = args.len() == 2 && matches!(target, Target::One(_));
+        let eager = args.len() == 2 && is_one && (name == MATCHES || matches!(target, Target::One(_)));
         let cost = actual(name, overload);
         let call = self.push(Op::Call(Box::new(Call { function: name, target, args: args.into(), eager, cost })));
         self.convert(name, call)
@@ -216,14 +218,14 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
         let Some(Op::Const(Constant::String(pattern))) = args.get(1).map(|arg| &self.ops[*arg as usize]) else {
             return Ok(target);
         };
-        if !matches!(overload.call, Callable::Regex(_)) {
+        if !matches!(overload.call, Callable::Regex(_)) && overload.function != MATCHES {
             return Ok(target);
         }
         let fits = match &target {
             Target::Dispatch(overloads) => overloads.iter().find(|o| o.args.len() == args.len()).copied(),
             _ => Some(overload),
         };
-        let regex = Regex::new(pattern).map_err(|error| error.to_string())?;
+        let regex = LazyRegex::new(pattern).map_err(|error| error.to_string())?;
         Ok(match fits {
             Some(overload) => Target::Regex(overload, Box::new(regex)),
             None => target,
