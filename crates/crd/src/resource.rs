@@ -1,11 +1,12 @@
 //! From a definition to the resources that the catalog serves: one storage and one cache for all versions, and a
 //! resource for each served one.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cache::{Budget, Cache, Options};
+use cel::rules::Validator;
 use object::{GroupVersion, GroupVersionKind, Str, Value};
 use outbound::Webhooks;
 use registry::{Deprecation, Describer, Resource, Shape, Storage, StoredCodec, Strategy, Subresource};
@@ -18,7 +19,7 @@ use crate::columns::Printer;
 use crate::conversion::Converter;
 use crate::definition::{Definition, Version, openapi_of};
 use crate::jsonpath::JsonPath;
-use crate::strategy::VersionStrategy;
+use crate::strategy::{Rules, VersionStrategy};
 
 /// What every custom resource can do, in upstream's order.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -66,7 +67,8 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             schemas: schemas.clone(),
             converter: converter.clone(),
         });
-        let strategy: Arc<dyn Strategy> = Arc::new(strategy(definition, version, shape, &version.selectable_fields));
+        let strategy: Arc<dyn Strategy> =
+            Arc::new(strategy(definition, version, shape, &version.selectable_fields, rules(version, entry)));
         (version, kind, codec, strategy)
     });
     let parts: Vec<_> = parts.collect();
@@ -115,6 +117,16 @@ fn shape(definition: &Definition, version: &Version, entry: &Arc<Entry>) -> Shap
     })
 }
 
+/// The rules of a version, compiled from the stored definition when they are first used.
+fn rules(version: &Version, entry: &Arc<Entry>) -> Arc<Rules> {
+    let (entry, name) = (entry.clone(), version.name.clone());
+    Arc::new(LazyLock::new(Box::new(move || Validator::new(&read_openapi(&entry, &name), true))))
+}
+
+fn no_rules() -> Arc<Rules> {
+    Arc::new(LazyLock::new(Box::new(|| None)))
+}
+
 /// Reads the `openAPIV3Schema` of a version from the stored definition.
 fn read_openapi(entry: &Entry, version: &str) -> Value {
     let decoded = codec::json::decode(&entry.value, None, &mut codec::Notes::ignore());
@@ -135,12 +147,18 @@ fn describing(definition: &Definition, schemas: &Schemas) -> Arc<dyn Strategy> {
     fields.dedup();
     let stored = definition.versions.iter().zip(&schemas.versions).find(|(version, _)| version.storage);
     match stored {
-        Some((version, (_, shape))) => Arc::new(strategy(definition, version, shape, &fields)),
+        Some((version, (_, shape))) => Arc::new(strategy(definition, version, shape, &fields, no_rules())),
         None => Arc::new(registry::Generic),
     }
 }
 
-fn strategy(definition: &Definition, version: &Version, shape: &Shape, fields: &[Str]) -> VersionStrategy {
+fn strategy(
+    definition: &Definition,
+    version: &Version,
+    shape: &Shape,
+    fields: &[Str],
+    rules: Arc<Rules>,
+) -> VersionStrategy {
     let parsed = fields.iter().filter_map(|path| {
         let name = path.strip_prefix('.').unwrap_or(path);
         Some((Str::from(name), JsonPath::parse(path).ok()?))
@@ -159,6 +177,7 @@ fn strategy(definition: &Definition, version: &Version, shape: &Shape, fields: &
         selectable,
         selectable_paths,
         terminating: definition.terminating,
+        rules,
     }
 }
 

@@ -1,7 +1,10 @@
 //! The rules of custom resources: what their schema, their subresources and their definition say.
 
+use std::sync::{Arc, LazyLock};
+
 use async_trait::async_trait;
-use object::{Cursor, Errors, GroupResource, Meta, Path, Status, Str, Value, names, quote};
+use cel::rules::{Budget, Ratchet, Validator};
+use object::{Cursor, ErrorType, Errors, GroupResource, Meta, Path, Status, Str, Value, names, quote};
 use registry::{Context, FieldRefusal, ScalePaths, Shape, Strategy, Undo, custom};
 
 use crate::columns::{self, Printer};
@@ -18,7 +21,11 @@ pub struct VersionStrategy {
     pub selectable: Vec<Str>,
     pub selectable_paths: Vec<JsonPath>,
     pub terminating: bool,
+    /// The rules of the schema, compiled when they are first used.
+    pub rules: Arc<Rules>,
 }
+
+pub type Rules = LazyLock<Option<Validator>, Box<dyn FnOnce() -> Option<Validator> + Send>>;
 
 /// Finalizers that are not qualified by a domain and need not be.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
@@ -31,22 +38,26 @@ impl Strategy for VersionStrategy {
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let (schema, value) = (self.shape.schema(), object.value());
-        errors.extend(schema::validate(schema, value));
-        self.validate_scale_spec(value, errors);
-        self.validate_scale_status(value, errors);
-        custom::validate_embedded(schema, value, errors);
-        errors.extend(schema::validate_lists(schema, value));
+        let mut found = schema::validate(schema, value);
+        self.validate_scale_spec(value, &mut found);
+        self.validate_scale_status(value, &mut found);
+        custom::validate_embedded(schema, value, &mut found);
+        found.extend(schema::validate_lists(schema, value));
+        self.evaluate_rules(value, None, &mut found);
+        errors.extend(found);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let (schema, value) = (self.shape.schema(), new.value());
-        errors.extend(schema::validate_update(schema, value, old.value()));
-        self.validate_scale_spec(value, errors);
-        self.validate_scale_status(value, errors);
-        custom::validate_embedded(schema, value, errors);
+        let mut found = schema::validate_update(schema, value, old.value());
+        self.validate_scale_spec(value, &mut found);
+        self.validate_scale_status(value, &mut found);
+        custom::validate_embedded(schema, value, &mut found);
         if schema::validate_lists(schema, old.value()).is_empty() {
-            errors.extend(schema::validate_lists(schema, value));
+            found.extend(schema::validate_lists(schema, value));
         }
+        self.evaluate_rules(value, Some(old.value()), &mut found);
+        errors.extend(found);
     }
 
     fn has_status(&self) -> bool {
@@ -69,14 +80,17 @@ impl Strategy for VersionStrategy {
     /// Only the status is checked, and by its own part of the schema.
     fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let schema = self.shape.schema();
+        let mut found = Errors::new();
         if let (Some(status), Some(value)) = (schema.child("status"), new.value().get("status")) {
             let old = old.value().field("status");
-            errors.extend(schema::validate_part_update(status, value, old, "status"));
+            found.extend(schema::validate_part_update(status, value, old, "status"));
         }
-        self.validate_scale_status(new.value(), errors);
+        self.validate_scale_status(new.value(), &mut found);
         if schema::validate_lists(schema, old.value()).is_empty() {
-            errors.extend(schema::validate_lists(schema, new.value()));
+            found.extend(schema::validate_lists(schema, new.value()));
         }
+        self.evaluate_rules(new.value(), Some(old.value()), &mut found);
+        errors.extend(found);
     }
 
     fn counts_generations(&self) -> bool {
@@ -149,6 +163,20 @@ impl Strategy for VersionStrategy {
 }
 
 impl VersionStrategy {
+    /// Evaluates `x-kubernetes-validations`, unless the object is so wrong that rules could not rely on its types.
+    fn evaluate_rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+        let Some(validator) = &**self.rules else { return };
+        use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        let blocks = |kind: ErrorType| matches!(kind, NotSupported | Required | TooLong | TooMany | TypeInvalid);
+        if errors.iter().any(|error| blocks(error.kind)) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to \
+                       complete validation";
+            return errors.invalid(&Path::root(), Value::Null, why);
+        }
+        let ratchet = old.map_or(Ratchet::none(), |old| Ratchet::update(object, old));
+        validator.validate(&Path::root(), object, old, ratchet, &mut Budget::default(), errors);
+    }
+
     fn validate_scale_spec(&self, object: &Value, errors: &mut Errors) {
         if let Some(scale) = &self.scale {
             check_replicas(scale.spec_replicas(object), &scale.spec_replicas, errors);

@@ -48,7 +48,7 @@ impl Strategy for Definition {
         let object = v1::to_v1(object.value().clone());
         let object = Cursor::root(&object);
         let spec = object.field("spec");
-        validate::spec(&spec, true, errors);
+        validate::spec(&spec, true, &validate::Expressions::default(), errors);
         validate::status(&object, errors);
         validate::approval(&object, None, errors);
         preserve_unknown(&spec, None, errors);
@@ -58,7 +58,8 @@ impl Strategy for Definition {
         let (new, old) = (v1::to_v1(new.value().clone()), v1::to_v1(old.value().clone()));
         let (new, old) = (&Cursor::root(&new), &Cursor::root(&old));
         let (spec, old_spec) = (new.field("spec"), old.field("spec"));
-        validate::spec(&spec, validate::recognizes_reviews(&old_spec), errors);
+        let known = validate::Expressions::of(&old_spec);
+        validate::spec(&spec, validate::recognizes_reviews(&old_spec), &known, errors);
         validate::immutable_names(&spec, &old_spec, is_established(old.value()), errors);
         validate::status(new, errors);
         validate::approval(new, Some(old), errors);

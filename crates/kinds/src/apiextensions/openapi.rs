@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Value};
 
+use super::field_path;
 use crate::common::checks::Checks;
 use crate::common::internal;
 
@@ -126,7 +127,7 @@ fn walk(schema: &Cursor, inside: Inside, errors: &mut Errors) {
     validate_map_type(schema, errors);
     validate_list_type(schema, errors);
     validate_list_keys(schema, errors);
-    validate_rules(&schema.field("x-kubernetes-validations"), errors);
+    validate_rules(schema, errors);
 }
 
 fn validate_supported(schema: &Cursor, inside: Inside, errors: &mut Errors) {
@@ -277,7 +278,8 @@ fn validate_key_properties(items: &Cursor, list_type: &str, keys: &Cursor, error
 }
 
 /// Rules in expressions; what the expressions say is not looked at here.
-fn validate_rules(rules: &Cursor, errors: &mut Errors) {
+fn validate_rules(schema: &Cursor, errors: &mut Errors) {
+    let rules = schema.field("x-kubernetes-validations");
     let has_newlines = |text: &str| text.contains(['\n', '\r']);
     for rule in rules.each() {
         let [expression, message, message_expression, path] =
@@ -303,6 +305,11 @@ fn validate_rules(rules: &Cursor, errors: &mut Errors) {
         }
         if has_newlines(path.str()) {
             path.bad(errors, "must not contain line breaks");
+        }
+        if !path.is_empty()
+            && let Err(why) = field_path::find(path.str(), schema.value(), true)
+        {
+            path.bad(errors, format!("fieldPath must be a valid path: {why}"));
         }
     }
 }

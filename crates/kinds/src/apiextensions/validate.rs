@@ -19,7 +19,8 @@ const WARNING_MAX_BYTES: usize = 256;
 const SELECTABLE_FIELDS_MAX: usize = 8;
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
+/// `known` are the expressions that the stored definition has, which may use everything the server knows.
+pub fn spec(spec: &Cursor, require_known_review: bool, known: &Expressions, errors: &mut Errors) {
     let (group, versions) = (spec.field("group"), spec.field("versions"));
     if group.require(errors) {
         let messages = names::dns1123_subdomain(group.str());
@@ -38,7 +39,7 @@ pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
     }
     let shared = Shared::of(&versions);
     for version in versions.each() {
-        validate_version(&version, &shared, errors);
+        validate_version(&version, &shared, known, errors);
     }
     validate_version_list(&versions, &shared, errors);
     if let Some(first) = versions.each().next().filter(|first| !first.field("name").is_empty()) {
@@ -57,7 +58,7 @@ pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
         if shared.schema && schema.is_set() {
             let path = spec.path().field("validation").field("openAPIV3Schema");
             let has_status = versions.each().any(|version| version.at(&["subresources", "status"]).is_set());
-            validate_schema(&Cursor::new(schema.value(), path), has_status, errors);
+            validate_schema(&Cursor::new(schema.value(), path), has_status, known, errors);
         }
         if shared.subresources {
             validate_scale(&top("subresources"), errors);
@@ -70,6 +71,53 @@ pub fn spec(spec: &Cursor, require_known_review: bool, errors: &mut Errors) {
         }
     }
     validate_conversion(&spec.field("conversion"), require_known_review, errors);
+}
+
+/// Expressions of a stored definition.
+#[derive(Default)]
+pub struct Expressions(BTreeSet<String>);
+
+impl Expressions {
+    /// The rules and message expressions of a spec in the form of v1.
+    pub fn of(spec: &Cursor) -> Expressions {
+        let mut all = BTreeSet::new();
+        for version in spec.field("versions").each() {
+            collect_expressions(version.at(&["schema", "openAPIV3Schema"]).value(), &mut all, 0);
+        }
+        Expressions(all)
+    }
+
+    fn mode(&self, text: &str) -> cel::Mode {
+        if self.0.contains(text) { cel::Mode::Stored } else { cel::Mode::New(NEW_EXPRESSIONS) }
+    }
+}
+
+/// New expressions may use what the release before this one knows.
+const NEW_EXPRESSIONS: cel::library::Version = cel::library::Version { major: 1, minor: 36 };
+const MAX_DEPTH: usize = 100;
+
+fn collect_expressions(schema: &Value, all: &mut BTreeSet<String>, depth: usize) {
+    let Some(map) = schema.as_map().filter(|_| depth <= MAX_DEPTH) else { return };
+    for rule in schema.list_at(&["x-kubernetes-validations"]) {
+        for field in ["rule", "messageExpression"] {
+            all.extend(rule.field(field).as_str().map(str::to_string));
+        }
+    }
+    for (name, value) in map.iter() {
+        match name {
+            "properties" => {
+                for (_, property) in value.as_map().into_iter().flat_map(|map| map.iter()) {
+                    collect_expressions(property, all, depth + 1);
+                }
+            }
+            "items" | "additionalProperties" | "not" => collect_expressions(value, all, depth + 1),
+            "allOf" | "anyOf" | "oneOf" => {
+                let branches = value.as_list().into_iter().flatten();
+                branches.for_each(|branch| collect_expressions(branch, all, depth + 1));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What every version has, and has alike.
@@ -100,7 +148,7 @@ impl Shared {
     }
 }
 
-fn validate_version(version: &Cursor, shared: &Shared, errors: &mut Errors) {
+fn validate_version(version: &Cursor, shared: &Shared, known: &Expressions, errors: &mut Errors) {
     let (name, warning) = (version.field("name"), version.field("deprecationWarning"));
     let messages = names::dns1035_label(name.str());
     if !messages.is_empty() {
@@ -111,7 +159,7 @@ fn validate_version(version: &Cursor, shared: &Shared, errors: &mut Errors) {
     }
     let schema = version.at(&["schema", "openAPIV3Schema"]);
     if !shared.schema && schema.is_set() {
-        validate_schema(&schema, version.at(&["subresources", "status"]).is_set(), errors);
+        validate_schema(&schema, version.at(&["subresources", "status"]).is_set(), known, errors);
     }
     if !shared.subresources {
         validate_scale(&version.field("subresources"), errors);
@@ -155,13 +203,19 @@ fn validate_selectable(fields: &Cursor, schema: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_schema(schema: &Cursor, has_status: bool, errors: &mut Errors) {
+fn validate_schema(schema: &Cursor, has_status: bool, known: &Expressions, errors: &mut Errors) {
     openapi::validate_root(schema, has_status, errors);
     // What has no structural form at all is told by the rules about every schema.
-    if structural::is_convertible(schema.value()) && structural::validate(schema, errors) {
+    let mut is_structural = structural::is_convertible(schema.value()) && structural::validate(schema, errors);
+    if is_structural {
+        let before = errors.len();
         defaults::validate(schema, errors);
+        is_structural = errors.len() == before;
     }
     openapi::validate(schema, errors);
+    if is_structural {
+        cel::rules::check_definition(schema.value(), schema.path(), &|text| known.mode(text), errors);
+    }
 }
 
 fn deprecation_warning(deprecated: bool, warning: Option<&str>) -> Vec<String> {
