@@ -123,7 +123,13 @@ impl Strategy for VersionStrategy {
         let mut added: Vec<&str> = object.finalizers().filter(|name| !known.contains(name)).collect();
         added.sort_unstable();
         added.dedup();
-        added.into_iter().flat_map(finalizer_warnings).collect()
+        let mut warnings: Vec<String> = added.into_iter().flat_map(finalizer_warnings).collect();
+        warnings.extend(old.map(|old| self.tolerated(object, old)).unwrap_or_default());
+        warnings
+    }
+
+    fn status_warnings(&self, _cx: &Context, new: &Value, old: &Value) -> Vec<String> {
+        self.tolerated(new, old)
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
@@ -175,6 +181,14 @@ impl VersionStrategy {
         }
         let ratchet = old.map_or(Ratchet::none(), |old| Ratchet::update(object, old));
         validator.validate(&Path::root(), object, old, ratchet, &mut Budget::default(), errors);
+    }
+
+    /// What rules find wrong in parts that an update did not change: the client is warned about it.
+    fn tolerated(&self, new: &Value, old: &Value) -> Vec<String> {
+        let Some(validator) = &**self.rules else { return Vec::new() };
+        let mut budget = Budget::default();
+        validator.validate(&Path::root(), new, Some(old), Ratchet::update(new, old), &mut budget, &mut Errors::new());
+        budget.warnings
     }
 
     fn validate_scale_spec(&self, object: &Value, errors: &mut Errors) {

@@ -306,10 +306,8 @@ fn validate_rules(schema: &Cursor, errors: &mut Errors) {
         if has_newlines(path.str()) {
             path.bad(errors, "must not contain line breaks");
         }
-        if !path.is_empty()
-            && let Err(why) = field_path::find(path.str(), schema.value(), true)
-        {
-            path.bad(errors, format!("fieldPath must be a valid path: {why}"));
+        if !path.is_empty() && field_path::find(path.str(), schema.value(), true).is_err() {
+            path.bad(errors, "must be a valid path");
         }
     }
 }
