@@ -329,7 +329,10 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn primary(&mut self) -> Parsed<Operand<'b>> {
-        self.sync(PRIMARY)?;
+        self.sync(EXPR)?;
+        if self.peek() == Tok::Exclam {
+            return Err(self.mismatch(EXPR));
+        }
         let token = self.current();
         let leaf = |node| Ok(Operand { node, height: 0 });
         match token.tok {
@@ -345,6 +348,9 @@ impl<'b> Parser<'b, '_> {
             Tok::LBrace => self.map(),
             Tok::Minus => {
                 self.advance();
+                if !matches!(self.peek(), Tok::Int | Tok::Float) {
+                    return Err(self.no_viable(self.at - 1));
+                }
                 let number = self.advance();
                 leaf(self.number(token.start, number, true))
             }
@@ -545,9 +551,6 @@ impl<'b> Parser<'b, '_> {
         Ok(Operand { node: self.node(offset, Kind::Map(entries)), height })
     }
 }
-
-/// What a primary expression can begin with.
-const PRIMARY: Set = EXPR;
 
 fn relation_operator(tok: Tok) -> Option<&'static str> {
     Some(match tok {
