@@ -137,7 +137,8 @@ impl Level {
         let now = Instant::now();
         let mut state = self.state.lock();
         let state = &mut *state;
-        state.limit = limit.unwrap_or(state.limit);
+        // A level that has lent all its seats still runs one request, so that its demand can grow.
+        state.limit = limit.unwrap_or(state.limit).max(1);
         let discipline = discipline(state.configuration.response);
         state.queues.configure(discipline, state.limit as u64, now);
         state.integrator.set(state.queues.demand(), now);

@@ -186,3 +186,18 @@ async fn seats_can_be_given_back_and_taken_again() {
     drop(other);
     assert_eq!(returning.await.unwrap().admission().schema, "a");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_level_without_seats_of_its_own_runs_one_request() {
+    let flow = Flow::new(Settings { seats: 4 });
+    let levels: Vec<Value> = (0..20)
+        .map(|n| {
+            let mut level = level(&format!("level-{n}"), 1, queue(8, 2, 5));
+            level.set(&["spec", "limited", "lendablePercent"], 100i64);
+            level
+        })
+        .collect();
+    flow.configure(&[schema("a", 10, "level-7", "alice")], &levels);
+    let admitted = tokio::time::timeout(Duration::from_millis(1), admit(&flow, &alice())).await;
+    assert!(admitted.is_ok_and(|seats| seats.is_ok()));
+}
