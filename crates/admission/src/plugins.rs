@@ -170,11 +170,11 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
         "NodeDeclaredFeatureValidator" => Arc::new(node_features::NodeDeclaredFeatureValidator),
         "PodResizeValidator" => Arc::new(pod_resize::PodResizeValidator),
         "MutatingAdmissionWebhook" => {
-            let Some(options) = settings.webhooks.options(name, config)? else { return Ok(None) };
+            let Some(options) = settings.webhooks.options(name, config, server())? else { return Ok(None) };
             Arc::new(webhook::MutatingWebhooks::new(options))
         }
         "ValidatingAdmissionWebhook" => {
-            let Some(options) = settings.webhooks.options(name, config)? else { return Ok(None) };
+            let Some(options) = settings.webhooks.options(name, config, server())? else { return Ok(None) };
             Arc::new(webhook::ValidatingWebhooks::new(options))
         }
         "MutatingAdmissionPolicy" => {

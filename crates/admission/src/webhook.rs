@@ -15,17 +15,19 @@ mod validating;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::{GroupResource, Status};
+use object::{GroupResource, Status, Value};
 use outbound::{Kubeconfig, Resolve, WebhookOptions, Webhooks};
 use registry::Storage;
 
 use self::budget::Breaker;
+use self::call::Step;
 use self::configuration::{Configured, Hook};
 pub use self::meters::Meters;
 pub use self::mutating::MutatingWebhooks;
 pub use self::validating::ValidatingWebhooks;
 use crate::compiled::{Compiled, Snapshot};
-use crate::{Attributes, Configuration, Manifests};
+use crate::versioned::Form;
+use crate::{Attributes, Configuration, Host, Manifests};
 
 /// The group of webhook configurations and admission policies.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -49,7 +51,12 @@ pub struct Settings {
 
 impl Settings {
     /// The options of one of the plugins; None if it has nothing to do.
-    pub(crate) fn options(&self, plugin: &str, config: &Configuration) -> Result<Option<Options>, String> {
+    pub(crate) fn options(
+        &self,
+        plugin: &str,
+        config: &Configuration,
+        host: Arc<dyn Host>,
+    ) -> Result<Option<Options>, String> {
         let stored = if plugin == "MutatingAdmissionWebhook" { &self.mutating } else { &self.validating };
         let Some(configurations) = stored.clone() else { return Ok(None) };
         let kubeconfig = kubeconfig(plugin, config)?;
@@ -75,6 +82,7 @@ impl Settings {
             meters: self.meters.clone(),
             ignore_budget: self.ignore_budget,
             exclude_virtual_resources: self.exclude_virtual_resources,
+            host,
         }))
     }
 }
@@ -105,6 +113,8 @@ pub struct Options {
     pub ignore_budget: Option<Duration>,
     /// ExcludeAdmissionWebhookVirtualResources.
     pub exclude_virtual_resources: bool,
+    /// Whom match conditions ask who may do what.
+    pub host: Arc<dyn Host>,
 }
 
 /// The hooks of one plugin.
@@ -116,6 +126,7 @@ struct Hooks {
     ignore_budget: Option<Duration>,
     breaker: Breaker,
     exclude_virtual_resources: bool,
+    host: Arc<dyn Host>,
 }
 
 /// Kinds that no webhook sees, because it could make itself permanent.
@@ -155,6 +166,36 @@ impl Hooks {
             ignore_budget: options.ignore_budget,
             breaker: Breaker::default(),
             exclude_virtual_resources: options.exclude_virtual_resources,
+            host: options.host,
+        }
+    }
+
+    /// Whether a hook's match conditions hold for the objects in its version. Err refuses the request.
+    async fn conditions_hold(
+        &self,
+        step: Step,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        form: &Form,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, Status> {
+        if hook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let operation = attributes.operation.as_str();
+        match hook.conditions.hold_for_webhook(attributes, &*self.host, form, object, old).await {
+            Ok(true) => Ok(true),
+            Ok(false) => {
+                self.meters.excluded(&hook.name, "webhook", step.label(), operation);
+                Ok(false)
+            }
+            Err(why) => {
+                self.meters.condition_failed(&hook.name, "webhook", step.label(), operation);
+                let resource = attributes.resource;
+                let resource = GroupResource::new(resource.group.clone(), resource.resource.clone());
+                Err(Status::forbidden(&resource, attributes.name, why))
+            }
         }
     }
 

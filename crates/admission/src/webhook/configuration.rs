@@ -8,6 +8,7 @@ use outbound::Target;
 
 use crate::compiled::name_of;
 use crate::matching::Matcher;
+use crate::policy::Conditions;
 
 /// One configuration object.
 pub struct Configured {
@@ -21,6 +22,7 @@ pub struct Hook {
     /// Tells hooks apart that have the same name: `configuration/name/number`.
     pub id: Str,
     pub matcher: Matcher,
+    pub conditions: Conditions,
     /// Err is why there is no way to call it.
     pub target: Result<Target, String>,
     /// `failurePolicy: Ignore`.
@@ -87,6 +89,7 @@ impl Hook {
             name: name.into(),
             id: format!("{source}{configuration}/{name}/{number}").into(),
             matcher: Matcher::of_webhook(webhook),
+            conditions: Conditions::of_webhook(webhook),
             target: Target::read(webhook.field("clientConfig")),
             ignores_failures: webhook.str_at(&["failurePolicy"]) == "Ignore",
             side_effects: match webhook.str_at(&["sideEffects"]) {

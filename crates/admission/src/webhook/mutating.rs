@@ -94,6 +94,9 @@ impl<'a> Round<'a> {
                 continue;
             }
             self.convert(matched).await?;
+            if !self.conditions_hold(hook).await? {
+                continue;
+            }
             let began = Instant::now();
             let outcome = self.ask(hook, (usize::from(again), index)).await;
             if hook.ignores_failures {
@@ -114,6 +117,12 @@ impl<'a> Round<'a> {
             }
         }
         self.finish().await
+    }
+
+    async fn conditions_hold(&self, hook: &Hook) -> Result<bool, Status> {
+        let Some(Current { form, object, old, .. }) = &self.current else { return Ok(false) };
+        let (object, old) = (object.as_ref(), old.as_ref());
+        self.plugin.0.conditions_hold(Step::Mutating, hook, self.attributes, form, object, old).await
     }
 
     /// Brings the objects into the version that a hook wants.

@@ -92,7 +92,11 @@ impl ValidatingWebhooks {
                     versions.len() - 1
                 }
             };
-            relevant.push((at, hook));
+            let Some(Version { form, object, old, .. }) = versions.get(at) else { continue };
+            let (object, old) = (object.as_ref(), old.as_ref());
+            if self.0.conditions_hold(Step::Validating, hook, attributes, form, object, old).await? {
+                relevant.push((at, hook));
+            }
         }
         if relevant.is_empty() {
             return Ok(());
