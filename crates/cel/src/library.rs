@@ -23,6 +23,9 @@ pub mod regex;
 pub mod semver;
 pub mod urls;
 
+#[cfg(test)]
+mod tests;
+
 use crate::arena::Arena;
 use crate::cost::{CallEstimate, CallNode};
 use crate::error::Outcome;
