@@ -96,12 +96,16 @@ impl Request<'_> {
         let matched = match policy.matcher.matches(self.attributes, self.object, self.old) {
             Ok(Some(matched)) => matched,
             Ok(None) => return Ok(()),
-            Err(status) => return Ok(verdict.misconfigured(policy, None, &status.message)),
+            Err(status) => {
+                verdict.misconfigured(policy, None, &status.message);
+                return Ok(());
+            }
         };
         if let Some(kind) = &policy.param_kind
             && let Err(why) = params::resource(kind, self.attributes)
         {
-            return Ok(verdict.misconfigured(policy, None, &why));
+            verdict.misconfigured(policy, None, &why);
+            return Ok(());
         }
         let mut published: Vec<(&str, Vec<String>)> = Vec::new();
         for binding in &hook.bindings {
