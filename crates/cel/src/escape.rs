@@ -27,7 +27,8 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-pub(crate) fn is_reserved(name: &str) -> bool {
+/// Whether the grammar keeps the word for itself, so that it is no name of a variable.
+pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 

@@ -32,7 +32,7 @@ pub use convert::{json, typed};
 pub use decl::Decl;
 pub use environment::{Declarations, Environment, Mode};
 pub use error::{Cancelled, Error, Outcome};
-pub use escape::{escape, unescape};
+pub use escape::{escape, is_reserved, unescape};
 pub use expression::{CompileError, Expression};
 pub use opaque::Opaque;
 pub use program::{Evaluated, Limits, Program, Variables};

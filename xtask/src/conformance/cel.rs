@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::lab::{succeed, target_folder};
+use super::lab::{standard_output, succeed, target_folder};
 
 pub fn run() -> Result<String, String> {
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/cel");
-    let go = |args: &[&str]| succeed("go", Command::new("go").args(args).current_dir(&module));
+    let go = |args: &[&str]| standard_output("go", Command::new("go").args(args).current_dir(&module));
     go(&["mod", "download", "cel.dev/expr"])?;
     let folder = go(&["list", "-m", "-f", "{{.Dir}}", "cel.dev/expr"])?;
     let cases = go(&["run", "./spec", folder.trim()])?;

@@ -280,6 +280,15 @@ pub fn succeed(name: &str, command: &mut Command) -> Result<String, String> {
     if output.status.success() { Ok(said) } else { Err(format!("{name} ({}):\n{said}", output.status)) }
 }
 
+/// What a command prints to its standard output, if it succeeds.
+pub fn standard_output(name: &str, command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{name} ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
 pub fn free_port() -> Result<u16, String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     Ok(listener.local_addr().map_err(|error| error.to_string())?.port())

@@ -14,30 +14,6 @@ use crate::common::{conditions as status_conditions, internal, metadata};
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
-/// Words that are no names in expressions.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 pub struct Policy {
     pub mutating: bool,
@@ -193,7 +169,7 @@ fn validate_variable(variable: &Cursor, compiler: &mut Compiler, known: &Known<'
 
 fn is_identifier(name: &str) -> bool {
     let fine = |b: u8| b == b'_' || b.is_ascii_alphanumeric();
-    name.bytes().all(fine) && !name.starts_with(|c: char| c.is_ascii_digit()) && !RESERVED.contains(&name)
+    name.bytes().all(fine) && !name.starts_with(|c: char| c.is_ascii_digit()) && !cel::is_reserved(name)
 }
 
 fn validate_mutations(spec: &Cursor, compiler: &Compiler, known: &Known<'_>, errors: &mut Errors) {
