@@ -19,8 +19,8 @@ pub const MAX_OPERATIONS: usize = 10_000;
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// How many items of lists and entries of maps the operations of one patch may shift by inserting and removing before
-/// them: the work of a fifth of a second.
-const MAX_SHIFTED_ITEMS: usize = 50_000_000;
+/// them: the work of half a second. The largest patch that fills one map stays below it.
+const MAX_SHIFTED_ITEMS: usize = 120_000_000;
 
 const TOO_DEEP: &str = "the document would nest too deep";
 const TOO_MANY_SHIFTS: &str = "too many list items would be moved";
