@@ -100,8 +100,12 @@ enum Part<'a> {
 
 /// The table of verbs. Which of them a resource has is in the catalog and was checked before.
 async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
-    let part = part_of(scope)?;
-    check_served(scope, part)?;
+    let part = part_of(scope).and_then(|part| check_served(scope, part).map(|()| part)).inspect_err(|status| {
+        // What upstream's router refuses has not reached the resource, which would warn about its deprecation.
+        if [no_such_resource(), method_not_allowed()].contains(status) {
+            scope.take_warnings();
+        }
+    })?;
     // Writes are boxed, by `run` too: they hold much more than reads, and every request's future is as large as the largest row.
     match (scope.call.info.verb, part) {
         (Verb::Get, Part::Object | Part::View) => get::get(scope).await,
