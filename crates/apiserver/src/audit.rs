@@ -7,12 +7,11 @@ use std::time::Duration;
 use ::audit::{
     Auditor, Backend, BatchOptions, LogBackend, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookBackend,
 };
+use async_trait::async_trait;
 use outbound::{Client, Kubeconfig};
 
 use crate::flags::Given;
-
-/// How often the policy file is looked at for changes.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+use crate::reload::{self, Outcome, Reload};
 
 /// The flags that [`AuditConfig`] takes.
 pub const FLAGS: &[&str] = &[
@@ -147,7 +146,7 @@ impl AuditConfig {
             }
             return Ok(None);
         };
-        let policy = read_policy(policy_file)?;
+        let (policy, text) = read_policy(policy_file)?;
         let numbers = Arc::default();
         let mut backends: Vec<Arc<dyn Backend>> = Vec::new();
         if let Some(path) = &self.log_path {
@@ -167,7 +166,8 @@ impl AuditConfig {
             return Ok(None);
         }
         let auditor = Arc::new(Auditor::new(policy, backends));
-        tokio::spawn(follow(policy_file.clone(), Arc::downgrade(&auditor)));
+        let target = PolicyFile { path: policy_file.clone(), auditor: Arc::downgrade(&auditor) };
+        tokio::spawn(reload::follow(policy_file.clone(), text, target));
         Ok(Some(auditor))
     }
 
@@ -243,30 +243,42 @@ fn not_negative(name: &str, text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("--{name} {text} can't be a negative number"))
 }
 
-fn read_policy(path: &Path) -> Result<Policy, String> {
+/// The policy in a file, and the file's contents.
+fn read_policy(path: &Path) -> Result<(Policy, Vec<u8>), String> {
     let text = std::fs::read(path)
         .map_err(|error| format!("loading audit policy file: failed to read file path {}: {error}", path.display()))?;
-    Policy::read(&text).map_err(|error| format!("loading audit policy file: {error}: from file {}", path.display()))
+    let policy = Policy::read(&text)
+        .map_err(|error| format!("loading audit policy file: {error}: from file {}", path.display()))?;
+    Ok((policy, text))
 }
 
 /// Takes over a policy file that has changed. One that cannot be used is reported, and the old policy stays.
-async fn follow(path: PathBuf, auditor: std::sync::Weak<Auditor>) {
-    let mut known = std::fs::read(&path).ok();
-    loop {
-        tokio::time::sleep(RELOAD_INTERVAL).await;
-        let Some(auditor) = auditor.upgrade() else { return };
-        let text = std::fs::read(&path).ok();
-        if text.is_none() || text == known {
-            continue;
-        }
-        match read_policy(&path) {
-            Ok(policy) => {
+struct PolicyFile {
+    path: PathBuf,
+    auditor: std::sync::Weak<Auditor>,
+}
+
+#[async_trait]
+impl Reload for PolicyFile {
+    async fn reload(&mut self, contents: Result<&[u8], &std::io::Error>) -> Outcome {
+        let path = self.path.display();
+        let policy = match contents {
+            Ok(text) => Policy::read(text).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match (policy, self.auditor.upgrade()) {
+            (Ok(policy), Some(auditor)) => {
                 auditor.set_policy(policy);
-                tracing::info!(path = %path.display(), "the audit policy was reloaded");
+                tracing::info!(%path, "the audit policy was reloaded");
             }
-            Err(error) => tracing::error!(error, "the changed audit policy is not used"),
+            (Ok(_), None) => {}
+            (Err(error), _) => tracing::error!(%path, error, "the changed audit policy is not used"),
         }
-        known = text;
+        Outcome::Settled
+    }
+
+    fn is_over(&self) -> bool {
+        self.auditor.strong_count() == 0
     }
 }
 

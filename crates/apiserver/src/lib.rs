@@ -19,6 +19,7 @@ mod metered;
 mod metrics;
 mod openid;
 mod pki;
+mod reload;
 mod repair;
 mod services;
 mod serving;

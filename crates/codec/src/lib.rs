@@ -8,6 +8,7 @@
 //! Start with [`json`], the form all others are explained by; [`Notes`] collects what strict decoding complains about.
 
 mod base64;
+mod config;
 mod error;
 mod fields;
 mod notes;
@@ -20,6 +21,7 @@ pub mod json;
 pub mod proto;
 pub mod yaml;
 
+pub use config::{ConfigKind, Fields, Type as ConfigType};
 pub use error::{DecodeError, EncodeError};
 pub use notes::Notes;
 
