@@ -262,17 +262,20 @@ struct PolicyFile {
 impl Reload for PolicyFile {
     async fn reload(&mut self, contents: Result<&[u8], &std::io::Error>) -> Outcome {
         let path = self.path.display();
-        let policy = match contents {
-            Ok(text) => Policy::read(text).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let text = match contents {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::error!(%path, %error, "the audit policy cannot be read");
+                return Outcome::Again;
+            }
         };
-        match (policy, self.auditor.upgrade()) {
+        match (Policy::read(text), self.auditor.upgrade()) {
             (Ok(policy), Some(auditor)) => {
                 auditor.set_policy(policy);
                 tracing::info!(%path, "the audit policy was reloaded");
             }
             (Ok(_), None) => {}
-            (Err(error), _) => tracing::error!(%path, error, "the changed audit policy is not used"),
+            (Err(error), _) => tracing::error!(%path, %error, "the changed audit policy is not used"),
         }
         Outcome::Settled
     }

@@ -104,7 +104,7 @@ mod tests {
         fields: &[
             ("name", Type::String),
             ("wait", Type::Duration),
-            ("items", Type::List(&Type::Object(&[("on", Type::Bool)]))),
+            ("items", Type::List(&Type::Object(&[("enabled", Type::Bool)]))),
             ("labels", Type::Map(&Type::String)),
         ],
     };
@@ -113,9 +113,9 @@ mod tests {
     fn files_are_read_strictly() {
         let head = "apiVersion: demo.k8s.io/v1\nkind: DemoConfiguration\n";
         for (rest, want) in [
-            ("name: a\nwait: 1m\nitems: [{on: true}]\nlabels: {a: b}", ""),
+            ("name: a\nwait: 1m\nitems: [{enabled: true}]\nlabels: {a: b}", ""),
             ("nam: a", "strict decoding error: unknown field \"nam\""),
-            ("items: [{on: true}, {off: true}]", "strict decoding error: unknown field \"items[1].off\""),
+            ("items: [{enabled: true}, {other: true}]", "strict decoding error: unknown field \"items[1].other\""),
             (
                 "name: a\nname: b",
                 "strict decoding error: yaml: unmarshal errors:\n  line 4: key \"name\" already set in map",
