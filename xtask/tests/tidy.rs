@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],
+    &["aggregator"],
     &["crd", "discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest"],

@@ -1,5 +1,8 @@
 //! Aggregated discovery: everything below `/api` or `/apis` in one document.
 
+use std::sync::Arc;
+
+use aggregator::{Aggregator, Discovered, Group};
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource, Subresource};
 
@@ -29,12 +32,28 @@ pub fn core(catalog: &Catalog) -> Document {
 }
 
 /// `/apis`.
-pub fn all(catalog: &Catalog) -> Document {
-    let describe = |group: groups::Group| {
-        let versions: Vec<Value> = group.versions.iter().map(|version| describe_version(catalog, version)).collect();
+pub fn all(catalog: &Catalog, aggregator: Option<&Aggregator>) -> Document {
+    let backends = aggregator.map(Aggregator::backends).unwrap_or_default();
+    let describe_one = |version: &GroupVersion| match backends.iter().find(|backend| backend.version == *version) {
+        Some(backend) => describe_remote(version, backend.discovered()),
+        None => describe_version(catalog, version),
+    };
+    let describe = |group: Group| {
+        let versions: Vec<Value> = group.versions.iter().map(describe_one).collect();
         value!({"metadata": {"name": (group.name)}, "versions": versions})
     };
-    document(groups::by_name(catalog).into_iter().map(describe).collect())
+    document(groups::served(catalog, aggregator).into_iter().map(describe).collect())
+}
+
+/// What a backend serves; without resources if it could not be asked.
+fn describe_remote(version: &GroupVersion, discovered: Option<Arc<Discovered>>) -> Value {
+    let discovered = discovered.unwrap_or_default();
+    let freshness = if discovered.current { "Current" } else { "Stale" };
+    let mut described = value!({"version": (version.version.clone()), "freshness": freshness});
+    if !discovered.resources.is_empty() {
+        described.set(&["resources"], discovered.resources.clone());
+    }
+    described
 }
 
 fn document(items: Vec<Value>) -> Document {

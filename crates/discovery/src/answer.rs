@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use aggregator::Aggregator;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
@@ -24,14 +25,18 @@ pub struct Discovery {
 
 struct Shared {
     api: Arc<Api>,
+    /// Knows the APIServices; None in a server without any.
+    aggregator: Option<Arc<Aggregator>>,
     /// Where clients reach this server: host and port.
     address: String,
     latest: ArcSwapOption<Snapshot>,
 }
 
-/// What was made of one catalog. It does not keep the catalog: resources that are gone shall be gone.
+/// What was made of one catalog. It does not keep the catalog, so that the resources of an old one are dropped.
 struct Snapshot {
     catalog: Weak<Catalog>,
+    /// That of the aggregator.
+    generation: u64,
     core: OnceLock<aggregated::Document>,
     groups: OnceLock<aggregated::Document>,
     documents: Documents,
@@ -39,8 +44,8 @@ struct Snapshot {
 
 impl Discovery {
     /// `address` is what clients are told to reach this server at.
-    pub fn new(api: Arc<Api>, address: impl Into<String>) -> Discovery {
-        let shared = Shared { api, address: address.into(), latest: ArcSwapOption::empty() };
+    pub fn new(api: Arc<Api>, aggregator: Option<Arc<Aggregator>>, address: impl Into<String>) -> Discovery {
+        let shared = Shared { api, aggregator, address: address.into(), latest: ArcSwapOption::empty() };
         Discovery { shared: Arc::new(shared) }
     }
 
@@ -66,6 +71,10 @@ impl Discovery {
                 group => paths.extend([format!("/apis/{group}"), format!("/apis/{version}")]),
             }
         }
+        let services = self.shared.aggregator.as_deref().map(Aggregator::services).unwrap_or_default();
+        for version in services.iter().map(|service| &service.version).filter(|version| !version.group.is_empty()) {
+            paths.extend([format!("/apis/{}", version.group), format!("/apis/{version}")]);
+        }
         paths.sort();
         paths.dedup();
         paths
@@ -76,8 +85,10 @@ impl Shared {
     /// The catalog of this moment and what was made of it.
     fn snapshot(&self) -> (Arc<Catalog>, Arc<Snapshot>) {
         let catalog = self.api.catalog.load_full();
+        let generation = self.aggregator.as_ref().map_or(0, |aggregator| aggregator.generation());
         let latest = self.latest.load_full();
         if let Some(latest) = &latest
+            && latest.generation == generation
             && latest.catalog.ptr_eq(&Arc::downgrade(&catalog))
         {
             return (catalog, latest.clone());
@@ -86,6 +97,7 @@ impl Shared {
         let documents = Documents::new(&catalog, latest.as_ref().map(|latest| &latest.documents));
         let snapshot = Arc::new(Snapshot {
             catalog: Arc::downgrade(&catalog),
+            generation,
             core: OnceLock::new(),
             groups: OnceLock::new(),
             documents,
@@ -118,13 +130,13 @@ impl Shared {
     fn group_list(&self, call: &Call) -> Reply {
         let (catalog, snapshot) = self.snapshot();
         if let Some(chosen) = self.aggregated(call) {
-            return self.document(call, chosen, snapshot.groups.get_or_init(|| aggregated::all(&catalog)));
+            return self.document(call, chosen, snapshot.groups.get_or_init(|| aggregated::all(&catalog, self.aggregator.as_deref())));
         }
-        self.plain(call, &plain::group_list(&catalog))
+        self.plain(call, &plain::group_list(&groups::listed(&catalog, self.aggregator.as_deref())))
     }
 
     fn group(&self, call: &Call, group: &str) -> Option<Reply> {
-        let group = groups::find(&self.api.catalog.load(), group)?;
+        let group = groups::find(&self.api.catalog.load(), self.aggregator.as_deref(), group)?;
         Some(self.plain(call, &plain::group(&group)))
     }
 
@@ -135,11 +147,12 @@ impl Shared {
         let is_builtin = catalog.of(version).any(|resource| !resource.custom);
         if !is_builtin {
             let is_served = catalog.versions().contains(version);
-            return match groups::find(&catalog, &version.group) {
-                _ if is_served => self.plain(call, &plain::resource_list(&catalog, version)),
-                None if !version.group.is_empty() => rest::page_not_found(),
-                Some(group) if group.versions.iter().all(|v| catalog.of(v).all(|r| r.custom)) => rest::page_not_found(),
-                _ => self.refuse(call, &not_found()),
+            let mut group = catalog.versions().iter().filter(|other| other.group == version.group);
+            let has_builtin = group.any(|other| catalog.of(other).any(|resource| !resource.custom));
+            return match is_served {
+                true => self.plain(call, &plain::resource_list(&catalog, version)),
+                false if has_builtin || version.group.is_empty() => self.refuse(call, &not_found()),
+                false => rest::page_not_found(),
             };
         }
         self.routed(call, |call| self.plain(call, &plain::resource_list(&catalog, version)))

@@ -1,65 +1,107 @@
 //! The served groups and their versions, in the order that clients are to prefer them in.
-//!
-//! Built-in groups come as the table lists them. Custom ones follow by name, and their versions by how mature and how
-//! recent they are: the priorities that upstream gives to the APIServices it makes for both.
 
+use aggregator::{Aggregator, ApiService, CUSTOM, Group, Priority};
 use object::{GroupVersion, Str, compare_versions};
 use registry::Catalog;
 
-/// A group with its versions, the preferred one first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    pub name: Str,
-    pub versions: Vec<GroupVersion>,
+/// The group that APIServices themselves are in. It has none, and it comes first.
+const REGISTRATION: &str = "apiregistration.k8s.io";
+const REGISTRATION_PRIORITY: Priority = Priority { group: 20_001, version: 15 };
+/// Of what is served without an APIService.
+const DEFAULT: Priority = Priority { group: 1000, version: 15 };
+
+/// All groups but core as `/apis` lists them: those of APIServices.
+pub fn listed(catalog: &Catalog, aggregator: Option<&Aggregator>) -> Vec<Group> {
+    let services = services(catalog, aggregator, |version| !version.group.is_empty());
+    let own = find_local(catalog, REGISTRATION);
+    own.into_iter().chain(aggregator::sorted(services.iter().collect())).collect()
 }
 
-/// All groups but core, as the aggregated documents list them: equal ones by name.
-pub fn by_name(catalog: &Catalog) -> Vec<Group> {
-    let mut groups = collect(catalog);
-    groups.sort_by(|a, b| rank(&a.name).cmp(&rank(&b.name)).then_with(|| a.name.cmp(&b.name)));
-    groups
+/// One group as `/apis/<group>` describes it.
+pub fn find(catalog: &Catalog, aggregator: Option<&Aggregator>, name: &str) -> Option<Group> {
+    let services = services(catalog, aggregator, |version| version.group == name);
+    aggregator::sorted(services.iter().collect()).into_iter().next().or_else(|| find_local(catalog, name))
 }
 
-/// All groups but core, as `/apis` lists them: equal ones by the name of the first APIService, which is the version
-/// followed by the group.
-pub fn by_service(catalog: &Catalog) -> Vec<Group> {
-    let mut groups = collect(catalog);
-    let service = |group: &Group| group.versions.iter().map(|v| format!("{}.{}", v.version, v.group)).min();
-    groups.sort_by(|a, b| rank(&a.name).cmp(&rank(&b.name)).then_with(|| service(a).cmp(&service(b))));
-    groups
-}
-
-/// One group.
-pub fn find(catalog: &Catalog, name: &str) -> Option<Group> {
-    collect(catalog).into_iter().find(|group| group.name == name)
-}
-
-fn collect(catalog: &Catalog) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for version in catalog.versions().iter().filter(|version| !version.group.is_empty()) {
-        match groups.iter_mut().find(|group| group.name == version.group) {
-            Some(group) => group.versions.push(version.clone()),
-            None => groups.push(Group { name: version.group.clone(), versions: vec![version.clone()] }),
+/// All groups but core as the aggregated documents list them: what is served here and by backends, whether there is an
+/// APIService for it or not.
+pub fn served(catalog: &Catalog, aggregator: Option<&Aggregator>) -> Vec<Group> {
+    let mut versions: Vec<(GroupVersion, Priority)> =
+        catalog.versions().iter().map(|version| (version.clone(), local_priority(catalog, version))).collect();
+    for service in aggregator.map(Aggregator::services).unwrap_or_default() {
+        if service.backend.is_some() {
+            versions.retain(|(version, _)| *version != service.version);
+            versions.push((service.version.clone(), service.priority));
         }
     }
-    for group in &mut groups {
-        let name = group.name.clone();
-        group.versions.sort_by(|a, b| {
-            let places = (version_rank(&name, &a.version), version_rank(&name, &b.version));
-            places.0.cmp(&places.1).then_with(|| compare_versions(&b.version, &a.version))
-        });
+    versions.retain(|(version, _)| !version.group.is_empty());
+    by_name(versions)
+}
+
+/// The groups that this server serves, by priority and name.
+pub fn local(catalog: &Catalog) -> Vec<Group> {
+    served(catalog, None)
+}
+
+/// Groups by priority, then by name.
+fn by_name(versions: Vec<(GroupVersion, Priority)>) -> Vec<Group> {
+    let mut groups: hashbrown::HashMap<Str, Vec<(GroupVersion, Priority)>> = hashbrown::HashMap::new();
+    for (version, priority) in versions {
+        groups.entry(version.group.clone()).or_default().push((version, priority));
     }
-    groups
+    let mut groups: Vec<(i64, Group)> = groups
+        .into_iter()
+        .map(|(name, mut versions)| {
+            versions.sort_by(|(a, first), (b, second)| {
+                second.version.cmp(&first.version).then_with(|| compare_versions(&b.version, &a.version))
+            });
+            let priority = versions.iter().map(|(_, priority)| priority.group).max().unwrap_or(0);
+            (priority, Group { name, versions: versions.into_iter().map(|(version, _)| version).collect() })
+        })
+        .collect();
+    groups.sort_by(|(first, a), (second, b)| second.cmp(first).then_with(|| a.name.cmp(&b.name)));
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// The place of a group among the built-in ones; all others are behind.
-fn rank(group: &str) -> usize {
-    schema::builtin().groups().iter().position(|known| known.name == group).unwrap_or(usize::MAX)
+/// The APIServices that are stored, and those that definitions will have in a moment. Without an aggregator, those that it
+/// would make.
+fn services(
+    catalog: &Catalog,
+    aggregator: Option<&Aggregator>,
+    is_wanted: impl Fn(&GroupVersion) -> bool,
+) -> Vec<ApiService> {
+    let stored = aggregator.map(Aggregator::services).unwrap_or_default();
+    let mut services: Vec<ApiService> =
+        stored.iter().filter(|service| is_wanted(&service.version)).map(|service| ApiService::clone(service)).collect();
+    let known: hashbrown::HashSet<GroupVersion> = services.iter().map(|service| service.version.clone()).collect();
+    for version in catalog.versions().iter().filter(|version| is_wanted(version) && !known.contains(*version)) {
+        let priority = match is_custom(catalog, version) {
+            true => Some(CUSTOM),
+            false if aggregator.is_none() => aggregator::builtin(version),
+            false => None,
+        };
+        services.extend(priority.map(|priority| ApiService::implied(version.clone(), priority)));
+    }
+    services
 }
 
-/// The place of a version in its group: a custom version of a built-in group has the higher priority.
-fn version_rank(group: &str, version: &str) -> usize {
-    let group = schema::builtin().groups().iter().find(|known| known.name == group);
-    let place = group.and_then(|group| group.versions.iter().position(|known| known.name == version));
-    place.map_or(0, |place| place + 1)
+fn find_local(catalog: &Catalog, name: &str) -> Option<Group> {
+    let own = catalog.versions().iter().filter(|version| version.group == name);
+    by_name(own.map(|version| (version.clone(), local_priority(catalog, version))).collect()).into_iter().next()
+}
+
+fn local_priority(catalog: &Catalog, version: &GroupVersion) -> Priority {
+    match version.group.as_str() {
+        REGISTRATION => REGISTRATION_PRIORITY,
+        _ => match aggregator::builtin(version) {
+            Some(priority) => priority,
+            None if is_custom(catalog, version) => CUSTOM,
+            None => DEFAULT,
+        },
+    }
+}
+
+/// Whether definitions alone serve a group-version.
+fn is_custom(catalog: &Catalog, version: &GroupVersion) -> bool {
+    catalog.of(version).all(|resource| resource.custom)
 }

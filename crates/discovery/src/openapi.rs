@@ -80,7 +80,7 @@ impl Documents {
             all.push((name, Document::new(Of::Version(version.clone()), &resources)));
         }
         // Groups of custom resources alone have no document, as upstream has it.
-        for group in groups::by_name(catalog) {
+        for group in groups::local(catalog) {
             let is_builtin = |version: &GroupVersion| catalog.of(version).any(|resource| !resource.custom);
             if group.versions.iter().any(is_builtin) {
                 all.push((format!("apis/{}", group.name), Document::new(Of::Group(group.name.to_string()), &[])));
@@ -204,7 +204,7 @@ fn everything(catalog: &Catalog) -> Vec<u8> {
             all.push(routes::for_version(version));
         }
     }
-    for group in groups::by_name(catalog) {
+    for group in groups::local(catalog) {
         if group.versions.iter().any(|version| catalog.of(version).any(|resource| !resource.custom)) {
             all.push(routes::for_group(&group.name));
         }

@@ -1,9 +1,9 @@
 //! The documents of `/api`, `/apis`, a group, and a version: one at a time, as they have been since the first release.
 
+use aggregator::Group;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource, Subresource};
 
-use crate::groups::{self, Group};
 
 /// `/api`. It has no apiVersion: the first clients would not have known it.
 pub fn api_versions(address: &str) -> Value {
@@ -15,8 +15,8 @@ pub fn api_versions(address: &str) -> Value {
 }
 
 /// `/apis`.
-pub fn group_list(catalog: &Catalog) -> Value {
-    let groups: Vec<Value> = groups::by_service(catalog).iter().map(describe_group).collect();
+pub fn group_list(groups: &[Group]) -> Value {
+    let groups: Vec<Value> = groups.iter().map(describe_group).collect();
     value!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 

@@ -105,7 +105,7 @@ impl Client {
 }
 
 /// Reads a body of at most `limit` bytes.
-pub(crate) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
+pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {

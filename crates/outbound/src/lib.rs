@@ -17,7 +17,7 @@ mod verify;
 mod webhook;
 
 pub use call::{CallError, Request};
-pub use client::{Body, Client, Options, Protocols, body};
+pub use client::{Body, Client, Options, Protocols, body, read};
 pub use connect::{Dial, Direct, Stream, in_gos_words};
 pub use credentials::{Certificate, Credentials, Token};
 pub use error::Error;

@@ -8,6 +8,7 @@ mod action;
 mod api;
 mod body;
 mod call;
+pub mod client;
 mod connect;
 mod create;
 mod delete;

@@ -4,7 +4,7 @@
 use object::{Meta, value};
 use tokio::sync::oneshot;
 
-use crate::client::{Client, Failure};
+use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
 

@@ -10,7 +10,7 @@ use object::timestamp::Time;
 use object::{Meta, Value, value};
 use tokio::sync::Notify;
 
-use crate::client::{Client, Failure};
+use rest::client::{Client, Failure};
 use crate::follow::follow;
 
 const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use memchr::memmem;
 use object::{Meta, Value};
 
-use crate::client::{Client, Failure, decode};
+use rest::client::{Client, Failure, decode};
 
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 

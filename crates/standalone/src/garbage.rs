@@ -12,7 +12,8 @@ use object::{GroupVersion, GroupVersionKind, Meta, Value, value};
 use registry::Resource;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::client::{Client, Failure, deletable, path_of};
+use crate::resources::{deletable, path_of};
+use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
 use graph::{FOREGROUND, Graph, ORPHAN, Seen, Uid};

@@ -6,7 +6,7 @@ use object::timestamp::{MicroTime, Timestamp};
 use object::{Meta, Value, value};
 use sha2::{Digest, Sha256};
 
-use crate::client::{Client, Failure};
+use rest::client::{Client, Failure};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const LABEL: &str = "apiserver.kubernetes.io/identity";

@@ -7,7 +7,6 @@
 //! network. They keep no state that a restart could lose.
 
 mod accounts;
-mod client;
 mod flow_schemas;
 mod follow;
 mod garbage;
@@ -15,14 +14,15 @@ mod identity;
 mod namespaces;
 mod queue;
 mod quotas;
+mod resources;
 
 use std::sync::Arc;
 
 use flow::Flow;
 use rest::Api;
+use rest::client::Client;
 use tokio::task::JoinSet;
 
-use client::Client;
 pub use identity::Identity;
 
 /// The running loops; they end when this is dropped.

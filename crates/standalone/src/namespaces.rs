@@ -4,7 +4,8 @@ mod remains;
 
 use object::{Meta, Value, value};
 
-use crate::client::{Client, Failure, deletable, path_of};
+use crate::resources::{deletable, path_of};
+use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
 use remains::Remains;

@@ -13,7 +13,8 @@ use registry::Resource;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Failure, deletable, path_of};
+use crate::resources::{deletable, path_of};
+use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
 

@@ -1,4 +1,4 @@
-//! The API, called in process: the same paths, bodies and answers as over the network, without the network.
+//! [`Client`]: the API, called in process: the same paths, bodies and answers as over the network, without the network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use object::{Status, Value};
-use registry::Resource;
 use request::{RequestInfo, User};
-use rest::{Api, Body, Call, Chunks, Reply, ReplyBody};
+
+use crate::{Api, Body, Call, Chunks, Reply, ReplyBody};
 
 const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -26,11 +26,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Client {
     pub api: Arc<Api>,
     pub user: User,
-    /// Who owns the fields it writes, which is whose part it plays.
+    /// The user agent, which is the manager of the fields it writes.
     pub agent: &'static str,
 }
 
-/// How a call failed, as much of it as loops decide by.
+/// How a call failed: the code and message of the Status.
 #[derive(Debug)]
 pub struct Failure {
     pub code: u16,
@@ -145,46 +145,11 @@ impl Client {
         let call = Call { info, user, method, headers, query, timeout: TIMEOUT, record: None };
         let call =
             authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status))?;
-        Ok(rest::serve(&self.api, call, body).await)
+        Ok(crate::serve(&self.api, call, body).await)
     }
 }
 
-/// The path of a resource's collection, or of one object in it.
-pub fn path_of(resource: &Resource, namespace: &str, name: &str) -> String {
-    let id = &resource.resource;
-    let mut path = match id.group.as_str() {
-        "" => format!("/api/{}", id.version),
-        group => format!("/apis/{group}/{}", id.version),
-    };
-    if resource.namespaced && !namespace.is_empty() {
-        path.push_str("/namespaces/");
-        path.push_str(namespace);
-    }
-    path.push('/');
-    path.push_str(&id.resource);
-    if !name.is_empty() {
-        path.push('/');
-        path.push_str(name);
-    }
-    path
-}
-
-/// Every resource that can be listed, watched and deleted, in one version each: the first that is served.
-pub fn deletable(api: &Api) -> Vec<Arc<Resource>> {
-    let catalog = api.catalog.load();
-    let mut found: Vec<Arc<Resource>> = Vec::new();
-    for version in catalog.versions() {
-        for resource in catalog.of(version) {
-            let id = &resource.resource;
-            let again = found.iter().any(|f| f.resource.group == id.group && f.resource.resource == id.resource);
-            if !again && resource.storage.is_some() && ["list", "watch", "delete"].iter().all(|v| resource.serves(v)) {
-                found.push(resource.clone());
-            }
-        }
-    }
-    found
-}
-
+/// Reads a JSON document of the API.
 pub fn decode(bytes: &[u8]) -> Result<Value, Failure> {
     codec::json::decode(bytes, None, &mut Notes::ignore())
         .map_err(|error| Failure { code: 500, message: error.to_string() })

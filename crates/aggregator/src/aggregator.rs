@@ -1,0 +1,229 @@
+//! [`Aggregator`]: follows the stored APIServices and knows which requests other servers answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use object::{GroupVersion, Str, Value};
+use parking_lot::RwLock;
+use registry::Storage;
+use rest::Api;
+use rest::client::Client;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::autoregister::Autoregister;
+use crate::backend::{Backend, Settings};
+use crate::follow::{self, Batch};
+use crate::meters::Meters;
+use crate::service::ApiService;
+use crate::{availability, discovered};
+
+const GROUP: &str = "apiregistration.k8s.io";
+
+/// What the aggregator needs from the server.
+pub struct Setup {
+    pub api: Arc<Api>,
+    pub settings: Settings,
+}
+
+/// The registered APIServices.
+pub struct Aggregator {
+    pub(crate) client: Client,
+    pub(crate) meters: Arc<Meters>,
+    settings: Arc<Settings>,
+    autoregister: Autoregister,
+    services: RwLock<BTreeMap<Str, Arc<ApiService>>>,
+    /// What other servers answer, by group-version. Every request looks here.
+    routes: ArcSwap<HashMap<GroupVersion, Arc<Backend>>>,
+    /// Counts changes of what is registered or discovered.
+    generation: AtomicU64,
+}
+
+impl Aggregator {
+    pub fn new(setup: Setup) -> Arc<Aggregator> {
+        Arc::new(Aggregator {
+            client: Client::new(setup.api, "kube-apiserver"),
+            meters: Arc::default(),
+            settings: Arc::new(setup.settings),
+            autoregister: Autoregister::default(),
+            services: RwLock::default(),
+            routes: ArcSwap::default(),
+            generation: AtomicU64::new(0),
+        })
+    }
+
+    /// Follows what is stored and registers what is missing. Returns when the APIServices of built-in groups, and of the
+    /// definitions that are known by then, are there.
+    pub async fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let catalog = self.client.api.catalog.load_full();
+        let served = catalog.get(GROUP, "v1", "apiservices").and_then(|served| served.storage.clone());
+        let Some(storage) = served else { return };
+        let (ready, is_ready) = oneshot::channel();
+        let follower = self.clone();
+        tasks.spawn(async move {
+            let mut ready = Some(ready);
+            let mut remotes = Remotes::default();
+            let followed = storage.clone();
+            follow::follow(followed, move |batch| {
+                follower.apply(&storage, batch, &mut remotes);
+                ready.take().map(|ready| ready.send(()));
+            })
+            .await;
+        });
+        // The sender is dropped without a message only when the runtime shuts down.
+        let _ = is_ready.await;
+        let is_builtin = |version: &&GroupVersion| catalog.of(version).any(|resource| !resource.custom);
+        self.autoregister.add_builtin(catalog.versions().iter().filter(is_builtin));
+        self.autoregister.set_stored(self.services.read().keys().cloned());
+        let failed = self.autoregister.sync(&self.client).await;
+        if failed > 0 {
+            tracing::warn!(failed, "some APIServices could not be registered yet");
+        }
+        let registrar = self.clone();
+        tasks.spawn(async move { registrar.autoregister.run(registrar.client.clone()).await });
+        tasks.spawn(availability::follow_services(self.clone()));
+    }
+
+    /// Tells which group-versions a custom resource definition serves; none once it is gone.
+    pub fn set_definition(&self, name: &str, versions: Vec<GroupVersion>) {
+        self.autoregister.set_definition(name, versions);
+    }
+
+    /// The backend that answers for a path; None where this server does.
+    pub fn backend(&self, path: &str) -> Option<Arc<Backend>> {
+        let routes = self.routes.load();
+        if routes.is_empty() {
+            return None;
+        }
+        let mut segments = path.split('/').skip(1);
+        let version = match segments.next()? {
+            // The legacy group's APIService stands for everything below /api.
+            "api" => GroupVersion::new("", "v1"),
+            "apis" => GroupVersion::new(segments.next()?, segments.next()?),
+            _ => return None,
+        };
+        routes.get(&version).cloned()
+    }
+
+    /// All backends.
+    pub fn backends(&self) -> Vec<Arc<Backend>> {
+        self.routes.load().values().cloned().collect()
+    }
+
+    /// All APIServices by name.
+    pub fn services(&self) -> Vec<Arc<ApiService>> {
+        self.services.read().values().cloned().collect()
+    }
+
+    pub fn has_service(&self, group: &str) -> bool {
+        self.services.read().values().any(|service| service.version.group == group)
+    }
+
+    /// Grows with every change of what is registered, or of what backends serve.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_change(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
+        self.meters.write(out)
+    }
+
+    fn apply(self: &Arc<Self>, storage: &Storage, batch: Batch, remotes: &mut Remotes) {
+        let mut changed: Vec<Str> = Vec::new();
+        if batch.complete {
+            let there: Vec<String> = batch.set.iter().map(|object| follow::name_of(storage, object)).collect();
+            let known: Vec<Str> = self.services.read().keys().cloned().collect();
+            let gone = known.into_iter().filter(|name| !there.iter().any(|there| there == name.as_str()));
+            gone.for_each(|name| changed.extend(self.forget(&name)));
+        }
+        for object in &batch.gone {
+            changed.extend(self.forget(&follow::name_of(storage, object).into()));
+        }
+        for object in &batch.set {
+            match storage.read(object.entry()) {
+                Ok(object) => changed.extend(self.learn(&object)),
+                Err(why) => tracing::error!(key = %object.key().to_string(), %why, "an APIService cannot be read"),
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        self.update_routes(&changed, remotes);
+        self.note_change();
+        changed.into_iter().for_each(|name| self.autoregister.changed(name));
+    }
+
+    /// Takes over what is stored of an APIService; its name if that makes a difference.
+    fn learn(&self, object: &Value) -> Option<Str> {
+        let service = ApiService::read(object);
+        let name = service.name.clone();
+        if service.backend.is_none() {
+            self.meters.set(&name, service.available);
+            if !availability::is_local(object) {
+                let (client, object) = (self.client.clone(), object.clone());
+                tokio::spawn(async move { availability::write_local(&client, &object).await });
+            }
+        }
+        let service = Arc::new(service);
+        let before = self.services.write().insert(name.clone(), service.clone());
+        (before.as_ref() != Some(&service)).then_some(name)
+    }
+
+    fn forget(&self, name: &Str) -> Option<Str> {
+        self.meters.forget(name);
+        self.services.write().remove(name).map(|service| service.name.clone())
+    }
+
+    fn update_routes(self: &Arc<Self>, changed: &[Str], remotes: &mut Remotes) {
+        let mut routes = None;
+        for name in changed {
+            let service = self.services.read().get(name).cloned();
+            let reference = service.as_ref().and_then(|service| service.backend.clone());
+            let running = remotes.0.get(name);
+            match (service, reference) {
+                (Some(service), Some(reference)) => {
+                    if let Some((backend, _)) = running
+                        && backend.reference == reference
+                    {
+                        backend.set_available(service.available);
+                        continue;
+                    }
+                    let backend = Backend::new(&service, reference, self.settings.clone());
+                    let remote = (backend.clone(), self.watch_over(&backend));
+                    remotes.0.insert(name.clone(), remote);
+                    let routes = routes.get_or_insert_with(|| HashMap::clone(&self.routes.load()));
+                    routes.insert(service.version.clone(), backend);
+                }
+                _ if running.is_some() => {
+                    if let Some((backend, _)) = remotes.0.remove(name) {
+                        let routes = routes.get_or_insert_with(|| HashMap::clone(&self.routes.load()));
+                        routes.remove(&backend.version);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(routes) = routes {
+            self.routes.store(Arc::new(routes));
+        }
+    }
+
+    /// The tasks that look after a backend; they end when the set is dropped.
+    fn watch_over(self: &Arc<Self>, backend: &Arc<Backend>) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(availability::check(self.clone(), backend.clone()));
+        tasks.spawn(discovered::refresh(self.clone(), backend.clone()));
+        tasks
+    }
+}
+
+/// The backends by the name of their APIService, with the tasks that look after them.
+#[derive(Default)]
+struct Remotes(HashMap<Str, (Arc<Backend>, JoinSet<()>)>);

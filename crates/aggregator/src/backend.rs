@@ -1,0 +1,158 @@
+//! [`Backend`]: another API server behind a Service, and requests of our own to it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
+use object::{GroupVersion, Str, quote};
+use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protocols, Resolve, Roots};
+use request::User;
+use tokio::sync::Notify;
+
+use crate::{Discovered, proxy};
+use crate::service::{ApiService, Reference};
+
+/// How the server calls backends.
+pub struct Settings {
+    /// From a Service to an address: its ClusterIP, or an endpoint.
+    pub services: Arc<dyn Resolve>,
+    /// Opens connections into the cluster.
+    pub dial: Arc<dyn Dial>,
+    /// How this server proves to backends that it may speak for its users: `--proxy-client-cert-file`.
+    pub certificate: Option<Certificate>,
+    /// `--aggregator-reject-forwarding-redirect`.
+    pub reject_redirects: bool,
+}
+
+/// The server that answers for one APIService.
+pub struct Backend {
+    pub name: Str,
+    pub version: GroupVersion,
+    pub reference: Reference,
+    pub(crate) settings: Arc<Settings>,
+    available: AtomicBool,
+    /// Err says why there can be none, such as a CA bundle that is not PEM.
+    client: Result<Client, String>,
+    /// Upgrades need HTTP/1.1.
+    upgrading: OnceLock<Result<Client, String>>,
+    /// Asks for a check now.
+    pub(crate) recheck: Notify,
+    /// Asks for what it serves to be fetched now.
+    pub(crate) refetch: Notify,
+    pub(crate) discovered: ArcSwapOption<Discovered>,
+}
+
+/// A whole response to a request of our own.
+pub struct Fetched {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Backend {
+    pub(crate) fn new(service: &ApiService, reference: Reference, settings: Arc<Settings>) -> Arc<Backend> {
+        let client = open(&reference, &settings, Protocols::Any);
+        Arc::new(Backend {
+            name: service.name.clone(),
+            version: service.version.clone(),
+            reference,
+            settings,
+            available: AtomicBool::new(service.available),
+            client,
+            upgrading: OnceLock::new(),
+            recheck: Notify::new(),
+            refetch: Notify::new(),
+            discovered: ArcSwapOption::empty(),
+        })
+    }
+
+    /// Whether the APIService's condition Available is True.
+    pub fn is_available(&self) -> bool {
+        self.available.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_available(&self, available: bool) {
+        if self.available.swap(available, Ordering::AcqRel) != available {
+            self.refetch.notify_waiters();
+        }
+    }
+
+    /// What it serves of its group-version; None until the first attempt to fetch it has ended.
+    pub fn discovered(&self) -> Option<Arc<Discovered>> {
+        self.discovered.load_full()
+    }
+
+    pub(crate) fn client(&self) -> Result<&Client, &str> {
+        self.client.as_ref().map_err(String::as_str)
+    }
+
+    pub(crate) fn upgrading(&self) -> Result<&Client, &str> {
+        let client = self.upgrading.get_or_init(|| open(&self.reference, &self.settings, Protocols::Http1));
+        client.as_ref().map_err(String::as_str)
+    }
+
+    pub(crate) async fn resolve(&self) -> Result<Address, String> {
+        self.settings.services.resolve(&self.reference.namespace, &self.reference.name, self.reference.port).await
+    }
+
+    /// Sends a GET as the aggregator itself, and answers with the response once its headers are there.
+    pub(crate) async fn get(&self, url: &str, headers: HeaderMap) -> Result<http::Response<Incoming>, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("Get {}: {error}", quote(url));
+        let client = self.client().map_err(str::to_string)?;
+        let mut request = Request::get(url).body(outbound::body(Bytes::new())).map_err(|error| failed(&error))?;
+        *request.headers_mut() = headers;
+        proxy::set_identity(request.headers_mut(), &aggregator_user());
+        client.send(request).await.map_err(|error| failed(&error))
+    }
+
+    /// Gets a document as the aggregator itself: of no more than `limit` bytes, in no more than `timeout`.
+    pub(crate) async fn fetch(
+        &self,
+        path: &str,
+        accept: &'static str,
+        etag: &str,
+        (limit, timeout): (usize, Duration),
+    ) -> Result<Fetched, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        if let Ok(etag) = HeaderValue::from_str(etag)
+            && !etag.is_empty()
+        {
+            headers.insert(header::IF_NONE_MATCH, etag);
+        }
+        let fetching = async {
+            let url = format!("https://{}{path}", self.resolve().await?);
+            let (parts, body) = self.get(&url, headers).await?.into_parts();
+            let body = outbound::read(body, limit).await.map_err(|error| error.to_string())?;
+            Ok(Fetched { status: parts.status, headers: parts.headers, body })
+        };
+        let timed_out = |_| Err("context deadline exceeded".to_string());
+        tokio::time::timeout(timeout, fetching).await.unwrap_or_else(timed_out)
+    }
+}
+
+/// Who the aggregator is towards backends when it asks for itself.
+fn aggregator_user() -> User {
+    User { name: "system:kube-aggregator".into(), groups: vec![User::MASTERS.into()], ..User::default() }
+}
+
+fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Result<Client, String> {
+    let roots = match (reference.insecure, reference.ca_bundle.as_slice()) {
+        (true, _) => Roots::Insecure,
+        (false, []) => Roots::System,
+        (false, bundle) => Roots::Pem(bundle.to_vec()),
+    };
+    let options = Options {
+        roots,
+        server_name: Some(format!("{}.{}.svc", reference.name, reference.namespace)),
+        credentials: Credentials { certificate: settings.certificate.clone(), ..Credentials::default() },
+        protocols,
+        user_agent: "kube-aggregator".into(),
+        dial: settings.dial.clone(),
+    };
+    Client::new(&options).map_err(|error| error.to_string())
+}

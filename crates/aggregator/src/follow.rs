@@ -1,0 +1,65 @@
+//! Follows the stored objects of a resource.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cache::{Item, Object, Start};
+use registry::Storage;
+
+/// Changes that are handed over together.
+const BATCH_MAX: usize = 4096;
+/// How long a broken watch waits before it begins again.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// What happened to the objects of a resource.
+#[derive(Default)]
+pub struct Batch {
+    /// Whether `set` is everything there is; what is not in it is gone.
+    pub complete: bool,
+    pub set: Vec<Arc<Object>>,
+    pub gone: Vec<Arc<Object>>,
+}
+
+/// Hands all objects to `hear`, then every change; for ever.
+pub async fn follow(storage: Arc<Storage>, mut hear: impl FnMut(Batch)) {
+    loop {
+        if let Err(error) = once(&storage, &mut hear).await {
+            tracing::warn!(resource = %storage.resource.resource, %error, "a watch is begun again");
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    }
+}
+
+async fn once(storage: &Storage, hear: &mut impl FnMut(Batch)) -> Result<(), cache::Error> {
+    let mut watcher = storage.cache.watch(storage.range("").into(), Start::Now).await?;
+    let mut initial = Some(Batch { complete: true, ..Batch::default() });
+    loop {
+        let mut items = vec![watcher.next().await?];
+        while items.len() < BATCH_MAX
+            && let Some(item) = watcher.try_next()
+        {
+            items.push(item);
+        }
+        let mut batch = Batch::default();
+        for item in items {
+            match item {
+                Item::Initial(object) => initial.get_or_insert_default().set.push(object),
+                Item::InitialDone(_) => initial.take().into_iter().for_each(&mut *hear),
+                Item::Event(event) => match (&event.object, &event.previous) {
+                    (Some(object), _) => batch.set.push(object.clone()),
+                    (None, Some(previous)) => batch.gone.push(previous.clone()),
+                    (None, None) => {}
+                },
+            }
+        }
+        if !batch.set.is_empty() || !batch.gone.is_empty() {
+            hear(batch);
+        }
+    }
+}
+
+/// The name behind the resource's prefix: `name`, or `namespace/name`.
+pub fn name_of(storage: &Storage, object: &Object) -> String {
+    let key = object.key().to_string();
+    key.strip_prefix(&storage.prefix).unwrap_or(&key).to_string()
+}

@@ -1,0 +1,23 @@
+//! APIServices: which server answers for a group-version. This server answers for the local ones; requests for the others
+//! are passed on to an API server behind a Service of the cluster.
+//!
+//! Start with [`Aggregator`]. It follows the stored APIServices, keeps those of built-in groups and of custom resource
+//! definitions (`autoregister.rs`), and has a [`Backend`] for each that is not local: `proxy.rs` passes requests on,
+//! `availability.rs` checks whether it can be reached, `discovered.rs` fetches what it serves.
+
+mod aggregator;
+mod autoregister;
+mod availability;
+mod backend;
+mod discovered;
+mod follow;
+mod meters;
+mod priorities;
+mod proxy;
+mod service;
+
+pub use aggregator::{Aggregator, Setup};
+pub use backend::{Backend, Settings};
+pub use discovered::Discovered;
+pub use priorities::{CUSTOM, Priority, builtin};
+pub use service::{ApiService, Group, Reference, sorted};
