@@ -87,6 +87,10 @@ impl Aggregator {
         tasks.spawn(availability::follow_services(self.clone()));
     }
 
+    pub fn api(&self) -> &Arc<Api> {
+        &self.client.api
+    }
+
     /// Tells which group-versions a custom resource definition serves; none once it is gone.
     pub fn set_definition(&self, name: &str, versions: Vec<GroupVersion>) {
         self.autoregister.set_definition(name, versions);

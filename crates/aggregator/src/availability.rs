@@ -99,12 +99,7 @@ async fn find(client: &Client, backend: &Backend) -> Finding {
         return finding;
     }
     match try_discovery(backend).await {
-        Ok(()) => Finding {
-            status: "True",
-            reason: "Passed",
-            message: "all checks passed".into(),
-            retry: false,
-        },
+        Ok(()) => Finding { status: "True", reason: "Passed", message: "all checks passed".into(), retry: false },
         Err(why) => Finding { retry: true, ..Finding::unavailable("FailedDiscoveryCheck", why) },
     }
 }
@@ -137,7 +132,8 @@ fn find_service(client: &Client, backend: &Backend) -> Option<Finding> {
     }
     if !own.iter().any(|slice| is_ready(slice, port_name)) {
         let port = quote(port_name);
-        let message = format!("endpointslices for service/{name} in {namespace} have no addresses with port name {port}");
+        let message =
+            format!("endpointslices for service/{name} in {namespace} have no addresses with port name {port}");
         return Some(Finding::unavailable("MissingEndpoints", message));
     }
     None
@@ -252,9 +248,7 @@ mod tests {
 
     #[test]
     fn a_slice_needs_a_ready_endpoint_and_the_port() {
-        let slice = |ready: Value, port: Value| {
-            value!({"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": (ready)}}], "ports": [(port)]})
-        };
+        let slice = |ready: Value, port: Value| value!({"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": (ready)}}], "ports": [(port)]});
         let port = || value!({"name": "https", "port": 443});
         let cases = [
             (slice(Value::Null, port()), true),

@@ -13,8 +13,8 @@ use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protoco
 use request::User;
 use tokio::sync::Notify;
 
-use crate::{Discovered, proxy};
 use crate::service::{ApiService, Reference};
+use crate::{Discovered, proxy};
 
 /// How the server calls backends.
 pub struct Settings {
@@ -36,9 +36,9 @@ pub struct Backend {
     pub(crate) settings: Arc<Settings>,
     available: AtomicBool,
     /// Err says why there can be none, such as a CA bundle that is not PEM.
-    client: Result<Client, String>,
+    client: Result<Arc<Client>, String>,
     /// Upgrades need HTTP/1.1.
-    upgrading: OnceLock<Result<Client, String>>,
+    upgrading: OnceLock<Result<Arc<Client>, String>>,
     /// Asks for a check now.
     pub(crate) recheck: Notify,
     /// Asks for what it serves to be fetched now.
@@ -86,11 +86,11 @@ impl Backend {
         self.discovered.load_full()
     }
 
-    pub(crate) fn client(&self) -> Result<&Client, &str> {
+    pub(crate) fn client(&self) -> Result<&Arc<Client>, &str> {
         self.client.as_ref().map_err(String::as_str)
     }
 
-    pub(crate) fn upgrading(&self) -> Result<&Client, &str> {
+    pub(crate) fn upgrading(&self) -> Result<&Arc<Client>, &str> {
         let client = self.upgrading.get_or_init(|| open(&self.reference, &self.settings, Protocols::Http1));
         client.as_ref().map_err(String::as_str)
     }
@@ -140,7 +140,7 @@ fn aggregator_user() -> User {
     User { name: "system:kube-aggregator".into(), groups: vec![User::MASTERS.into()], ..User::default() }
 }
 
-fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Result<Client, String> {
+fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Result<Arc<Client>, String> {
     let roots = match (reference.insecure, reference.ca_bundle.as_slice()) {
         (true, _) => Roots::Insecure,
         (false, []) => Roots::System,
@@ -154,5 +154,5 @@ fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Res
         user_agent: "kube-aggregator".into(),
         dial: settings.dial.clone(),
     };
-    Client::new(&options).map_err(|error| error.to_string())
+    Client::new(&options).map(Arc::new).map_err(|error| error.to_string())
 }

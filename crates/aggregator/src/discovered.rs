@@ -70,7 +70,8 @@ async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
         StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(Answer::Unchanged),
         StatusCode::SERVICE_UNAVAILABLE => return Err("service returned non-success response code: 503".into()),
         StatusCode::OK if is_aggregated(header("content-type")) => {
-            let document = decode(&fetched.body, &GroupVersionKind::new("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"))?;
+            let document =
+                decode(&fetched.body, &GroupVersionKind::new("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"))?;
             return Ok(Answer::Resources(own_part(backend, &document), header("etag").to_string()));
         }
         _ => {}
@@ -157,7 +158,8 @@ fn from_plain(list: &Value) -> Result<Vec<Value>, String> {
                 "Error: Parent {parent} (scope: {parents}) and subresource {part} (scope: {scope}) scope do not match"
             ));
         }
-        let part = value!({"subresource": part, "responseKind": (kind_of(listed)), "verbs": (listed.field("verbs").clone())});
+        let part =
+            value!({"subresource": part, "responseKind": (kind_of(listed)), "verbs": (listed.field("verbs").clone())});
         resources[at].slot(&["subresources"]).make_list().push(part);
     }
     Ok(resources)

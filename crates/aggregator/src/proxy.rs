@@ -1,6 +1,7 @@
 //! Passes a request on to a backend and its response back.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,7 +37,7 @@ impl Backend {
         }
         let upgrades = matches!(body, Body::Upgrade(_));
         let client = match if upgrades { self.upgrading() } else { self.client() } {
-            Ok(client) => client,
+            Ok(client) => client.clone(),
             Err(why) => return refused(StatusCode::INTERNAL_SERVER_ERROR, why),
         };
         let address = match self.resolve().await {
@@ -184,13 +185,13 @@ fn refused(status: StatusCode, why: &str) -> Reply {
 }
 
 /// Sends one request to the address that the backend's Service was resolved to.
-struct Connection<'a> {
-    client: &'a Client,
+struct Connection {
+    client: Arc<Client>,
     address: Address,
 }
 
 #[async_trait]
-impl Dial for Connection<'_> {
+impl Dial for Connection {
     async fn send(&self, _: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable> {
         let (mut parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_string();
@@ -211,7 +212,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         let sent = ["x-remote-user", "X-Remote-Group", "x_remote_user", "x-remote-uid", "x-remote-extra-scopes"];
         for name in sent {
-            headers.insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("system:masters"));
+            headers
+                .insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("system:masters"));
         }
         headers.insert("accept", HeaderValue::from_static("*/*"));
         let user = User {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kinds::core::service::allocation::PortRange;
 
 use crate::StoreConfig;
+use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
 use crate::serving::Serving;
 
@@ -45,8 +46,7 @@ pub struct Config {
     pub admission_config_file: Option<PathBuf>,
     /// `--admission-webhook-ignore-budget`: how long webhooks with `failurePolicy: Ignore` may take together in one request.
     pub webhook_ignore_budget: Option<Duration>,
-    /// `--enable-aggregator-routing`: services are called at an endpoint, not at their ClusterIP.
-    pub aggregator_routing: bool,
+    pub aggregation: Aggregation,
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
@@ -119,7 +119,7 @@ impl Default for Config {
             disable_admission_plugins: Vec::new(),
             admission_config_file: None,
             webhook_ignore_budget: None,
-            aggregator_routing: false,
+            aggregation: Aggregation::default(),
             toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
             api_audiences: Vec::new(),

@@ -1,11 +1,11 @@
-//! Starts what serves custom resources.
+//! Starts what serves custom resources, and then the aggregator, which registers them.
 
 use std::sync::Arc;
 
+use aggregator::Aggregator;
 use cache::Budget;
 use crd::{Definitions, Followers, Setup};
 use outbound::{Resolve, WebhookOptions, Webhooks};
-use rest::Api;
 use storage::Store;
 use tokio::task::JoinSet;
 
@@ -17,14 +17,17 @@ const RENDITION_BUDGET_BYTES: usize = 128 * 1024 * 1024;
 /// Puts the stored definitions into the catalog and follows them from then on.
 pub async fn start(
     config: &Config,
-    api: &Arc<Api>,
+    aggregator: &Arc<Aggregator>,
     store: &Arc<dyn Store>,
     services: Arc<dyn Resolve>,
     followers: &Followers,
     tasks: &mut JoinSet<()>,
 ) {
+    let api = aggregator.api();
+    let registrar = aggregator.clone();
     let setup = Setup {
         api: api.clone(),
+        versions: Arc::new(move |name, versions| registrar.set_definition(name, versions)),
         store: store.clone(),
         prefix: config.store.prefix(),
         budget: Budget::new(RENDITION_BUDGET_BYTES),
@@ -35,4 +38,5 @@ pub async fn start(
         // The cell is empty until here: a server is started once.
         let _ = api.definitions.set(definitions);
     }
+    aggregator.start(tasks).await;
 }

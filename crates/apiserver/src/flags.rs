@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use kinds::core::service::allocation::PortRange;
 use object::duration;
 
-use crate::{Config, audit, serving, store, unsupported};
+use crate::{Config, aggregation, audit, serving, store, unsupported};
 pub(crate) use given::Given;
 use given::boolean;
 
@@ -38,7 +38,6 @@ const HONOURED: &[&str] = &[
     "default-unreachable-toleration-seconds",
     "disable-admission-plugins",
     "enable-admission-plugins",
-    "enable-aggregator-routing",
     "enable-bootstrap-token-auth",
     "event-ttl",
     "feature-gates",
@@ -214,7 +213,6 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
         "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
         "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
-        "enable-aggregator-routing" => config.aggregator_routing = given.boolean()?,
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
         "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
         "event-ttl" => config.event_ttl = given.span_or_zero()?,
@@ -230,6 +228,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "token-auth-file" => config.token_auth_file = given.path(),
         other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
         other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
+        other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
         other => config.serving.apply(other, given)?,
     }
     Ok(())
@@ -240,6 +239,7 @@ fn is_honoured(flag: &str) -> bool {
         || serving::FLAGS.contains(&flag)
         || store::FLAGS.contains(&flag)
         || audit::FLAGS.contains(&flag)
+        || aggregation::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.

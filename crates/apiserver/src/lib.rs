@@ -4,6 +4,7 @@ mod accounts;
 mod actions;
 mod admin;
 mod admission;
+mod aggregation;
 mod allocation;
 mod audit;
 pub mod cli;

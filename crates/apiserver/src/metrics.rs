@@ -25,17 +25,13 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, webh
     });
 }
 
-/// Lets the metrics show how requests share the server.
-pub fn contribute_flow(metrics: &Metrics, flow: Option<&Arc<flow::Flow>>) {
-    if let Some(flow) = flow.cloned() {
-        metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
-    }
-}
-
-/// Adds the metrics of the audit log, if there is one.
-pub fn contribute_audit(metrics: &Metrics, auditor: Option<&Arc<::audit::Auditor>>) {
+/// Lets the metrics show how requests share the server, and the audit log, as far as there are any.
+pub fn contribute_chain(metrics: &Metrics, auditor: Option<&Arc<::audit::Auditor>>, flow: Option<&Arc<flow::Flow>>) {
     if let Some(auditor) = auditor.cloned() {
         metrics.contribute(move |out| auditor.write_metrics(out).expect("writing to a string cannot fail"));
+    }
+    if let Some(flow) = flow.cloned() {
+        metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
     }
 }
 

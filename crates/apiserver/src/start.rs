@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::audit::Auditor;
+use aggregator::Aggregator;
 use authn::service_account::ServiceAccountTokens;
 use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::rbac::{self, Rbac};
@@ -39,7 +40,7 @@ use crate::openid::OpenId;
 use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
-use crate::{Config, Pki, repair, serving, unsupported};
+use crate::{Config, Pki, aggregation, repair, serving, unsupported};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -128,7 +129,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
-    let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregator_routing)));
+    let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregation.to_endpoints)));
     let mut admission =
         crate::admission::chain(&config, &catalog, &features, host.clone()).map_err(StartError::Setting)?;
     rbac.into_iter()
@@ -156,10 +157,10 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let advertised = advertised(&config, address)?;
     host.services.connect(&api, address);
     crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
+    let aggregator = aggregation::open(&config, &api, host.services.clone(), &metrics);
     let auditor = config.audit.open().map_err(StartError::Setting)?;
-    crate::metrics::contribute_audit(&metrics, auditor.as_ref());
     let seats = config.serving.seats();
-    crate::metrics::contribute_flow(&metrics, seats.flow());
+    crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator,
@@ -168,7 +169,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         health,
         metrics,
         version: Version::default(),
-        paths: paths(&config, &api, &accounts, &advertised),
+        paths: paths(&config, &api, &aggregator, &accounts, &advertised),
+        aggregator: Some(aggregator.clone()),
         lifecycle: lifecycle.clone(),
         seats: seats.clone(),
         unfinished: Unfinished::default(),
@@ -181,7 +183,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     create_own_objects(&api, &facts).await;
     let mut repair = repair::start(kinds.allocation.clone());
     repair.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
-    crate::definitions::start(&config, &api, &store, host.services.clone(), &followers, &mut repair).await;
+    crate::definitions::start(&config, &aggregator, &store, host.services.clone(), &followers, &mut repair).await;
     let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised), seats.flow().cloned());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
@@ -258,9 +260,15 @@ async fn standalone_loops(config: &Config, pki: &Pki, api: &Arc<Api>) -> Result<
 }
 
 /// Who answers for paths that are not resources.
-fn paths(config: &Config, api: &Arc<Api>, accounts: &Accounts, advertised: &Advertised) -> Vec<Arc<dyn Paths>> {
+fn paths(
+    config: &Config,
+    api: &Arc<Api>,
+    aggregator: &Arc<Aggregator>,
+    accounts: &Accounts,
+    advertised: &Advertised,
+) -> Vec<Arc<dyn Paths>> {
     let own = SocketAddr::new(advertised.address, advertised.port).to_string();
-    let discovery = Discovery::new(api.clone(), own.clone());
+    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), own.clone());
     let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
     if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
         paths.push(Arc::new(openid));

@@ -1,6 +1,6 @@
 //! [`Definition`]: what a stored CustomResourceDefinition says, read once for each change.
 
-use object::{Meta, Str, Value};
+use object::{GroupVersion, Meta, Str, Value};
 use registry::ScalePaths;
 
 use crate::status;
@@ -88,6 +88,12 @@ impl Definition {
                 .filter(|conversion| conversion.str_at(&["strategy"]) == "Webhook")
                 .map(|conversion| ConversionWebhook::read(conversion.field("webhook"))),
         }
+    }
+
+    /// The group-versions that clients can use it in.
+    pub fn served_versions(&self) -> Vec<GroupVersion> {
+        let served = self.versions.iter().filter(|version| version.served);
+        served.map(|version| GroupVersion::new(self.group.clone(), version.name.clone())).collect()
     }
 
     pub fn storage_version(&self) -> Option<&Version> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cache::{Budget, Item, Start};
 use hashbrown::{HashMap, HashSet};
-use object::{Meta, Str, Value};
+use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
 use registry::{Catalog, Resource, Shape, Storage};
 use rest::Api;
@@ -43,6 +43,8 @@ pub struct Setup {
     pub budget: Arc<Budget>,
     /// Calls conversion webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// Is told which group-versions a definition serves whenever it changes; none once it is gone.
+    pub versions: Arc<dyn Fn(&str, Vec<GroupVersion>) + Send + Sync>,
 }
 
 /// The served definitions.
@@ -55,6 +57,7 @@ pub struct Definitions {
     /// The revision up to which the catalog has followed the definitions.
     followed: watch::Sender<Revision>,
     status_writes: Semaphore,
+    versions: Arc<dyn Fn(&str, Vec<GroupVersion>) + Send + Sync>,
 }
 
 /// What is known about one definition.
@@ -88,6 +91,7 @@ impl Definitions {
             stores: Stores { store: setup.store, prefix: setup.prefix, budget: setup.budget, webhooks: setup.webhooks },
             followed: watch::Sender::new(0),
             status_writes: Semaphore::new(STATUS_WRITES_MAX),
+            versions: setup.versions,
             api: setup.api,
         });
         let (ready, is_ready) = tokio::sync::oneshot::channel();
@@ -235,6 +239,10 @@ impl Follower {
     /// Brings the catalog and the statuses in line with what is stored now.
     async fn apply(&mut self, definitions: &Arc<Definitions>, changed: Vec<Str>) {
         while self.works.try_join_next().is_some() {}
+        for name in &changed {
+            let known = self.known.get(name);
+            (definitions.versions)(name, known.map(|known| known.definition.served_versions()).unwrap_or_default());
+        }
         let builtin = definitions.api.catalog.load_full();
         let mut queue = changed;
         let (mut put, mut removed) = (Vec::new(), Vec::new());

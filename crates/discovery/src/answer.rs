@@ -130,7 +130,11 @@ impl Shared {
     fn group_list(&self, call: &Call) -> Reply {
         let (catalog, snapshot) = self.snapshot();
         if let Some(chosen) = self.aggregated(call) {
-            return self.document(call, chosen, snapshot.groups.get_or_init(|| aggregated::all(&catalog, self.aggregator.as_deref())));
+            return self.document(
+                call,
+                chosen,
+                snapshot.groups.get_or_init(|| aggregated::all(&catalog, self.aggregator.as_deref())),
+            );
         }
         self.plain(call, &plain::group_list(&groups::listed(&catalog, self.aggregator.as_deref())))
     }

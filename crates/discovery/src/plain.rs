@@ -4,7 +4,6 @@ use aggregator::Group;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource, Subresource};
 
-
 /// `/api`. It has no apiVersion: the first clients would not have known it.
 pub fn api_versions(address: &str) -> Value {
     value!({

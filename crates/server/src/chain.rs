@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::audit::Auditor;
+use aggregator::Aggregator;
 use authn::{Authenticator, Credentials, Identity};
 use authz::{Authorizer, Permitted};
 use bytes::Bytes;
@@ -46,6 +47,8 @@ pub struct Server {
     pub metrics: Arc<Metrics>,
     pub version: Version,
     pub paths: Vec<Arc<dyn Paths>>,
+    /// Knows which requests other API servers answer.
+    pub aggregator: Option<Arc<Aggregator>>,
     pub lifecycle: Lifecycle,
     pub seats: Seats,
     /// Bodies that are being received.
@@ -269,10 +272,12 @@ impl Server {
             record.annotate(DECISION, "allow");
             record.annotate(REASON, call.reason());
         }
-        // Resources are in the catalog; all other paths are answered by `path`.
-        let reply = match call.info.is_resource {
-            true => rest::serve(&self.api, call, body).await,
-            false => self.path(&call, body).await,
+        // Requests for an APIService with a Service are passed on; resources are in the catalog; all other paths are answered by `path`.
+        let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
+        let reply = match backend {
+            Some(backend) => Box::pin(backend.answer(&call, body, peer.address.ip(), audit_id)).await,
+            None if call.info.is_resource => rest::serve(&self.api, call, body).await,
+            None => self.path(&call, body).await,
         };
         classified(reply.warn(&warnings), admission.as_ref())
     }

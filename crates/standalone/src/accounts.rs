@@ -4,9 +4,9 @@
 use object::{Meta, value};
 use tokio::sync::oneshot;
 
-use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
+use rest::client::{Client, Failure};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const ACCOUNT: &str = "default";

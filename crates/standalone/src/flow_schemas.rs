@@ -10,8 +10,8 @@ use object::timestamp::Time;
 use object::{Meta, Value, value};
 use tokio::sync::Notify;
 
-use rest::client::{Client, Failure};
 use crate::follow::follow;
+use rest::client::{Client, Failure};
 
 const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
 const PRIORITY_LEVELS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";

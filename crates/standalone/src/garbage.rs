@@ -12,11 +12,11 @@ use object::{GroupVersion, GroupVersionKind, Meta, Value, value};
 use registry::Resource;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::resources::{deletable, path_of};
-use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
+use crate::resources::{deletable, path_of};
 use graph::{FOREGROUND, Graph, ORPHAN, Seen, Uid};
+use rest::client::{Client, Failure};
 
 /// How often the catalog is compared with what is followed: new kinds may have come.
 const CATALOG_CHECK: Duration = Duration::from_secs(5);

@@ -4,11 +4,11 @@ mod remains;
 
 use object::{Meta, Value, value};
 
-use crate::resources::{deletable, path_of};
-use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
+use crate::resources::{deletable, path_of};
 use remains::Remains;
+use rest::client::{Client, Failure};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// The finalizer in a namespace's spec that stands for its content.

@@ -13,10 +13,10 @@ use registry::Resource;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::resources::{deletable, path_of};
-use rest::client::{Client, Failure};
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
+use crate::resources::{deletable, path_of};
+use rest::client::{Client, Failure};
 
 const QUOTAS: &str = "/api/v1/resourcequotas";
 /// A namespace is counted when it has been quiet for so long: counting amid changes would only be done again.

@@ -56,6 +56,13 @@ impl Strategy for ApiService {
         validate_backend(&spec, errors);
     }
 
+    fn validate_update(&self, cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
+        // The name follows from group and version, so neither of them can change.
+        let name = new.at(&["metadata", "name"]);
+        name.invalid_each(errors, self.validate_name_of(new.value(), name.str(), false));
+        self.validate(cx, new, errors);
+    }
+
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
         for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
             new.keep(&["metadata", field], old);
@@ -154,6 +161,11 @@ mod tests {
                  spec.insecureSkipTLSVerify: Invalid value: true: local APIServices may not have insecureSkipTLSVerify",
             ),
         ]);
+        check.update(&[(
+            "",
+            "spec: {version: v2}",
+            "metadata.name: Invalid value: \"v1.g.io\": must be `spec.version+\".\"+spec.group`: \"v2.g.io\"",
+        )]);
         check.cells(&[(
             "{spec: {service: {namespace: x, name: s}}, status: {conditions: [{type: Available, status: 'False', reason: R}]}}",
             "v1.g.io x/s False (R) <unknown>",

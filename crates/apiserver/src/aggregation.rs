@@ -1,0 +1,66 @@
+//! Settings of the aggregator: how other API servers behind this one are called.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aggregator::{Aggregator, Settings, Setup};
+use outbound::{Certificate, Direct, Resolve};
+use rest::Api;
+use server::Metrics;
+
+use crate::Config;
+use crate::flags::Given;
+
+/// The flags that [`Aggregation`] takes.
+pub const FLAGS: &[&str] = &[
+    "aggregator-reject-forwarding-redirect",
+    "enable-aggregator-routing",
+    "proxy-client-cert-file",
+    "proxy-client-key-file",
+];
+
+/// Settings with kube-apiserver's defaults.
+#[derive(Clone, Debug)]
+pub struct Aggregation {
+    /// The certificate with which this server may speak for its users, and its key.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// Whether a backend's redirect is refused instead of being passed on to the client.
+    pub reject_redirects: bool,
+    /// Services are called at an endpoint, not at their ClusterIP.
+    pub to_endpoints: bool,
+}
+
+impl Default for Aggregation {
+    fn default() -> Aggregation {
+        Aggregation { certificate: None, key: None, reject_redirects: true, to_endpoints: false }
+    }
+}
+
+impl Aggregation {
+    /// Takes one of the [`FLAGS`].
+    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
+        match name {
+            "aggregator-reject-forwarding-redirect" => self.reject_redirects = given.boolean()?,
+            "enable-aggregator-routing" => self.to_endpoints = given.boolean()?,
+            "proxy-client-cert-file" => self.certificate = given.path(),
+            "proxy-client-key-file" => self.key = given.path(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The aggregator, which is started later.
+pub fn open(config: &Config, api: &Arc<Api>, services: Arc<dyn Resolve>, metrics: &Metrics) -> Arc<Aggregator> {
+    let Aggregation { certificate, key, reject_redirects, .. } = config.aggregation.clone();
+    let certificate = certificate.zip(key).map(|(certificate, key)| Certificate::Files { certificate, key });
+    let settings = Settings { services, dial: Arc::new(Direct), certificate, reject_redirects };
+    let aggregator = Aggregator::new(Setup { api: api.clone(), settings });
+    let weak = Arc::downgrade(&aggregator);
+    metrics.contribute(move |out| {
+        let written = weak.upgrade().map(|aggregator| aggregator.write_metrics(out));
+        written.transpose().expect("writing to a string cannot fail");
+    });
+    aggregator
+}
