@@ -272,14 +272,18 @@ impl Server {
             record.annotate(DECISION, "allow");
             record.annotate(REASON, call.reason());
         }
-        // Requests for an APIService with a Service are passed on; resources are in the catalog; all other paths are answered by `path`.
+        let reply = self.carry_out(call, body, &peer, audit_id).await;
+        classified(reply.warn(&warnings), admission.as_ref())
+    }
+
+    /// Passes requests for other API servers on; resources are in the catalog; all other paths are answered by `path`.
+    async fn carry_out(&self, call: Permitted<Call>, body: Body, peer: &Peer, audit_id: &str) -> Reply {
         let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
-        let reply = match backend {
+        match backend {
             Some(backend) => Box::pin(backend.answer(&call, body, peer.address.ip(), audit_id)).await,
             None if call.info.is_resource => rest::serve(&self.api, call, body).await,
             None => self.path(&call, body).await,
-        };
-        classified(reply.warn(&warnings), admission.as_ref())
+        }
     }
 
     /// 429 for a request that got no seat.
