@@ -4,11 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kinds::core::service::allocation::PortRange;
-
 use crate::StoreConfig;
 use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
+use crate::own_service::OwnServiceConfig;
 use crate::serving::Serving;
 
 /// What a server is started with.
@@ -32,8 +31,6 @@ pub struct Config {
     pub bootstrap_tokens: bool,
     /// Whether containers may ask for all privileges.
     pub allow_privileged: bool,
-    /// Where ports of services that are reachable through every node come from.
-    pub service_node_port_range: PortRange,
     /// In order: Node, RBAC, AlwaysAllow, AlwaysDeny.
     pub authorization_mode: Vec<String>,
     /// `--feature-gates`.
@@ -52,7 +49,7 @@ pub struct Config {
     pub service_accounts: ServiceAccounts,
     /// `--api-audiences`; whom tokens for this server are meant for. Empty: its issuers.
     pub api_audiences: Vec<String>,
-    pub service_cluster_ip_range: String,
+    pub own_service: OwnServiceConfig,
     pub request_timeout: Duration,
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
@@ -111,7 +108,6 @@ impl Default for Config {
             anonymous_auth: true,
             bootstrap_tokens: false,
             allow_privileged: false,
-            service_node_port_range: PortRange::DEFAULT,
             authorization_mode: vec!["Node".into(), "RBAC".into()],
             feature_gates: Vec::new(),
             runtime_config: Vec::new(),
@@ -123,7 +119,7 @@ impl Default for Config {
             toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
             api_audiences: Vec::new(),
-            service_cluster_ip_range: "10.0.0.0/24".into(),
+            own_service: OwnServiceConfig::default(),
             request_timeout: Duration::from_secs(60),
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,

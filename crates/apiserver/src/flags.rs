@@ -9,15 +9,24 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use kinds::core::service::allocation::PortRange;
 use object::duration;
 
-use crate::{Config, aggregation, audit, serving, store, unsupported};
+use crate::{Config, aggregation, audit, own_service, serving, store, unsupported};
 pub(crate) use given::Given;
 use given::boolean;
 
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
+
+/// Deprecated flags, which upstream takes without showing them: name, type and default.
+const DEPRECATED: &[(&str, &str, &str)] = &[
+    ("admission-control", "strings", "[]"),
+    ("apiserver-count", "int", "1"),
+    ("audit-webhook-batch-initial-backoff", "duration", "10s"),
+    ("default-watch-cache-size", "int", "100"),
+    ("kubelet-port", "uint", "10250"),
+    ("kubelet-read-only-port", "uint", "10255"),
+];
 
 /// Upstream flags that a server used alone may be given too. Any other shows that the server is part of a control plane.
 const ALSO_ALONE: &[&str] =
@@ -52,8 +61,6 @@ const HONOURED: &[&str] = &[
     "service-account-lookup",
     "service-account-max-token-expiration",
     "service-account-signing-key-file",
-    "service-cluster-ip-range",
-    "service-node-port-range",
     "shutdown-delay-duration",
     "tls-cert-file",
     "tls-private-key-file",
@@ -220,8 +227,6 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "request-timeout" => config.request_timeout = given.span_or_zero()?,
         "runtime-config" => config.runtime_config = settings(given.list())?,
         "secure-port" => config.port = last.parse().map_err(|_| format!("{last} is not a port"))?,
-        "service-cluster-ip-range" => config.service_cluster_ip_range = last.to_string(),
-        "service-node-port-range" => config.service_node_port_range = PortRange::parse(last)?,
         "shutdown-delay-duration" => config.shutdown_delay = given.span_or_zero()?,
         "tls-cert-file" => config.tls_cert_file = given.path(),
         "tls-private-key-file" => config.tls_private_key_file = given.path(),
@@ -229,6 +234,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
         other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
         other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
+        other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
         other => config.serving.apply(other, given)?,
     }
     Ok(())
@@ -240,6 +246,7 @@ fn is_honoured(flag: &str) -> bool {
         || store::FLAGS.contains(&flag)
         || audit::FLAGS.contains(&flag)
         || aggregation::FLAGS.contains(&flag)
+        || own_service::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.
@@ -265,12 +272,13 @@ struct Flag {
 }
 
 fn upstream() -> impl Iterator<Item = Flag> {
-    TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+    let shown = TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (name, rest) = line.split_once(' ')?;
         let (kind, default) = rest.split_once(' ')?;
-        let (deprecated, name) = name.strip_prefix('!').map_or((false, name), |name| (true, name));
-        Some(Flag { name, kind, default, deprecated })
-    })
+        Some(Flag { name, kind, default, deprecated: false })
+    });
+    let deprecated = DEPRECATED.iter().map(|(name, kind, default)| Flag { name, kind, default, deprecated: true });
+    shown.chain(deprecated)
 }
 
 impl Flag {
@@ -278,9 +286,6 @@ impl Flag {
         let mut notes = vec![self.kind.to_string()];
         if !matches!(self.default, "-" | "[]" | "") {
             notes.push(format!("default {}", self.default));
-        }
-        if self.deprecated {
-            notes.push("deprecated".into());
         }
         let honoured = is_honoured(self.name);
         if !honoured {
@@ -291,6 +296,7 @@ impl Flag {
             .value_name("VALUE")
             .action(ArgAction::Append)
             .hide_possible_values(true)
+            .hide(self.deprecated)
             .help(format!("({})", notes.join("; ")))
             .help_heading(self.section());
         // A boolean flag may stand alone, as in Go.

@@ -19,6 +19,7 @@ pub mod kubeconfig;
 mod metered;
 mod metrics;
 mod openid;
+mod own_service;
 mod pki;
 mod reload;
 mod repair;
@@ -29,6 +30,7 @@ mod store;
 mod unsupported;
 
 pub use config::Config;
+pub use own_service::OwnServiceConfig;
 pub use pki::Pki;
 pub use serving::Serving;
 pub use start::{Running, StartError, start};

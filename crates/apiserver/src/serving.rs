@@ -30,6 +30,7 @@ pub const FLAGS: &[&str] = &[
     "shutdown-watch-termination-grace-period",
     "strict-transport-security-directives",
     "tls-cipher-suites",
+    "tls-curve-preferences",
     "tls-min-version",
     "tls-sni-cert-key",
 ];
@@ -102,6 +103,10 @@ impl Serving {
             "shutdown-watch-termination-grace-period" => self.watch_grace = given.span()?,
             "strict-transport-security-directives" => self.hsts = given.list().collect::<Vec<_>>().join("; "),
             "tls-cipher-suites" => self.protocols.cipher_suites = given.list().collect(),
+            "tls-curve-preferences" => {
+                let number = |text: String| text.parse().map_err(|_| format!("{text} is not a number"));
+                self.protocols.curves = given.list().map(number).collect::<Result<_, _>>()?;
+            }
             "tls-min-version" => self.protocols.min_version = last.to_string(),
             "tls-sni-cert-key" => {
                 self.sni = given.0.iter().map(|value| CertificateFiles::parse(value)).collect::<Result<_, _>>()?;

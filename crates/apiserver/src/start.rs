@@ -12,7 +12,6 @@ use authn::service_account::ServiceAccountTokens;
 use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::rbac::{self, Rbac};
 use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Permitted, Union};
-use bootstrap::Advertised;
 use cache::Budget;
 use discovery::Discovery;
 use kinds::core::service::Allocation;
@@ -24,7 +23,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
 use server::{Impersonation, Lifecycle, Listener, Paths, Server, ShutdownTimeouts, Unfinished, Version};
-use standalone::Identity;
+use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
 
@@ -40,7 +39,7 @@ use crate::openid::OpenId;
 use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
-use crate::{Config, Pki, aggregation, repair, serving, unsupported};
+use crate::{Config, Pki, aggregation, own_service, repair, serving, unsupported};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -68,6 +67,7 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
     loops: Option<standalone::Loops>,
     own_loops: standalone::Loops,
+    own_service: Arc<OwnService>,
     repair: JoinSet<()>,
     auditor: Option<Arc<Auditor>>,
     store: Opened,
@@ -79,9 +79,11 @@ impl Running {
         self.loops.is_some()
     }
 
-    /// Fails readiness, waits for `delay`, lets requests finish, and returns when everything is over.
+    /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
+    /// is over.
     pub async fn stop(self, delay: Duration) {
-        self.lifecycle.shut_down(&ShutdownTimeouts { delay, ..self.timeouts }).await;
+        let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
+        self.lifecycle.shut_down(&timeouts, self.own_service.leave()).await;
         for loops in self.loops.into_iter().chain([self.own_loops]) {
             loops.stop().await;
         }
@@ -116,7 +118,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let timings = Arc::new(Timings::under(&config.store.prefix()));
     let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
-    let kinds = kinds_options(&config);
+    let kinds = kinds_options(&config)?;
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
     let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
     let clock = Arc::new(SystemClock);
@@ -154,7 +156,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
     let metrics = opened.metrics(&config.store, &api);
     let (listener, address) = listen(&config, &pki).await?;
-    let advertised = advertised(&config, address)?;
+    let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
+    let identity = identity(&advertised);
     host.services.connect(&api, address);
     crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &metrics);
@@ -179,27 +182,54 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
     });
-    let facts = bootstrap::Facts { authentication: authentication_facts(&config, &pki)?, advertised };
-    create_own_objects(&api, &facts).await;
-    let mut repair = repair::start(kinds.allocation.clone());
+    create_own_objects(&api, &authentication_facts(&config, &pki)?).await;
+    let own_service = own_service(&config, &api, advertised, store.clone())?;
+    own_service.prepare().await;
+    let mut repair = repair::start(kinds.allocation.clone(), api.clone());
     repair.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
     crate::definitions::start(&config, &aggregator, &store, host.services.clone(), &followers, &mut repair).await;
-    let own_loops = standalone::start_own(api.clone(), identity(&facts.advertised), seats.flow().cloned());
+    let own_loops = standalone::start_own(api.clone(), identity, seats.flow().cloned());
     let loops = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
+    // Only a server that is ready is named in the Endpoints.
+    own_service.sync().await;
+    repair.spawn(own_service.clone().run());
     let timeouts = serving::shutdown_timeouts(&config);
-    Ok(Running { address, pki, api, lifecycle, timeouts, serving, loops, own_loops, repair, auditor, store: opened })
+    Ok(Running {
+        address,
+        pki,
+        api,
+        lifecycle,
+        timeouts,
+        serving,
+        loops,
+        own_loops,
+        own_service,
+        repair,
+        auditor,
+        store: opened,
+    })
 }
 
-fn kinds_options(config: &Config) -> kinds::Options {
-    let ranges: Vec<String> = config.service_cluster_ip_range.split(',').map(str::to_string).collect();
-    let allocation = Arc::new(Allocation::new(&ranges, config.service_node_port_range));
-    kinds::Options { event_ttl: config.event_ttl, allocation }
+fn own_service(
+    config: &Config,
+    api: &Arc<Api>,
+    advertised: Advertised,
+    store: Arc<dyn Store>,
+) -> Result<Arc<OwnService>, StartError> {
+    let reconciler = config.own_service.endpoint_reconciler().map_err(StartError::Setting)?;
+    Ok(Arc::new(OwnService::new(api.clone(), advertised, reconciler, store, &config.store.prefix())))
 }
 
-async fn create_own_objects(api: &Arc<Api>, facts: &bootstrap::Facts) {
-    let failed = bootstrap::run(api, facts).await;
+fn kinds_options(config: &Config) -> Result<kinds::Options, StartError> {
+    let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
+    let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range));
+    Ok(kinds::Options { event_ttl: config.event_ttl, allocation })
+}
+
+async fn create_own_objects(api: &Arc<Api>, authentication: &BTreeMap<String, String>) {
+    let failed = bootstrap::run(api, authentication).await;
     if failed > 0 {
         tracing::warn!(failed, "some of the system's own objects could not be created");
     }
@@ -274,23 +304,6 @@ fn paths(
         paths.push(Arc::new(openid));
     }
     paths
-}
-
-/// Where the cluster finds this server. Services start with the second address of their range.
-fn advertised(config: &Config, address: SocketAddr) -> Result<Advertised, StartError> {
-    let range = config.service_cluster_ip_range.split(',').next().unwrap_or("");
-    let wrong =
-        || StartError::Setting(format!("--service-cluster-ip-range {range} is not a network such as 10.0.0.0/24"));
-    let network = object::names::parse_cidr_sloppy(range).ok_or_else(wrong)?.network();
-    let service_address = match network {
-        IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from(u32::from(v4).checked_add(1).ok_or_else(wrong)?)),
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6).checked_add(1).ok_or_else(wrong)?)),
-    };
-    // Endpoints may not point at loopback or nowhere; a documentation address stands in where there is nothing better.
-    let own = config.advertise_address.unwrap_or(address.ip());
-    let unusable = own.is_loopback() || own.is_unspecified();
-    let own = if unusable { IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)) } else { own };
-    Ok(Advertised { address: own, port: address.port(), service_address, service_range: range.to_string() })
 }
 
 fn open_pki(config: &Config) -> Result<Pki, StartError> {

@@ -5,6 +5,7 @@
 
 /// Flags, with the feature they belong to.
 const FLAGS: &[(&str, &str)] = &[
+    ("admission-control", "the deprecated list of all admission plugins"),
     ("authentication-config", "structured authentication configuration"),
     ("authorization-config", "structured authorization configuration"),
     ("authorization-policy-file", "the authorization mode ABAC"),
@@ -12,7 +13,6 @@ const FLAGS: &[(&str, &str)] = &[
     ("egress-selector-config-file", "egress selection"),
     ("max-connection-bytes-per-sec", "a limit on connections' bandwidth"),
     ("service-account-signing-endpoint", "signing of service account tokens by another process"),
-    ("tls-curve-preferences", "a choice of TLS key exchanges"),
 ];
 
 /// Values of `--authorization-mode`.

@@ -1,11 +1,10 @@
-//! What an API server creates and keeps up by itself: system namespaces, default roles and bindings, priority classes and
-//! flow schemas, and the Service through which the cluster finds it.
+//! What an API server creates by itself when it starts: system namespaces, default roles and bindings, priority classes and
+//! flow schemas.
 //!
 //! Everything goes through the registry as any write does, by the server's own user.
 
 mod authentication;
 mod objects;
-mod own_service;
 mod reconcile;
 
 use std::collections::BTreeMap;
@@ -15,34 +14,19 @@ use futures::{StreamExt, stream};
 use object::{Meta, Value};
 use rest::Api;
 
-pub use own_service::Advertised;
-
 /// How many default objects are created at a time: the store commits them together.
 const AT_ONCE: usize = 32;
 
-/// What a server tells about itself.
-pub struct Facts {
-    pub advertised: Advertised,
-    /// The data of the config map from which extension servers learn how to authenticate.
-    pub authentication: BTreeMap<String, String>,
-}
-
 /// Creates what is missing and brings default roles up to date. What is already there and was changed on purpose stays.
 /// One object that cannot be created does not keep the others from being: the answer is how many could not.
-pub async fn run(api: &Arc<Api>, facts: &Facts) -> usize {
-    // Namespaces come before what is in them, and the range before the service that has an address of it.
+/// `authentication` is the data of the config map from which extension servers learn how to authenticate.
+pub async fn run(api: &Arc<Api>, authentication: &BTreeMap<String, String>) -> usize {
+    // Namespaces come before what is in them.
     let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
     let mut failed = create(api, namespaces, AT_ONCE).await;
     let tracking = authentication::tracking(api.clock.now());
     failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
-    failed += create(api, own_service::objects(&facts.advertised).into(), 1).await;
-    let ready = own_service::range_is_ready(api.clock.now());
-    if let Err(status) = reconcile::apply_status(api, "servicecidrs", ready, "kubernetes-service-cidr-controller").await
-    {
-        tracing::error!(%status, "the service range cannot be declared ready");
-        failed += 1;
-    }
-    if let Err(status) = authentication::publish(api, &facts.authentication).await {
+    if let Err(status) = authentication::publish(api, authentication).await {
         tracing::error!(%status, "how to authenticate cannot be published");
         failed += 1;
     }

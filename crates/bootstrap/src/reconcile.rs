@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupVersion, Meta, Reason, Status, Value};
-use registry::{AdmitAll, Change, Storage, UpdateOptions, UpdateScope};
+use registry::{AdmitAll, Change, Storage, UpdateOptions};
 use request::User;
 use rest::{Api, Snapshot, Tracked};
 
@@ -41,41 +41,6 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
     storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await.map(|_| ())
 }
 
-/// Applies the conditions that an object of ours should have, unless it has conditions already.
-pub async fn apply_status(api: &Arc<Api>, resource: &str, config: Value, manager: &'static str) -> Result<(), Status> {
-    let group = GroupVersion::parse(config.api_version()).map_err(Status::internal)?.group;
-    let api = api.snapshot();
-    let Some(storage) = api.catalog.stored(&group, resource) else { return Ok(()) };
-    let user = User::loopback();
-    let cx = api.context(&user, "", &storage.kind.version, "status", false);
-    let name = config.name().to_string();
-    let mut change = ApplyStatus { api: &api, storage, config, manager };
-    let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
-    storage.update(&cx, &name, &mut change, &AdmitAll, &options).await.map(|_| ())
-}
-
-struct ApplyStatus<'a> {
-    api: &'a Snapshot,
-    storage: &'a Storage,
-    config: Value,
-    manager: &'static str,
-}
-
-#[async_trait]
-impl Change for ApplyStatus<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let existing = existing.ok_or_else(|| Status::not_found(&self.storage.resource, self.config.name()))?;
-        if !existing.list_at(&["status", "conditions"]).is_empty() {
-            return Ok(existing.clone());
-        }
-        let now = self.api.clock.now();
-        let applied = tracked(self.api, self.storage, "status", |tracked| {
-            rest::force_apply(tracked, existing, &self.config, self.manager, now)
-        });
-        applied.unwrap_or_else(|| Ok(existing.clone()))
-    }
-}
-
 /// The object with the fields it brings as those of the server, under the names that upstream's servers use.
 fn owned(api: &Snapshot, storage: &Storage, object: Value) -> Value {
     let manager = match storage.resource.group.as_str() {
@@ -83,21 +48,14 @@ fn owned(api: &Snapshot, storage: &Storage, object: Value) -> Value {
         _ => "kube-apiserver",
     };
     let now = api.clock.now();
-    let owned = tracked(api, storage, "", |tracked| rest::track(tracked, &Value::map(), object.clone(), manager, now));
-    owned.unwrap_or(object)
-}
-
-/// Works with what fields of this resource are tracked by; None where its stored version is not served.
-fn tracked<T>(
-    api: &Snapshot,
-    storage: &Storage,
-    subresource: &'static str,
-    work: impl FnOnce(&Tracked<'_>) -> T,
-) -> Option<T> {
     let (id, kind) = (&storage.resource, &storage.kind);
-    let resource = api.catalog.of(&kind.group_version()).find(|r| r.resource.resource == id.resource)?;
-    let resets = storage.strategy.reset_fields(subresource);
-    (resource.kind == *kind).then(|| work(&Tracked { kind, shape: &resource.shape, subresource, resets }))
+    let version = kind.group_version();
+    let mut served = api.catalog.of(&version);
+    // Fields are tracked in the stored version, where that is served.
+    let Some(resource) = served.find(|r| r.resource.resource == id.resource && r.kind == *kind) else { return object };
+    let resets = storage.strategy.reset_fields("");
+    let tracked = Tracked { kind, shape: &resource.shape, subresource: "", resets };
+    rest::track(&tracked, &Value::map(), object, manager, now)
 }
 
 /// Adds rules, subjects, labels and annotations that a default role or binding should have, unless its owner said not to.

@@ -41,6 +41,15 @@ impl Failure {
     pub fn is_not_found(&self) -> bool {
         self.code == 404
     }
+
+    pub fn is_conflict(&self) -> bool {
+        self.code == 409
+    }
+
+    /// For the outcome of a creation: another server may have created the object first.
+    pub fn unless_exists(self) -> Result<(), Failure> {
+        if self.is_conflict() { Ok(()) } else { Err(self) }
+    }
 }
 
 impl std::fmt::Display for Failure {

@@ -77,10 +77,11 @@ impl Lifecycle {
         Ticket(group.clone())
     }
 
-    /// Shuts down step by step. The listener follows the phase.
-    pub async fn shut_down(&self, timeouts: &ShutdownTimeouts) {
+    /// Shuts down step by step. The listener follows the phase. `pre_shutdown` is done while requests are still served, besides
+    /// waiting for load balancers to notice that the server is not ready.
+    pub async fn shut_down(&self, timeouts: &ShutdownTimeouts, pre_shutdown: impl Future<Output = ()>) {
         self.phase.send_replace(Phase::Draining);
-        tokio::time::sleep(timeouts.delay).await;
+        tokio::join!(tokio::time::sleep(timeouts.delay), pre_shutdown);
         let watches_end = Instant::now() + timeouts.watches;
         self.phase.send_replace(Phase::Leaving { watches_end });
         let requests = tokio::time::timeout(timeouts.requests, self.requests.empty());
@@ -217,7 +218,7 @@ mod tests {
         });
         let ending = tokio::spawn({
             let life = life.clone();
-            async move { life.shut_down(&timeouts).await }
+            async move { life.shut_down(&timeouts, async {}).await }
         });
         let mut phases = life.follow();
         phases.wait_for(|phase| *phase == Phase::Draining).await.unwrap();
@@ -241,7 +242,8 @@ mod tests {
         let _request = life.enter(false);
         let seconds = Duration::from_secs;
         let began = Instant::now();
-        life.shut_down(&ShutdownTimeouts { delay: seconds(0), requests: seconds(3), watches: seconds(0) }).await;
+        life.shut_down(&ShutdownTimeouts { delay: seconds(0), requests: seconds(3), watches: seconds(0) }, async {})
+            .await;
         assert_eq!((life.phase(), began.elapsed()), (Phase::Over, seconds(3)));
     }
 }

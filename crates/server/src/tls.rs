@@ -1,5 +1,6 @@
 //! TLS: certificates by server name, reloaded when they change; client certificates asked for and judged later.
 
+mod curves;
 mod files;
 mod suites;
 
@@ -68,6 +69,8 @@ pub struct Protocols {
     pub min_version: String,
     /// `--tls-cipher-suites` by Go's names; empty for all that are safe.
     pub cipher_suites: Vec<String>,
+    /// `--tls-curve-preferences` by number; empty for Go's defaults.
+    pub curves: Vec<i64>,
     /// `--disable-http2-serving`.
     pub http1_only: bool,
 }
@@ -82,6 +85,7 @@ pub fn config(
     let versions = suites::versions(&protocols.min_version)?;
     let mut provider = provider();
     suites::narrow(&mut provider, &protocols.cipher_suites)?;
+    curves::narrow(&mut provider, &protocols.curves).map_err(|why| format!("--tls-curve-preferences: {why}"))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider.clone()))
         .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?

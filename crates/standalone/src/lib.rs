@@ -12,6 +12,7 @@ mod follow;
 mod garbage;
 mod identity;
 mod namespaces;
+mod own_service;
 mod queue;
 mod quotas;
 mod resources;
@@ -24,6 +25,8 @@ use rest::client::Client;
 use tokio::task::JoinSet;
 
 pub use identity::Identity;
+pub use own_service::{Advertised, EndpointReconciler, OwnService};
+pub use queue::Queue;
 
 /// The running loops; they end when this is dropped.
 pub struct Loops {

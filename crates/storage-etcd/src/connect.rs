@@ -9,7 +9,7 @@ use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint, Uri};
 
@@ -36,9 +36,41 @@ pub(crate) struct CannotConnect {
 /// One member: its address and how to speak to it.
 #[derive(Clone, Debug)]
 struct Target {
-    host: String,
-    port: u16,
+    place: Place,
     tls: Option<Tls>,
+}
+
+/// Where a member listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Tcp { host: String, port: u16 },
+    Socket(PathBuf),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Place::Socket(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Place {
+    /// What the member is called in requests, and in its certificate.
+    fn host(&self) -> &str {
+        match self {
+            Place::Tcp { host, .. } => host.trim_start_matches('[').trim_end_matches(']'),
+            Place::Socket(_) => "localhost",
+        }
+    }
+
+    fn authority(&self) -> String {
+        match self {
+            Place::Tcp { .. } => self.to_string(),
+            Place::Socket(_) => "localhost".into(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +90,7 @@ pub(crate) fn channel(endpoint: &str, options: &Options) -> Result<Channel, Star
     let wrong =
         |error: &dyn std::fmt::Display| StartError(format!("etcd endpoint {endpoint:?} is not usable: {error}"));
     let scheme = if target.tls.is_some() { "https" } else { "http" };
-    let authority = format!("{}:{}", target.host, target.port);
+    let authority = target.place.authority();
     let origin: Uri = format!("{scheme}://{authority}").parse().map_err(|error| wrong(&error))?;
     // TLS is the connector's business, so tonic sees a plain address.
     let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| wrong(&error))?;
@@ -83,11 +115,21 @@ impl Target {
     fn parse(endpoint: &str, options: &Options) -> Result<Target, StartError> {
         let wrong = |why: &str| StartError(format!("etcd endpoint {endpoint:?} {why}"));
         let (scheme, address) = endpoint.split_once("://").unwrap_or(("http", endpoint));
-        let uri: Uri = format!("http://{}", address.trim_end_matches('/')).parse().map_err(|_| wrong("is no URL"))?;
-        let host = uri.host().ok_or_else(|| wrong("has no host"))?.to_string();
+        let place = if matches!(scheme, "unix" | "unixs") {
+            // As etcd reads it: `unix:///run/etcd.sock`, or relative to the working directory, `unix://localhost:2379`.
+            if address.is_empty() {
+                return Err(wrong("has no path"));
+            }
+            Place::Socket(address.into())
+        } else {
+            let uri: Uri =
+                format!("http://{}", address.trim_end_matches('/')).parse().map_err(|_| wrong("is no URL"))?;
+            let host = uri.host().ok_or_else(|| wrong("has no host"))?.to_string();
+            Place::Tcp { host, port: uri.port_u16().unwrap_or(2379) }
+        };
         let tls = match scheme {
-            "http" => None,
-            "https" => {
+            "http" | "unix" => None,
+            "https" | "unixs" => {
                 let identity = match (&options.cert_file, &options.key_file) {
                     (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
                     (None, None) => None,
@@ -95,28 +137,37 @@ impl Target {
                 };
                 Some(Tls { ca_file: options.ca_file.clone(), identity })
             }
-            _ => return Err(wrong("is neither http nor https")),
+            _ => return Err(wrong("is neither http, https, unix nor unixs")),
         };
-        Ok(Target { host, port: uri.port_u16().unwrap_or(2379), tls })
+        Ok(Target { place, tls })
     }
 
     async fn connect(&self) -> Result<Box<dyn Io>, CannotConnect> {
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.attempt()).await;
         connected
             .unwrap_or_else(|_| Err("timed out".into()))
-            .map_err(|why| CannotConnect { address: format!("{}:{}", self.host, self.port), why })
+            .map_err(|why| CannotConnect { address: self.place.to_string(), why })
     }
 
     async fn attempt(&self) -> Result<Box<dyn Io>, String> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((host, self.port)).await.map_err(|error| error.to_string())?;
-        // Requests are small and answers are waited for.
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
-        let name = ServerName::try_from(host.to_string()).map_err(|error| error.to_string())?;
+        let stream = self.dial().await.map_err(|error| error.to_string())?;
+        let Some(tls) = &self.tls else { return Ok(stream) };
+        let name = ServerName::try_from(self.place.host().to_string()).map_err(|error| error.to_string())?;
         let stream =
             TlsConnector::from(tls.config()?).connect(name, stream).await.map_err(|error| error.to_string())?;
         Ok(Box::new(stream))
+    }
+
+    async fn dial(&self) -> std::io::Result<Box<dyn Io>> {
+        match &self.place {
+            Place::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+            Place::Tcp { port, .. } => {
+                let stream = TcpStream::connect((self.place.host(), *port)).await?;
+                // Requests are small and answers are waited for.
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+        }
     }
 }
 
@@ -182,25 +233,25 @@ mod tests {
     fn endpoints() {
         let with_ca = Options { ca_file: Some("ca.pem".into()), ..Options::at([]) };
         let half = Options { cert_file: Some("me.pem".into()), ..with_ca.clone() };
+        let tcp = |host: &str, port| Place::Tcp { host: host.into(), port };
         let cases = [
-            ("http://10.0.0.1:2379", &with_ca, Ok(("10.0.0.1", 2379, false))),
-            ("https://etcd-0.example:4001/", &with_ca, Ok(("etcd-0.example", 4001, true))),
-            ("https://[::1]:2379", &with_ca, Ok(("[::1]", 2379, true))),
-            ("localhost:1", &with_ca, Ok(("localhost", 1, false))),
-            ("http://etcd", &with_ca, Ok(("etcd", 2379, false))),
-            ("ftp://etcd", &with_ca, Err("neither http nor https")),
-            ("https://etcd", &Options::at([]), Ok(("etcd", 2379, true))),
+            ("http://10.0.0.1:2379", &with_ca, Ok((tcp("10.0.0.1", 2379), false))),
+            ("https://etcd-0.example:4001/", &with_ca, Ok((tcp("etcd-0.example", 4001), true))),
+            ("https://[::1]:2379", &with_ca, Ok((tcp("[::1]", 2379), true))),
+            ("localhost:1", &with_ca, Ok((tcp("localhost", 1), false))),
+            ("http://etcd", &with_ca, Ok((tcp("etcd", 2379), false))),
+            ("unix:///run/etcd.sock", &with_ca, Ok((Place::Socket("/run/etcd.sock".into()), false))),
+            ("unixs://localhost:2379", &with_ca, Ok((Place::Socket("localhost:2379".into()), true))),
+            ("unix://", &with_ca, Err("has no path")),
+            ("ftp://etcd", &with_ca, Err("neither http, https, unix nor unixs")),
+            ("https://etcd", &Options::at([]), Ok((tcp("etcd", 2379), true))),
             ("https://etcd", &half, Err("belong together")),
             ("http://", &with_ca, Err("is no URL")),
         ];
         for (endpoint, options, expected) in cases {
             match (Target::parse(endpoint, options), expected) {
-                (Ok(target), Ok((host, port, tls))) => {
-                    assert_eq!(
-                        (target.host.as_str(), target.port, target.tls.is_some()),
-                        (host, port, tls),
-                        "{endpoint}"
-                    );
+                (Ok(target), Ok(expected)) => {
+                    assert_eq!((target.place, target.tls.is_some()), expected, "{endpoint}");
                 }
                 (Err(error), Err(part)) => assert!(error.0.contains(part), "{endpoint}: {error}"),
                 (got, _) => panic!("{endpoint}: {got:?}"),

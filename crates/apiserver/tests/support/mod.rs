@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use apiserver::{Config, Running, StoreConfig};
+use apiserver::{Config, OwnServiceConfig, Running, StoreConfig};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::SendRequest;
@@ -45,7 +45,7 @@ impl Node {
             data_dir: directory.path().to_path_buf(),
             port: 0,
             disable_admission_plugins: vec!["ServiceAccount".into()],
-            service_cluster_ip_range: service_range.into(),
+            own_service: OwnServiceConfig { cluster_ip_range: service_range.into(), ..OwnServiceConfig::default() },
             standalone: false,
             store: StoreConfig { etcd_servers: etcd.to_vec(), ..StoreConfig::default() },
             ..Config::default()

@@ -150,6 +150,12 @@ impl Cidr {
         if self.address.is_ipv4() { 32 } else { 128 }
     }
 
+    /// Whether an address is of this network.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let other = Cidr { address, prefix_length: self.prefix_length };
+        address.is_ipv4() == self.address.is_ipv4() && other.network() == self.network()
+    }
+
     /// The address with every bit beyond the prefix cleared.
     pub fn network(self) -> IpAddr {
         let beyond = u32::from(self.address_bits() - self.prefix_length);

@@ -14,7 +14,7 @@ use super::families::stays_preferring_dual_stack;
 use super::{Allocation, AllocationStore, Taken, invalid};
 use crate::core::service::facts::*;
 
-const GROUP: &str = "networking.k8s.io";
+pub(super) const GROUP: &str = "networking.k8s.io";
 pub(super) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 pub(super) const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 pub(super) const CONTROLLER: &str = "ipallocator.k8s.io";

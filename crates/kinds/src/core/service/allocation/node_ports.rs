@@ -49,6 +49,10 @@ impl PortRange {
         Ok(PortRange { first, size })
     }
 
+    pub fn contains(self, port: u16) -> bool {
+        self.bit(i64::from(port)).is_some()
+    }
+
     fn bit(self, port: i64) -> Option<usize> {
         let offset = usize::try_from(port.checked_sub(i64::from(self.first))?).ok()?;
         (offset < usize::from(self.size)).then_some(offset)

@@ -9,7 +9,7 @@ use object::{Timestamp, value};
 use registry::{Features, Lookup};
 use request::User;
 
-use super::repair::{Finding, Repair};
+use super::repair::{Checked, Finding, PortRepair};
 use super::*;
 
 /// A store and, as the cache in front of it, a lookup that may lag behind.
@@ -71,7 +71,11 @@ impl AllocationStore for World {
 
 #[async_trait]
 impl Lookup for World {
-    fn get(&self, _: &str, resource: &str, _: &str, name: &str) -> Option<Arc<Value>> {
+    fn get(&self, _: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        if resource == "services" {
+            let services = self.services.lock().unwrap();
+            return services.iter().find(|service| service.namespace() == namespace && service.name() == name).cloned();
+        }
         assert_eq!(resource, "ipaddresses");
         let stale = self.stale.lock().unwrap().contains(name).then(|| Arc::new(Value::map()));
         stale.or_else(|| self.addresses.lock().unwrap().get(name).cloned())
@@ -319,34 +323,89 @@ async fn ports_of_stored_services_are_taken_where_nothing_is_recorded() {
     assert!(cluster.server().create(&cluster.context(false), &mut wanted).await.is_err());
 }
 
+fn with_address(name: &str, address: &str) -> Value {
+    let mut service = value!({"metadata": {"namespace": "ns", "creationTimestamp": "1970-01-01T00:00:10Z"}});
+    service.set_meta_str("name", name);
+    service.set(&["spec"], value!({"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address]}));
+    service
+}
+
 #[tokio::test]
-async fn repair_frees_what_leaked_and_takes_what_is_used() {
+async fn addresses_of_services_that_another_server_has_written_are_taken() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let (server, world) = (cluster.server(), &cluster.world);
+    let stored = [with_address("a", "10.0.0.9"), with_address("b", "10.0.0.9"), with_address("c", "10.1.0.1")];
+    *world.services.lock().unwrap() = stored.iter().cloned().map(Arc::new).collect();
+    let found = |name: &str| ("ns".to_string(), name.to_string());
+    let nine = || "10.0.0.9".to_string();
+    for (service, want) in [
+        (&stored[0], Some(Finding::AddressNotAllocated { address: nine(), service: found("a") })),
+        (&stored[0], None),
+        (&stored[1], Some(Finding::AddressOfManyServices { address: nine(), service: found("b") })),
+        (&stored[2], Some(Finding::AddressOutOfRange { address: "10.1.0.1".into(), service: found("c") })),
+    ] {
+        let got = server.check_service(&**world, service).await.unwrap();
+        assert_eq!(got, want.into_iter().collect::<Vec<_>>(), "{service:?}");
+    }
+    // An address that says it is of something else, or lacks its labels, is replaced.
+    for path in [&["spec", "parentRef", "resource"][..], &["metadata", "labels"]] {
+        let mut address = (*world.addresses.lock().unwrap()["10.0.0.9"]).clone();
+        address.set(path, "gateways");
+        world.addresses.lock().unwrap().insert(nine(), Arc::new(address));
+        let got = server.check_service(&**world, &stored[0]).await.unwrap();
+        assert_eq!(got, [Finding::AddressNotAllocated { address: nine(), service: found("a") }]);
+    }
+}
+
+#[tokio::test]
+async fn addresses_without_a_service_are_freed_when_no_write_can_be_under_way() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let (server, world) = (cluster.server(), &cluster.world);
+    let external = value!({"metadata": {"name": "e", "namespace": "ns"}, "spec": {"type": "ExternalName"}});
+    *world.services.lock().unwrap() = vec![Arc::new(with_address("a", "10.0.0.9")), Arc::new(external)];
+    let seconds = |again: u64| Checked { again: Some(std::time::Duration::from_secs(again)), finding: None };
+    let freed = |finding: Finding| Checked { finding: Some(finding), again: None };
+    let leaked = || freed(Finding::AddressLeaked { address: "10.0.0.5".into() });
+    let of_another = || freed(Finding::AddressOfAnother { address: "10.0.0.5".into() });
+    for (owner, created, now, want) in [
+        ("gone", 20, 30, seconds(51)),
+        ("gone", 20, 81, leaked()),
+        ("e", 20, 30, seconds(50)),
+        ("e", 20, 81, of_another()),
+        ("a", 20, 22, seconds(5)),
+        ("a", 20, 26, of_another()),
+        ("a", 9, 12, of_another()),
+    ] {
+        let mut address = addresses::address_object("10.0.0.5", "ns", owner);
+        address.set_meta_str("creationTimestamp", &Time(Timestamp::new(created, 0)).to_string());
+        world.addresses.lock().unwrap().insert("10.0.0.5".into(), Arc::new(address.clone()));
+        let got = server.check_address(&**world, &address, Timestamp::new(now, 0)).await.unwrap();
+        assert_eq!(got, want, "{owner} {created} {now}");
+        let is_there = world.addresses.lock().unwrap().contains_key("10.0.0.5");
+        assert_eq!(is_there, got.finding.is_none());
+    }
+    let right = addresses::address_object("10.0.0.9", "ns", "a");
+    assert_eq!(server.check_address(&**world, &right, Timestamp::new(999, 0)).await.unwrap(), Checked::default());
+    let others = value!({"metadata": {"name": "10.0.0.7"}, "spec": {"parentRef": {"resource": "gateways"}}});
+    assert_eq!(server.check_address(&**world, &others, Timestamp::new(999, 0)).await.unwrap(), Checked::default());
+}
+
+#[tokio::test]
+async fn repair_frees_ports_that_leaked_and_takes_those_that_are_used() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let server = cluster.server();
-    let lost = value!({"type": "NodePort", "clusterIP": "10.0.0.5",
-        "clusterIPs": ["10.0.0.5"], "ports": [{"port": 80, "nodePort": 30001}]});
+    let lost = value!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]});
     server.create(&cluster.context(false), &mut service("lost", lost)).await.unwrap();
-    let lost = node_ports_taken(&cluster);
     let used = value!({"metadata": {"name": "used", "namespace": "ns"}, "spec": {"type": "NodePort",
-        "clusterIP": "10.0.0.99", "clusterIPs": ["10.0.0.99"], "ports": [{"port": 80, "nodePort": 30099}]}});
+        "ports": [{"port": 80, "nodePort": 30099}]}});
     cluster.world.services.lock().unwrap().push(Arc::new(used));
-    let mut repair = Repair::new();
-    let first = repair.run(&server, Timestamp::new(30, 0)).await.unwrap();
+    let mut repair = PortRepair::new();
     let service = ("ns".to_string(), "used".to_string());
-    assert_eq!(
-        first,
-        [
-            Finding::AddressNotAllocated { address: "10.0.0.99".into(), service: service.clone() },
-            Finding::PortNotAllocated { port: 30099, service },
-        ]
-    );
-    let later = Timestamp::new(100, 0);
-    let second = repair.run(&server, later).await.unwrap();
-    assert!(matches!(second.as_slice(), [Finding::AddressLeaked { .. }]), "{second:?}");
-    assert_eq!(repair.run(&server, later).await.unwrap(), [Finding::PortLeaked { port: lost[0] }]);
-    assert_eq!(repair.run(&server, later).await.unwrap(), []);
+    assert_eq!(repair.run(&server).await.unwrap(), [Finding::PortNotAllocated { port: 30099, service }]);
+    assert_eq!(repair.run(&server).await.unwrap(), []);
+    assert_eq!(repair.run(&server).await.unwrap(), [Finding::PortLeaked { port: 30001 }]);
+    assert_eq!(repair.run(&server).await.unwrap(), []);
     assert_eq!(node_ports_taken(&cluster), [30099]);
-    assert_eq!(cluster.world.addresses.lock().unwrap().keys().collect::<Vec<_>>(), ["10.0.0.99"]);
 }
 
 fn node_ports_taken(cluster: &Cluster) -> Vec<i64> {
