@@ -20,7 +20,6 @@ const SECTIONS: &str = include_str!("../data/sections.txt");
 
 /// Deprecated flags, which upstream takes without showing them: name, type and default.
 const DEPRECATED: &[(&str, &str, &str)] = &[
-    ("admission-control", "strings", "[]"),
     ("apiserver-count", "int", "1"),
     ("audit-webhook-batch-initial-backoff", "duration", "10s"),
     ("default-watch-cache-size", "int", "100"),

@@ -35,6 +35,8 @@ pub mod scheduling;
 pub mod storage;
 pub mod storagemigration;
 
+mod removed;
+
 /// Group, resource and the strategy of each kind that needs one; all others get the generic behaviour.
 pub type Strategies = Vec<(&'static str, &'static str, Arc<dyn Strategy>)>;
 
@@ -61,6 +63,7 @@ pub fn conversions() -> Conversions {
     let mut all = autoscaling::conversions();
     all.extend(apiextensions::conversions());
     all.extend(resource::conversions());
+    all.extend(removed::conversions());
     all.push(("events.k8s.io", "v1", "events", Arc::new(events::Conversion)));
     all
 }
