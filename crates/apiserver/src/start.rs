@@ -345,6 +345,7 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
             .into_iter()
             .map(|(group, version, resource, c)| ((group, version, resource), c))
             .collect(),
+        encoding: config.store.encoding,
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
     };
     setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use registry::StoredEncoding;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
 use storage::{SplitStore, Store};
 use storage_embedded::EmbeddedStore;
@@ -41,6 +42,7 @@ pub(crate) const FLAGS: &[&str] = &[
     "lease-reuse-duration-seconds",
     "storage-backend",
     "storage-initialization-timeout",
+    "storage-media-type",
 ];
 
 /// Where objects are kept and how.
@@ -66,6 +68,8 @@ pub struct StoreConfig {
     pub size_metric_interval: Duration,
     pub encryption_config: Option<PathBuf>,
     pub encryption_reload: bool,
+    /// `--storage-media-type`.
+    pub encoding: StoredEncoding,
 }
 
 impl Default for StoreConfig {
@@ -86,6 +90,7 @@ impl Default for StoreConfig {
             size_metric_interval: Duration::from_secs(30),
             encryption_config: None,
             encryption_reload: false,
+            encoding: StoredEncoding::default(),
         }
     }
 }
@@ -119,6 +124,7 @@ impl StoreConfig {
                 return Err("invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'".into());
             }
             "storage-initialization-timeout" => self.start_timeout = given.span()?,
+            "storage-media-type" => self.encoding = encoding(last)?,
             _ => {}
         }
         Ok(())
@@ -127,6 +133,18 @@ impl StoreConfig {
     /// The prefix as keys have it: with one slash in front and none behind.
     pub fn prefix(&self) -> String {
         format!("/{}", self.prefix.trim_matches('/'))
+    }
+}
+
+fn encoding(media_type: &str) -> Result<StoredEncoding, String> {
+    match media_type {
+        "" | "application/vnd.kubernetes.protobuf" => Ok(StoredEncoding::Protobuf),
+        "application/json" => Ok(StoredEncoding::Json),
+        "application/yaml" => Err("application/yaml is not written by this server; use application/json".into()),
+        other => Err(format!(
+            "{} invalid, allowed values: application/json, application/vnd.kubernetes.protobuf",
+            object::quote(other)
+        )),
     }
 }
 
@@ -314,10 +332,12 @@ mod tests {
         assert_eq!(apply("storage-initialization-timeout", "2s").unwrap().start_timeout, Duration::from_secs(2));
         assert!(apply("encryption-provider-config-automatic-reload", "true").unwrap().encryption_reload);
         assert!(apply("storage-backend", "etcd3").is_ok());
+        assert_eq!(apply("storage-media-type", "application/json").unwrap().encoding, StoredEncoding::Json);
         let overrides = apply("etcd-servers-overrides", "/events#http://a;http://b,apps/deployments#http://c").unwrap();
         assert_eq!(overrides.etcd_overrides.len(), 2);
         for (name, value) in [
             ("storage-backend", "etcd2"),
+            ("storage-media-type", "application/xml"),
             ("etcd-compaction-interval", "-1s"),
             ("lease-reuse-duration-seconds", "x"),
             ("etcd-servers-overrides", "events#http://a"),

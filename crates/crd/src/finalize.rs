@@ -20,6 +20,9 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// Built-in resources that are stored where custom resources of the same name would be.
+const OVERLAPPING: [&str; 2] = ["apiservices.apiregistration.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"];
+
 /// Deletes the objects of a definition and lets it go; tries again until it is gone.
 pub async fn run(definitions: &Definitions, name: &str, storage: Option<Arc<Storage>>) {
     let mut pause = FIRST_RETRY;
@@ -49,6 +52,10 @@ async fn finalize(definitions: &Definitions, name: &str, storage: Option<&Storag
     })
     .await?;
     let condition = match storage.filter(|_| established) {
+        _ if OVERLAPPING.contains(&name) => {
+            let why = "instances overlap with built-in resources in storage".to_string();
+            terminating(false, "OverlappingBuiltInResource", why)
+        }
         None => terminating(false, "NeverEstablished", "resource was never established".to_string()),
         Some(storage) => match delete_objects(definitions, storage).await {
             Ok(()) => terminating(false, "InstanceDeletionCompleted", "removed all instances".to_string()),

@@ -24,8 +24,18 @@ pub struct Setup {
     pub strategies: HashMap<(&'static str, &'static str), Arc<dyn Strategy>>,
     /// (group, version, resource) → how it differs from the stored version.
     pub conversions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Convert>>,
+    /// `--storage-media-type`: how built-in resources are written. Both forms are read.
+    pub encoding: StoredEncoding,
     /// Whether a group-version is served: its name, and whether it is by default.
     pub enabled: Box<dyn Fn(&GroupVersion, bool) -> bool + Send + Sync>,
+}
+
+/// The encoding of stored objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoredEncoding {
+    #[default]
+    Protobuf,
+    Json,
 }
 
 impl Setup {
@@ -76,8 +86,13 @@ impl Setup {
             .filter(|((_, _, resource), _)| *resource == name)
             .map(|((group, version, _), convert)| (GroupVersion::new(*group, *version), convert.clone()))
             .collect();
+        // Custom resource definitions and API services are kept as JSON, as upstream's servers for them do.
+        let encoding = match group {
+            "apiextensions.k8s.io" | "apiregistration.k8s.io" => StoredEncoding::Json,
+            _ => self.encoding,
+        };
         let codec: Arc<dyn StoredCodec> =
-            Arc::new(BuiltinCodec { table, kind: kind.clone(), strategy: strategy.clone(), conversions });
+            Arc::new(BuiltinCodec { table, kind: kind.clone(), encoding, strategy: strategy.clone(), conversions });
         let namespaced = resource.namespaced;
         let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
         let prefix = format!("{}/{}/", self.prefix, key_prefix(group, name));
@@ -202,10 +217,11 @@ pub fn key_paths() -> impl Iterator<Item = (String, String, String)> {
     })
 }
 
-/// Protobuf in upstream's envelope, in the storage version; older versions are converted when read.
+/// Protobuf in upstream's envelope, or JSON, in the storage version; older versions are converted when read.
 struct BuiltinCodec {
     table: &'static Builtin,
     kind: GroupVersionKind,
+    encoding: StoredEncoding,
     strategy: Arc<dyn Strategy>,
     conversions: Vec<(GroupVersion, Arc<dyn Convert>)>,
 }
@@ -214,12 +230,14 @@ impl StoredCodec for BuiltinCodec {
     fn encode(&self, object: &Value) -> Result<Bytes, String> {
         let schema = self.table.schema(&self.kind).ok_or_else(|| format!("no schema for {}", self.kind))?;
         let mut out = Vec::with_capacity(1024);
-        // Custom resource definitions and API services are kept as JSON, as upstream's servers for them do.
-        if matches!(self.kind.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io") {
-            codec::json::encode(object, Some(schema), &mut out);
-            out.push(b'\n');
-        } else {
-            codec::proto::encode(object, schema, &mut out).map_err(|error| error.to_string())?;
+        match self.encoding {
+            StoredEncoding::Json => {
+                codec::json::encode(object, Some(schema), &mut out);
+                out.push(b'\n');
+            }
+            StoredEncoding::Protobuf => {
+                codec::proto::encode(object, schema, &mut out).map_err(|error| error.to_string())?;
+            }
         }
         Ok(out.into())
     }

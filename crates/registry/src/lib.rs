@@ -19,7 +19,7 @@ mod strategy;
 mod update;
 
 pub use action::{Action, ActionCall, REVIEWS};
-pub use builtin::{Setup, key_paths};
+pub use builtin::{Setup, StoredEncoding, key_paths};
 pub use catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
 pub use connect::{Connect, ConnectCall, Target};
 pub use context::{Context, Lookup, NoLookup};

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use object::{Cursor, Errors, Meta, Status, Timestamp, Value, value};
 use registry::{
-    Admit, AdmitAll, Catalog, Change, Context, Deletion, Features, NoLookup, Setup, Storage, Strategy, Undo,
-    UpdateOptions,
+    Admit, AdmitAll, Catalog, Change, Context, Deletion, Features, NoLookup, Setup, Storage, StoredEncoding, Strategy,
+    Undo, UpdateOptions,
 };
 use request::User;
 use storage::memory::MemoryStore;
@@ -94,6 +94,7 @@ impl World {
             budget: cache::Budget::new(1 << 20),
             strategies: [(("", "configmaps"), strategy)].into_iter().collect(),
             conversions: Default::default(),
+            encoding: StoredEncoding::default(),
             enabled: Box::new(|version, _| version.group.is_empty()),
         };
         let storage = setup.catalog().await.unwrap().stored("", "configmaps").unwrap().clone();

@@ -12,7 +12,7 @@ use authz::AlwaysAllow;
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
 use object::{Meta, Status, SystemClock, Value, value};
-use registry::{Features, LiveCatalog, Setup};
+use registry::{Features, LiveCatalog, Setup, StoredEncoding};
 use request::{RequestInfo, User};
 use rest::{Api, Body, Call, Limits};
 use storage::memory::MemoryStore;
@@ -29,6 +29,7 @@ impl Server {
             budget: cache::Budget::new(1 << 20),
             strategies: Default::default(),
             conversions: Default::default(),
+            encoding: StoredEncoding::default(),
             enabled: Box::new(|version, _| version.group.is_empty()),
         };
         Server(Arc::new(Api {

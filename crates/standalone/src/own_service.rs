@@ -15,8 +15,8 @@ use rest::Api;
 use storage::Store;
 use tokio::sync::Mutex;
 
-use rest::client::{Client, Failure};
 use endpoints::Reconciler;
+use rest::client::{Client, Failure};
 
 /// How often the objects are looked at.
 const INTERVAL: Duration = Duration::from_secs(10);
