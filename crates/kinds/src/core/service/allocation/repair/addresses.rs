@@ -77,7 +77,7 @@ async fn check_pair(
     let (namespace, name) = id(service);
     // Another server may have created it meanwhile; if it is wrong, it is looked at again when it arrives.
     let created = store.create_address(address_object(&address, &namespace, &name)).await?;
-    Ok(created.then(|| Finding::AddressNotAllocated { address, service: (namespace, name) }))
+    Ok(created.then_some(Finding::AddressNotAllocated { address, service: (namespace, name) }))
 }
 
 enum Verdict {
