@@ -26,6 +26,12 @@ struct State<K> {
     counter: u64,
 }
 
+impl<K: Clone + Eq + Hash> Default for Queue<K> {
+    fn default() -> Queue<K> {
+        Queue::new()
+    }
+}
+
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn new() -> Queue<K> {
         let state = State {
