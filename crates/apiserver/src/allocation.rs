@@ -14,13 +14,18 @@ use storage::Store;
 /// Allocation through the registry and, for node ports, one object of its own beside it.
 pub struct Allocations {
     /// Weak, because the API leads here through its services.
-    pub api: Weak<Api>,
-    pub store: Arc<dyn Store>,
+    api: Weak<Api>,
+    store: Arc<dyn Store>,
     /// Where the node ports are: `/registry/ranges/servicenodeports`.
-    pub ports_key: String,
+    ports_key: String,
 }
 
 impl Allocations {
+    pub fn new(api: &Arc<Api>, store: Arc<dyn Store>, storage_prefix: &str) -> Allocations {
+        let ports_key = format!("{storage_prefix}/ranges/servicenodeports");
+        Allocations { api: Arc::downgrade(api), store, ports_key }
+    }
+
     fn api(&self) -> Result<Arc<Api>, Status> {
         self.api.upgrade().ok_or_else(|| Status::internal("the server is shutting down"))
     }

@@ -65,30 +65,36 @@ pub struct Running {
     lifecycle: Lifecycle,
     timeouts: ShutdownTimeouts,
     serving: tokio::task::JoinHandle<()>,
-    loops: Option<standalone::Loops>,
-    own_loops: standalone::Loops,
-    own_service: Arc<OwnService>,
-    repair: JoinSet<()>,
+    background: Background,
     auditor: Option<Arc<Auditor>>,
     store: Opened,
+}
+
+/// What goes on beside requests.
+struct Background {
+    /// What a controller manager would do, if there is none.
+    alone: Option<standalone::Loops>,
+    own: standalone::Loops,
+    own_service: Arc<OwnService>,
+    tasks: JoinSet<()>,
 }
 
 impl Running {
     /// Whether it does what a controller manager would.
     pub fn is_standalone(&self) -> bool {
-        self.loops.is_some()
+        self.background.alone.is_some()
     }
 
     /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
     /// is over.
     pub async fn stop(self, delay: Duration) {
         let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
-        self.lifecycle.shut_down(&timeouts, self.own_service.leave()).await;
-        for loops in self.loops.into_iter().chain([self.own_loops]) {
+        let Background { alone, own, own_service, mut tasks } = self.background;
+        self.lifecycle.shut_down(&timeouts, own_service.leave()).await;
+        for loops in alone.into_iter().chain([own]) {
             loops.stop().await;
         }
-        let mut repair = self.repair;
-        repair.shutdown().await;
+        tasks.shutdown().await;
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the listener did not end well");
         }
@@ -150,14 +156,12 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         definitions: Default::default(),
     });
     host.connect(&api);
-    let ports_key = format!("{}/ranges/servicenodeports", config.store.prefix());
-    kinds.allocation.connect(Arc::new(Allocations { api: Arc::downgrade(&api), store: store.clone(), ports_key }));
+    kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
     let lifecycle = Lifecycle::default();
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
     let metrics = opened.metrics(&config.store, &api);
     let (listener, address) = listen(&config, &pki).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
-    let identity = identity(&advertised);
     host.services.connect(&api, address);
     crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &metrics);
@@ -183,43 +187,32 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
         hsts: config.serving.hsts.clone(),
     });
     create_own_objects(&api, &authentication_facts(&config, &pki)?).await;
-    let own_service = own_service(&config, &api, advertised, store.clone())?;
-    own_service.prepare().await;
-    let mut repair = repair::start(kinds.allocation.clone(), api.clone());
-    repair.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
-    crate::definitions::start(&config, &aggregator, &store, host.services.clone(), &followers, &mut repair).await;
-    let own_loops = standalone::start_own(api.clone(), identity, seats.flow().cloned());
-    let loops = standalone_loops(&config, &pki, &api).await?;
+    let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
+    tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
+    let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned());
+    let own_service = own_service(&config, &api, advertised, store.clone()).await?;
+    crate::definitions::start(&config, &aggregator, &store, host.services.clone(), &followers, &mut tasks).await;
+    let alone = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     // Only a server that is ready is named in the Endpoints.
     own_service.sync().await;
-    repair.spawn(own_service.clone().run());
-    let timeouts = serving::shutdown_timeouts(&config);
-    Ok(Running {
-        address,
-        pki,
-        api,
-        lifecycle,
-        timeouts,
-        serving,
-        loops,
-        own_loops,
-        own_service,
-        repair,
-        auditor,
-        store: opened,
-    })
+    tasks.spawn(own_service.clone().run());
+    let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
+    Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
 }
 
-fn own_service(
+/// The `kubernetes` Service and its range, which are there when this returns.
+async fn own_service(
     config: &Config,
     api: &Arc<Api>,
     advertised: Advertised,
     store: Arc<dyn Store>,
 ) -> Result<Arc<OwnService>, StartError> {
     let reconciler = config.own_service.endpoint_reconciler().map_err(StartError::Setting)?;
-    Ok(Arc::new(OwnService::new(api.clone(), advertised, reconciler, store, &config.store.prefix())))
+    let own_service = OwnService::new(api.clone(), advertised, reconciler, store, &config.store.prefix());
+    own_service.prepare().await;
+    Ok(Arc::new(own_service))
 }
 
 fn kinds_options(config: &Config) -> Result<kinds::Options, StartError> {

@@ -201,84 +201,83 @@ mod tests {
         assert_eq!(convert.to_storage(yaml(old)).unwrap(), yaml(want), "{group}/{version} {resource}: {old}");
     }
 
+    /// Group, version and resource; the old object; the stored one.
+    const CASES: &[(&str, &str, &str)] = &[
+        (
+            "apps v1beta1 deployments",
+            "spec: {rollbackTo: {revision: 3}, replicas: 1}",
+            "{metadata: {annotations: {deprecated.deployment.rollback.rollbackTo: '3'}}, spec: {replicas: 1}}",
+        ),
+        ("extensions v1beta1 deployments", "spec: {replicas: 1}", "spec: {replicas: 1}"),
+        (
+            "extensions v1beta1 daemonsets",
+            "spec: {templateGeneration: 7}",
+            "{metadata: {annotations: {deprecated.daemonset.template.generation: '7'}}, spec: {}}",
+        ),
+        (
+            "apps v1beta2 statefulsets",
+            "spec: {volumeClaimTemplates: [{kind: PersistentVolumeClaim, apiVersion: v1, spec: {}}]}",
+            "spec: {volumeClaimTemplates: [{spec: {}}]}",
+        ),
+        (
+            "extensions v1beta1 ingresses",
+            "spec: {backend: {serviceName: s, servicePort: 80}}",
+            "spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}",
+        ),
+        (
+            "networking.k8s.io v1beta1 ingresses",
+            "spec: {rules: [{http: {paths: [{path: /, backend: {serviceName: s, servicePort: web}}, {pathType: Exact, backend: {resource: {kind: K}}}]}}]}",
+            "spec: {rules: [{http: {paths: [{path: /, pathType: ImplementationSpecific, backend: {service: {name: s, port: {name: web}}}}, \
+          {pathType: Exact, backend: {resource: {kind: K}}}]}}]}",
+        ),
+        (
+            "discovery.k8s.io v1beta1 endpointslices",
+            "endpoints: [{nodeName: n, topology: {topology.kubernetes.io/zone: z, kubernetes.io/hostname: n}}, {topology: {kubernetes.io/hostname: m, a: b}}]",
+            "endpoints: [{nodeName: n, zone: z}, {deprecatedTopology: {kubernetes.io/hostname: m, a: b}}]",
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io v1beta2 prioritylevelconfigurations",
+            "spec: {limited: {assuredConcurrencyShares: 5}}",
+            "spec: {limited: {nominalConcurrencyShares: 5}}",
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io v1beta3 prioritylevelconfigurations",
+            "metadata: {annotations: {flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares: '', a: b}}",
+            "metadata: {annotations: {a: b}}",
+        ),
+        (
+            "node.k8s.io v1alpha1 runtimeclasses",
+            "spec: {runtimeHandler: runc, overhead: {podFixed: {cpu: 1}}}",
+            "{handler: runc, overhead: {podFixed: {cpu: 1}}}",
+        ),
+        ("policy v1beta1 poddisruptionbudgets", "spec: {minAvailable: 1}", "spec: {minAvailable: 1}"),
+        (
+            "policy v1beta1 poddisruptionbudgets",
+            "spec: {selector: {}}",
+            "spec: {selector: {matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: Exists}]}}",
+        ),
+        (
+            "policy v1beta1 poddisruptionbudgets",
+            "spec: {selector: {matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: DoesNotExist}]}}",
+            "spec: {selector: {}}",
+        ),
+        (
+            "policy v1beta1 poddisruptionbudgets",
+            "spec: {selector: {matchLabels: {a: b}, matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: Exists}]}}",
+            "spec: {selector: {matchLabels: {a: b}, matchExpressions: []}}",
+        ),
+        (
+            "rbac.authorization.k8s.io v1alpha1 rolebindings",
+            "subjects: [{kind: User, name: '*'}, {kind: User, name: u}, {kind: ServiceAccount, name: s, apiVersion: v1}, {kind: X, name: x, apiVersion: g/v1}]",
+            "subjects: [{kind: Group, name: 'system:authenticated', apiGroup: rbac.authorization.k8s.io}, {kind: User, name: u, apiGroup: rbac.authorization.k8s.io}, \
+          {kind: ServiceAccount, name: s, apiGroup: ''}, {kind: X, name: x, apiGroup: g}]",
+        ),
+        ("events.k8s.io v1beta1 events", "{note: n, regarding: {name: p}}", "{message: n, involvedObject: {name: p}}"),
+    ];
+
     #[test]
     fn objects_of_removed_versions_become_those_of_stored_ones() {
-        for (id, old, want) in [
-            (
-                "apps v1beta1 deployments",
-                "spec: {rollbackTo: {revision: 3}, replicas: 1}",
-                "{metadata: {annotations: {deprecated.deployment.rollback.rollbackTo: '3'}}, spec: {replicas: 1}}",
-            ),
-            ("extensions v1beta1 deployments", "spec: {replicas: 1}", "spec: {replicas: 1}"),
-            (
-                "extensions v1beta1 daemonsets",
-                "spec: {templateGeneration: 7}",
-                "{metadata: {annotations: {deprecated.daemonset.template.generation: '7'}}, spec: {}}",
-            ),
-            (
-                "apps v1beta2 statefulsets",
-                "spec: {volumeClaimTemplates: [{kind: PersistentVolumeClaim, apiVersion: v1, spec: {}}]}",
-                "spec: {volumeClaimTemplates: [{spec: {}}]}",
-            ),
-            (
-                "extensions v1beta1 ingresses",
-                "spec: {backend: {serviceName: s, servicePort: 80}}",
-                "spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}",
-            ),
-            (
-                "networking.k8s.io v1beta1 ingresses",
-                "spec: {rules: [{http: {paths: [{path: /, backend: {serviceName: s, servicePort: web}}, {pathType: Exact, backend: {resource: {kind: K}}}]}}]}",
-                "spec: {rules: [{http: {paths: [{path: /, pathType: ImplementationSpecific, backend: {service: {name: s, port: {name: web}}}}, \
-              {pathType: Exact, backend: {resource: {kind: K}}}]}}]}",
-            ),
-            (
-                "discovery.k8s.io v1beta1 endpointslices",
-                "endpoints: [{nodeName: n, topology: {topology.kubernetes.io/zone: z, kubernetes.io/hostname: n}}, {topology: {kubernetes.io/hostname: m, a: b}}]",
-                "endpoints: [{nodeName: n, zone: z}, {deprecatedTopology: {kubernetes.io/hostname: m, a: b}}]",
-            ),
-            (
-                "flowcontrol.apiserver.k8s.io v1beta2 prioritylevelconfigurations",
-                "spec: {limited: {assuredConcurrencyShares: 5}}",
-                "spec: {limited: {nominalConcurrencyShares: 5}}",
-            ),
-            (
-                "flowcontrol.apiserver.k8s.io v1beta3 prioritylevelconfigurations",
-                "metadata: {annotations: {flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares: '', a: b}}",
-                "metadata: {annotations: {a: b}}",
-            ),
-            (
-                "node.k8s.io v1alpha1 runtimeclasses",
-                "spec: {runtimeHandler: runc, overhead: {podFixed: {cpu: 1}}}",
-                "{handler: runc, overhead: {podFixed: {cpu: 1}}}",
-            ),
-            ("policy v1beta1 poddisruptionbudgets", "spec: {minAvailable: 1}", "spec: {minAvailable: 1}"),
-            (
-                "policy v1beta1 poddisruptionbudgets",
-                "spec: {selector: {}}",
-                "spec: {selector: {matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: Exists}]}}",
-            ),
-            (
-                "policy v1beta1 poddisruptionbudgets",
-                "spec: {selector: {matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: DoesNotExist}]}}",
-                "spec: {selector: {}}",
-            ),
-            (
-                "policy v1beta1 poddisruptionbudgets",
-                "spec: {selector: {matchLabels: {a: b}, matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: Exists}]}}",
-                "spec: {selector: {matchLabels: {a: b}, matchExpressions: []}}",
-            ),
-            (
-                "rbac.authorization.k8s.io v1alpha1 rolebindings",
-                "subjects: [{kind: User, name: '*'}, {kind: User, name: u}, {kind: ServiceAccount, name: s, apiVersion: v1}, {kind: X, name: x, apiVersion: g/v1}]",
-                "subjects: [{kind: Group, name: 'system:authenticated', apiGroup: rbac.authorization.k8s.io}, {kind: User, name: u, apiGroup: rbac.authorization.k8s.io}, \
-              {kind: ServiceAccount, name: s, apiGroup: ''}, {kind: X, name: x, apiGroup: g}]",
-            ),
-            (
-                "events.k8s.io v1beta1 events",
-                "{note: n, regarding: {name: p}}",
-                "{message: n, involvedObject: {name: p}}",
-            ),
-        ] {
+        for (id, old, want) in CASES {
             let mut words = id.split(' ');
             let mut word = || words.next().unwrap();
             check(word(), word(), word(), old, want);
