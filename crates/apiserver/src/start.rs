@@ -196,8 +196,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     // Only a server that is ready is named in the Endpoints.
-    own_service.sync().await;
-    tasks.spawn(own_service.clone().run());
+    own_service.begin(&mut tasks).await;
     let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
     Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
 }

@@ -14,6 +14,7 @@ use object::{Value, value};
 use rest::Api;
 use storage::Store;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use endpoints::Reconciler;
 use rest::client::{Client, Failure};
@@ -84,8 +85,15 @@ impl OwnService {
         }
     }
 
-    /// Looks at everything once. The first call is to be made when the server is ready.
-    pub async fn sync(&self) {
+    /// Names this server in the Endpoints, and keeps everything as it should be from then on. To be called when the server is
+    /// ready.
+    pub async fn begin(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        self.sync().await;
+        tasks.spawn(self.clone().run());
+    }
+
+    /// Looks at everything once.
+    async fn sync(&self) {
         let left = self.left.lock().await;
         if *left {
             return;
@@ -97,8 +105,7 @@ impl OwnService {
         }
     }
 
-    /// Keeps everything as it should be until it is dropped.
-    pub async fn run(self: Arc<Self>) {
+    async fn run(self: Arc<Self>) {
         loop {
             tokio::time::sleep(INTERVAL).await;
             self.sync().await;
