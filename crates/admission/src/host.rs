@@ -1,6 +1,7 @@
 //! [`Host`]: what plugins may ask of the server they run in.
 
 use async_trait::async_trait;
+pub use cel::library::authorizer::Answer;
 use object::Status;
 use request::Access;
 
@@ -10,9 +11,12 @@ pub trait Host: Send + Sync + 'static {
     /// Whether a user may do something; the authorizer's reason if not, which may be "".
     async fn allows(&self, access: &Access<'_>) -> Result<(), String>;
 
-    /// The same with the authorizer's reason in both cases.
-    async fn decision(&self, access: &Access<'_>) -> Result<String, String> {
-        self.allows(access).await.map(|()| String::new())
+    /// The same for expressions, which see the authorizer's reason and error too.
+    async fn decision(&self, access: &Access<'_>) -> Answer {
+        match self.allows(access).await {
+            Ok(()) => Answer { allowed: true, ..Answer::default() },
+            Err(reason) => Answer { reason, ..Answer::default() },
+        }
     }
 
     /// Creates a namespace; one that exists already is fine.

@@ -21,7 +21,7 @@ pub use attributes::{Annotation, Attributes, Operation};
 pub use chain::{Chain, Plugin};
 pub use compiled::{Compiled, Snapshot};
 pub use config::Configuration;
-pub use host::Host;
+pub use host::{Answer, Host};
 pub use manifests::Manifests;
 pub use matching::{Matched, Matcher};
 pub use reinvocation::Reinvocation;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::{GroupResource, Status, Value};
-use outbound::{Kubeconfig, Resolve, WebhookOptions, Webhooks};
+use outbound::{Egress, Kubeconfig, Resolve, WebhookOptions, Webhooks};
 use registry::Storage;
 
 use self::budget::Breaker;
@@ -40,6 +40,8 @@ pub struct Settings {
     pub validating: Option<Arc<Storage>>,
     /// How services are found.
     pub services: Arc<dyn Resolve>,
+    /// How they and URLs are reached.
+    pub egress: Egress,
     pub meters: Arc<Meters>,
     /// How long the webhooks of one request with `failurePolicy: Ignore` may take together; None for no such limit.
     pub ignore_budget: Option<Duration>,
@@ -74,7 +76,8 @@ impl Settings {
             }
             folder => Some(Manifests::open(folder, kind, configurations.strategy.clone(), Configured::of_manifest)?),
         };
-        let clients = Webhooks::new(WebhookOptions { kubeconfig, ..WebhookOptions::direct(self.services.clone()) });
+        let clients =
+            Webhooks::new(WebhookOptions { kubeconfig, ..WebhookOptions::new(self.services.clone(), &self.egress) });
         Ok(Some(Options {
             configurations,
             manifests,

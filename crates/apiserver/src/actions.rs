@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use authn::Authenticator;
 use authz::Authorizer;
-use authz::rbac::Rbac;
 use hashbrown::HashMap;
 use registry::Action;
 
@@ -20,12 +19,7 @@ use crate::accounts::Accounts;
 pub type Actions = HashMap<(&'static str, &'static str, &'static str), Arc<dyn Action>>;
 
 /// All actions. Reviews ask the same authorizer and authenticator that requests go through.
-pub fn all(
-    authorizer: Arc<dyn Authorizer>,
-    rbac: Option<Arc<Rbac>>,
-    authenticator: Arc<Authenticator>,
-    accounts: Accounts,
-) -> Actions {
+pub fn all(authorizer: Arc<dyn Authorizer>, authenticator: Arc<Authenticator>, accounts: Accounts) -> Actions {
     const AUTHORIZATION: &str = "authorization.k8s.io";
     const AUTHENTICATION: &str = "authentication.k8s.io";
     let access = |who| -> Arc<dyn Action> { Arc::new(reviews::AccessReview { authorizer: authorizer.clone(), who }) };
@@ -33,7 +27,10 @@ pub fn all(
     actions.insert((AUTHORIZATION, "subjectaccessreviews", ""), access(reviews::Who::Named));
     actions.insert((AUTHORIZATION, "localsubjectaccessreviews", ""), access(reviews::Who::NamedHere));
     actions.insert((AUTHORIZATION, "selfsubjectaccessreviews", ""), access(reviews::Who::Asker));
-    actions.insert((AUTHORIZATION, "selfsubjectrulesreviews", ""), Arc::new(reviews::Rules { rbac }));
+    actions.insert(
+        (AUTHORIZATION, "selfsubjectrulesreviews", ""),
+        Arc::new(reviews::Rules { authorizer: authorizer.clone() }),
+    );
     actions.insert((AUTHENTICATION, "selfsubjectreviews", ""), Arc::new(reviews::Myself));
     actions.insert((AUTHENTICATION, "tokenreviews", ""), Arc::new(reviews::Token { authenticator }));
     actions.insert(("", "bindings", ""), Arc::new(pods::Bind));

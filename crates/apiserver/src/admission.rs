@@ -3,10 +3,12 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use ::admission::plugins::{QuotaWriter, Settings};
-use ::admission::{Chain, Configuration, policy, webhook};
+use ::admission::{Answer, Chain, Configuration, policy, webhook};
 use async_trait::async_trait;
-use authz::{Authorizer, Decision};
+use authz::Authorizer;
+
 use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
+use outbound::Egress;
 use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
 use request::{Access, User};
 use rest::{Api, Tracked};
@@ -15,7 +17,13 @@ use crate::services::Services;
 use crate::{Config, unsupported};
 
 /// The chain that the flags ask for.
-pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Arc<Host>) -> Result<Chain, String> {
+pub fn chain(
+    config: &Config,
+    catalog: &Catalog,
+    features: &Features,
+    server: Arc<Host>,
+    egress: &Egress,
+) -> Result<Chain, String> {
     let configuration = Configuration::read(config.admission_config_file.as_deref())?;
     unsupported::check_plugins(|plugin| configuration.of(plugin).is_some())?;
     let (services, meters) = (server.services.clone(), server.webhook_meters.clone());
@@ -31,6 +39,7 @@ pub fn chain(config: &Config, catalog: &Catalog, features: &Features, server: Ar
             mutating: catalog.stored(webhook::GROUP, "mutatingwebhookconfigurations").cloned(),
             validating: catalog.stored(webhook::GROUP, "validatingwebhookconfigurations").cloned(),
             services,
+            egress: egress.clone(),
             meters,
             ignore_budget: config.webhook_ignore_budget,
             exclude_virtual_resources: features.enabled("ExcludeAdmissionWebhookVirtualResources"),
@@ -76,14 +85,12 @@ impl Host {
 #[async_trait]
 impl ::admission::Host for Host {
     async fn allows(&self, access: &Access<'_>) -> Result<(), String> {
-        self.decision(access).await.map(drop)
+        self.authorizer.decide(access).await.allowed().map(drop)
     }
 
-    async fn decision(&self, access: &Access<'_>) -> Result<String, String> {
-        match self.authorizer.decide(access).await {
-            Decision::Allow(reason) => Ok(reason),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
-        }
+    async fn decision(&self, access: &Access<'_>) -> Answer {
+        let decision = self.authorizer.decide(access).await;
+        Answer { allowed: decision.is_allowed(), reason: decision.reason, error: decision.error }
     }
 
     async fn make_namespace(&self, name: &str) -> Result<(), Status> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aggregator::{Aggregator, Settings, Setup};
-use outbound::{Certificate, Direct, Resolve};
+use outbound::{Certificate, Egress, Resolve};
 use rest::Api;
 use server::Metrics;
 
@@ -52,10 +52,16 @@ impl Aggregation {
 }
 
 /// The aggregator, which is started later.
-pub fn open(config: &Config, api: &Arc<Api>, services: Arc<dyn Resolve>, metrics: &Metrics) -> Arc<Aggregator> {
+pub fn open(
+    config: &Config,
+    api: &Arc<Api>,
+    services: Arc<dyn Resolve>,
+    egress: &Egress,
+    metrics: &Metrics,
+) -> Arc<Aggregator> {
     let Aggregation { certificate, key, reject_redirects, .. } = config.aggregation.clone();
     let certificate = certificate.zip(key).map(|(certificate, key)| Certificate::Files { certificate, key });
-    let settings = Settings { services, dial: Arc::new(Direct), certificate, reject_redirects };
+    let settings = Settings { services, dial: egress.to_cluster(), certificate, reject_redirects };
     let aggregator = Aggregator::new(Setup { api: api.clone(), settings });
     let weak = Arc::downgrade(&aggregator);
     metrics.contribute(move |out| {

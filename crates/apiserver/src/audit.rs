@@ -8,7 +8,7 @@ use ::audit::{
     Auditor, Backend, BatchOptions, LogBackend, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookBackend,
 };
 use async_trait::async_trait;
-use outbound::{Client, Kubeconfig};
+use outbound::{Client, Egress, Kubeconfig};
 
 use crate::flags::Given;
 use crate::reload::{self, Outcome, Reload};
@@ -139,7 +139,7 @@ impl AuditConfig {
     }
 
     /// Opens the audit log; None if no backend or no policy is configured, as upstream has it.
-    pub fn open(&self) -> Result<Option<Arc<Auditor>>, String> {
+    pub fn open(&self, egress: &Egress) -> Result<Option<Arc<Auditor>>, String> {
         let Some(policy_file) = &self.policy_file else {
             if self.log_path.is_some() || self.webhook_file.is_some() {
                 tracing::warn!("no audit policy file was given: no events are recorded");
@@ -157,6 +157,7 @@ impl AuditConfig {
             let read = |why: &dyn std::fmt::Display| format!("initializing audit webhook: {why}");
             let (url, options) =
                 Kubeconfig::read(file).and_then(|config| config.current()).map_err(|why| read(&why))?;
+            let options = outbound::Options { dial: egress.to_control_plane(), ..options };
             let client = Client::new(&options).map_err(|why| read(&why))?;
             let (mode, backoff, truncation) = (self.webhook.mode, self.initial_backoff, self.webhook.truncation());
             let batch = self.webhook.batch();

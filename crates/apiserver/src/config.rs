@@ -4,9 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outbound::Egress;
+
 use crate::StoreConfig;
 use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
+use crate::authorization::AuthorizationConfig;
 use crate::own_service::OwnServiceConfig;
 use crate::serving::Serving;
 
@@ -31,8 +34,7 @@ pub struct Config {
     pub bootstrap_tokens: bool,
     /// Whether containers may ask for all privileges.
     pub allow_privileged: bool,
-    /// In order: Node, RBAC, AlwaysAllow, AlwaysDeny.
-    pub authorization_mode: Vec<String>,
+    pub authorization: AuthorizationConfig,
     /// `--feature-gates`.
     pub feature_gates: Vec<(String, bool)>,
     /// `--runtime-config`: group/version, or api/all and its like → on or off.
@@ -47,6 +49,8 @@ pub struct Config {
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
+    /// `--egress-selector-config-file`.
+    pub egress_file: Option<PathBuf>,
     /// `--api-audiences`; whom tokens for this server are meant for. Empty: its issuers.
     pub api_audiences: Vec<String>,
     pub own_service: OwnServiceConfig,
@@ -108,7 +112,7 @@ impl Default for Config {
             anonymous_auth: true,
             bootstrap_tokens: false,
             allow_privileged: false,
-            authorization_mode: vec!["Node".into(), "RBAC".into()],
+            authorization: AuthorizationConfig::default(),
             feature_gates: Vec::new(),
             runtime_config: Vec::new(),
             enable_admission_plugins: Vec::new(),
@@ -118,6 +122,7 @@ impl Default for Config {
             aggregation: Aggregation::default(),
             toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
+            egress_file: None,
             api_audiences: Vec::new(),
             own_service: OwnServiceConfig::default(),
             request_timeout: Duration::from_secs(60),
@@ -132,6 +137,15 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How other networks are reached.
+    pub fn egress(&self) -> Result<Egress, String> {
+        let Some(path) = &self.egress_file else { return Ok(Egress::default()) };
+        if !path.exists() {
+            return Err(format!("egress-selector-config-file {} does not exist", path.display()));
+        }
+        Egress::read(path).map_err(|why| format!("failed to read egress selector config: {why}"))
+    }
+
     pub fn address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.port)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aggregator::Aggregator;
 use cache::Budget;
 use crd::{Definitions, Followers, Setup};
-use outbound::{Resolve, WebhookOptions, Webhooks};
+use outbound::{WebhookOptions, Webhooks};
 use storage::Store;
 use tokio::task::JoinSet;
 
@@ -19,7 +19,7 @@ pub async fn start(
     config: &Config,
     aggregator: &Arc<Aggregator>,
     store: &Arc<dyn Store>,
-    services: Arc<dyn Resolve>,
+    webhooks: WebhookOptions,
     followers: &Followers,
     tasks: &mut JoinSet<()>,
 ) {
@@ -31,7 +31,7 @@ pub async fn start(
         store: store.clone(),
         prefix: config.store.prefix(),
         budget: Budget::new(RENDITION_BUDGET_BYTES),
-        webhooks: Arc::new(Webhooks::new(WebhookOptions::direct(services))),
+        webhooks: Arc::new(Webhooks::new(webhooks)),
     };
     if let Some(definitions) = Definitions::start(setup, tasks).await {
         followers.connect(&definitions);

@@ -30,12 +30,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Dialer {
     kubelets: TlsConnector,
     others: TlsConnector,
+    /// How the cluster's network is reached, if not directly.
+    cluster: Option<Arc<dyn outbound::Dial>>,
 }
 
 impl Dialer {
     /// Without an authority a kubelet's certificate is not verified, as upstream has it; nor is that of anybody else, for
     /// whom there is nobody to ask.
-    pub fn new(kubelet: &KubeletFiles) -> Result<Arc<Dialer>, String> {
+    pub fn new(kubelet: &KubeletFiles, cluster: Option<Arc<dyn outbound::Dial>>) -> Result<Arc<Dialer>, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match &kubelet.authority {
             None => Arc::new(Unverified(provider.clone())),
@@ -63,16 +65,11 @@ impl Dialer {
         let others =
             builder()?.with_custom_certificate_verifier(Arc::new(Unverified(provider.clone()))).with_no_client_auth();
         let connector = |config| TlsConnector::from(Arc::new(config));
-        Ok(Arc::new(Dialer { kubelets: connector(kubelets), others: connector(others) }))
+        Ok(Arc::new(Dialer { kubelets: connector(kubelets), others: connector(others), cluster }))
     }
 
     async fn connect(&self, target: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable> {
-        let addresses = resolve(target).await?;
-        let stream = TcpStream::connect(addresses.as_slice()).await;
-        let address = format!("{}:{}", target.host, target.port);
-        let failed = |error| Unreachable::Failed(format!("dial tcp {address}: connect: {}", in_gos_words(&error)));
-        let stream = stream.map_err(failed)?;
-        let _ = stream.set_nodelay(true);
+        let stream = self.open(target).await?;
         if !target.tls {
             return exchange(stream, request).await.map_err(Unreachable::Failed);
         }
@@ -82,6 +79,27 @@ impl Dialer {
         let stream = connector.connect(name, stream).await;
         let stream = stream.map_err(|error| Unreachable::Failed(format!("tls: {error}")))?;
         exchange(stream, request).await.map_err(Unreachable::Failed)
+    }
+}
+
+impl Dialer {
+    async fn open(&self, target: &Target) -> Result<Box<dyn outbound::Stream>, Unreachable> {
+        if let Some(cluster) = &self.cluster {
+            // The proxy resolves names; what is an address already is checked here.
+            let address = target.host.parse::<std::net::IpAddr>();
+            if target.only_global && address.is_ok_and(|address| !object::names::is_global_unicast(address)) {
+                return Err(Unreachable::NotAllowed);
+            }
+            let address = outbound::Address { host: target.host.clone(), port: target.port };
+            return cluster.dial(&address).await.map_err(Unreachable::Failed);
+        }
+        let addresses = resolve(target).await?;
+        let stream = TcpStream::connect(addresses.as_slice()).await;
+        let address = format!("{}:{}", target.host, target.port);
+        let failed = |error| Unreachable::Failed(format!("dial tcp {address}: connect: {}", in_gos_words(&error)));
+        let stream = stream.map_err(failed)?;
+        let _ = stream.set_nodelay(true);
+        Ok(Box::new(stream))
     }
 }
 

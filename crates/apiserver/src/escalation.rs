@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ::admission::{Attributes, Operation, Plugin};
 use async_trait::async_trait;
+use authz::Authorizer;
 use authz::rbac::{Rbac, Rule};
-use authz::{Authorizer, Decision};
 use kinds::rbac::escalation;
 use object::{GroupResource, Map, Status, Value};
 use request::Access;
@@ -41,7 +41,8 @@ impl Plugin for EscalationCheck {
         }
         let granted = if is_role { object.list_at(&["rules"]).to_vec() } else { self.bound_rules(attributes, object)? };
         let user = attributes.cx.user;
-        let held: Vec<Value> = self.rbac.rules_for(user, attributes.cx.namespace).iter().map(rule_value).collect();
+        let held: Vec<Value> =
+            self.rbac.rules_for(user, attributes.cx.namespace).rules.iter().map(rule_value).collect();
         let refused = |granted: &[Value]| escalation::refusal(&user.name, &user.groups, &held, granted);
         let refuse = |why: String| Err(Status::forbidden(&GroupResource::new(GROUP, resource), attributes.name, why));
         if let Some(why) = refused(&granted) {
@@ -73,7 +74,7 @@ impl EscalationCheck {
             name,
             ..Access::to_resource(attributes.cx.user, verb)
         };
-        matches!(self.authorizer.decide(&access).await, Decision::Allow(_))
+        self.authorizer.decide(&access).await.is_allowed()
     }
 
     fn bound_rules(&self, attributes: &Attributes<'_>, binding: &Value) -> Result<Vec<Value>, Status> {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
-use crate::{Config, aggregation, audit, own_service, serving, store, unsupported};
+use crate::{Config, aggregation, audit, authorization, own_service, serving, store, unsupported};
 pub(crate) use given::Given;
 use given::boolean;
 
@@ -38,13 +38,13 @@ const HONOURED: &[&str] = &[
     "allow-privileged",
     "anonymous-auth",
     "api-audiences",
-    "authorization-mode",
     "bind-address",
     "cert-dir",
     "client-ca-file",
     "default-not-ready-toleration-seconds",
     "default-unreachable-toleration-seconds",
     "disable-admission-plugins",
+    "egress-selector-config-file",
     "enable-admission-plugins",
     "enable-bootstrap-token-auth",
     "event-ttl",
@@ -209,7 +209,6 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "service-account-signing-key-file" => config.service_accounts.signing_key_file = given.path(),
         "allow-privileged" => config.allow_privileged = given.boolean()?,
         "anonymous-auth" => config.anonymous_auth = given.boolean()?,
-        "authorization-mode" => config.authorization_mode = given.list().collect(),
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
         "advertise-address" => {
             config.advertise_address = Some(last.parse().map_err(|_| format!("{last} is no address"))?)
@@ -219,6 +218,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
         "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
         "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
+        "egress-selector-config-file" => config.egress_file = given.path(),
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
         "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
         "event-ttl" => config.event_ttl = given.span_or_zero()?,
@@ -231,6 +231,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "tls-private-key-file" => config.tls_private_key_file = given.path(),
         "token-auth-file" => config.token_auth_file = given.path(),
         other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
+        other if authorization::FLAGS.contains(&other) => config.authorization.apply(other, given)?,
         other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
         other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
         other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
@@ -246,6 +247,7 @@ fn is_honoured(flag: &str) -> bool {
         || audit::FLAGS.contains(&flag)
         || aggregation::FLAGS.contains(&flag)
         || own_service::FLAGS.contains(&flag)
+        || authorization::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.
@@ -377,7 +379,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(serve.config.port, 0);
-        assert_eq!(serve.config.authorization_mode, ["RBAC"]);
+        assert_eq!(serve.config.authorization.modes, ["RBAC"]);
         assert_eq!(serve.config.runtime_config, [("api/all".to_string(), true), ("batch/v1".to_string(), false)]);
         assert!(!serve.config.anonymous_auth);
         assert_eq!(serve.config.request_timeout, Duration::from_secs(90));

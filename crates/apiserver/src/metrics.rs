@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ::admission::webhook;
+use outbound::Egress;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Metrics, Version, metric_head};
 
+use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
 
 /// Lets the metrics show what the API and the store know.
@@ -21,6 +23,18 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, webh
                 .and_then(|()| caches(&api, out))
                 .and_then(|()| watches(&api, out));
             written.expect("writing to a string cannot fail");
+        }
+    });
+}
+
+/// Adds the metrics of authorizers, of their configuration file, and of connections through proxies.
+pub fn contribute_access(metrics: &Metrics, authorization: &Authorization, egress: &Egress) {
+    let (meters, reloads) = (authorization.meters.clone(), authorization.reloads.clone());
+    let egress = egress.meters.clone();
+    metrics.contribute(move |out| {
+        meters.write(out).and_then(|()| egress.write(out)).expect("writing to a string cannot fail");
+        if let Some(reloads) = &reloads {
+            reloads.write(out).expect("writing to a string cannot fail");
         }
     });
 }

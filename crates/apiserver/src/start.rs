@@ -10,14 +10,13 @@ use ::audit::Auditor;
 use aggregator::Aggregator;
 use authn::service_account::ServiceAccountTokens;
 use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
-use authz::rbac::{self, Rbac};
-use authz::{AlwaysAllow, AlwaysDeny, Authorizer, Permitted, Union};
+use authz::Permitted;
 use cache::Budget;
 use discovery::Discovery;
 use kinds::core::service::Allocation;
 use object::{GroupVersion, SystemClock};
+use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, Report, Setup};
-use request::User;
 use rest::{Api, Body, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -31,6 +30,7 @@ use crate::accounts::{Accounts, StoredObjects};
 use crate::actions::{self, Actions};
 use crate::admission::Host;
 use crate::allocation::Allocations;
+use crate::authorization::Authorization;
 use crate::components::Components;
 use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
@@ -39,7 +39,7 @@ use crate::openid::OpenId;
 use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
-use crate::{Config, Pki, aggregation, own_service, repair, serving, unsupported};
+use crate::{Config, Pki, aggregation, own_service, repair, serving};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -106,13 +106,15 @@ impl Running {
 }
 
 /// Starts a server and returns as soon as it is ready.
-pub async fn start(config: Config) -> Result<Running, StartError> {
+pub async fn start(mut config: Config) -> Result<Running, StartError> {
     files::create_directory(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
     let pki = open_pki(&config)?;
+    let egress = config.egress().map_err(StartError::Setting)?;
+    config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
     let opened = store::open(&config.store, &config.data_dir).await?;
     let store = opened.store.clone();
-    let running = assemble(config, pki, opened).await;
+    let running = assemble(config, pki, opened, egress).await;
     if running.is_err() {
         // The next start should not find a file that looks like the victim of a crash.
         store.close().await;
@@ -120,7 +122,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
     running
 }
 
-async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Running, StartError> {
+async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) -> Result<Running, StartError> {
     let timings = Arc::new(Timings::under(&config.store.prefix()));
     let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
@@ -131,17 +133,18 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let objects = Arc::new(StoredObjects::new(&catalog, features.clone(), clock.clone()));
     let tokens = accounts.method(objects, &features);
     let authenticator = Arc::new(authenticator(&config, &features, &pki, tokens, &accounts)?);
-    let (authorizer, rbac) = authorizer(&config, &catalog)?;
-    let dial = Dialer::new(&config.serving.kubelet).map_err(StartError::Setting)?;
-    let actions = actions::all(authorizer.clone(), rbac.clone(), authenticator.clone(), accounts.clone());
+    let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;
+    let authorizer = authorization.authorizer.clone();
+    let dial = Dialer::new(&config.serving.kubelet, egress.cluster.clone()).map_err(StartError::Setting)?;
+    let actions = actions::all(authorizer.clone(), authenticator.clone(), accounts.clone());
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
     let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregation.to_endpoints)));
     let mut admission =
-        crate::admission::chain(&config, &catalog, &features, host.clone()).map_err(StartError::Setting)?;
-    rbac.into_iter()
-        .for_each(|rbac| admission.push(Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() })));
+        crate::admission::chain(&config, &catalog, &features, host.clone(), &egress).map_err(StartError::Setting)?;
+    let escalation = |rbac| Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() });
+    authorization.rbac.clone().map(escalation).into_iter().for_each(|check| admission.push(check));
     let api = Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
         admission,
@@ -164,8 +167,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
     crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
-    let aggregator = aggregation::open(&config, &api, host.services.clone(), &metrics);
-    let auditor = config.audit.open().map_err(StartError::Setting)?;
+    let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
+    let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
+    crate::metrics::contribute_access(&metrics, &authorization, &egress);
     let seats = config.serving.seats();
     crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
     let server = Arc::new(Server {
@@ -191,7 +195,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened) -> Result<Runnin
     tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned());
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
-    crate::definitions::start(&config, &aggregator, &store, host.services.clone(), &followers, &mut tasks).await;
+    let webhooks = WebhookOptions::new(host.services.clone(), &egress);
+    crate::definitions::start(&config, &aggregator, &store, webhooks, &followers, &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
@@ -264,9 +269,13 @@ fn authentication_facts(config: &Config, pki: &Pki) -> Result<BTreeMap<String, S
     Ok(BTreeMap::from([("client-ca-file".to_string(), authorities)]))
 }
 
+pub(crate) fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 fn identity(advertised: &Advertised) -> Identity {
     Identity {
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        hostname: hostname(),
         peer_address: SocketAddr::new(advertised.address, advertised.port).to_string(),
         instance: uuid::Uuid::new_v4().to_string(),
     }
@@ -353,45 +362,6 @@ fn is_enabled(runtime: &[(String, bool)], version: &GroupVersion, default: bool)
         () => "api/ga",
     };
     find(&text).or_else(|| find(stage)).or_else(|| find("api/all")).unwrap_or(default)
-}
-
-type Authorizers = (Arc<dyn Authorizer>, Option<Arc<Rbac>>);
-
-fn authorizer(config: &Config, catalog: &Catalog) -> Result<Authorizers, StartError> {
-    let mut rules = None;
-    let mut modes: Vec<(String, Arc<dyn Authorizer>)> = vec![(User::MASTERS.into(), Arc::new(authz::Masters))];
-    authz::check_modes(&config.authorization_mode).map_err(StartError::Setting)?;
-    unsupported::check_modes(&config.authorization_mode).map_err(StartError::Setting)?;
-    for mode in &config.authorization_mode {
-        let authorizer: Arc<dyn Authorizer> = match mode.as_str() {
-            "AlwaysAllow" => Arc::new(AlwaysAllow),
-            "AlwaysDeny" => Arc::new(AlwaysDeny),
-            "RBAC" => {
-                let rbac = Arc::new(rbac(catalog)?);
-                rules = Some(rbac.clone());
-                rbac
-            }
-            // The mode Node only ever allows requests, so leaving it out opens nothing.
-            "Node" => continue,
-            other => return Err(StartError::Setting(format!("authorization mode {other} is not supported"))),
-        };
-        modes.push((mode.to_lowercase(), authorizer));
-    }
-    Ok((Arc::new(Union(modes)), rules))
-}
-
-fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
-    let group = "rbac.authorization.k8s.io";
-    let find = |resource: &str| {
-        let found = catalog.stored(group, resource).cloned();
-        found.ok_or_else(|| StartError::Setting(format!("RBAC needs {resource}.{group}, which is turned off")))
-    };
-    Ok(Rbac::new(rbac::Sources {
-        cluster_roles: find("clusterroles")?,
-        roles: find("roles")?,
-        cluster_role_bindings: find("clusterrolebindings")?,
-        role_bindings: find("rolebindings")?,
-    }))
 }
 
 fn authenticator(

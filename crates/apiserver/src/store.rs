@@ -55,6 +55,8 @@ pub struct StoreConfig {
     pub etcd_cafile: Option<PathBuf>,
     pub etcd_certfile: Option<PathBuf>,
     pub etcd_keyfile: Option<PathBuf>,
+    /// How etcd is reached, where an egress selection says so.
+    pub etcd_dial: Option<storage_etcd::Dial>,
     /// What all keys begin with.
     pub prefix: String,
     pub compaction_interval: Duration,
@@ -80,6 +82,7 @@ impl Default for StoreConfig {
             etcd_cafile: None,
             etcd_certfile: None,
             etcd_keyfile: None,
+            etcd_dial: None,
             prefix: "/registry".into(),
             compaction_interval: Duration::from_secs(5 * 60),
             start_timeout: Duration::from_secs(60),
@@ -252,11 +255,23 @@ async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
     Ok(opened)
 }
 
+/// Connects to etcd as an egress selection says.
+pub fn etcd_dial(dial: Arc<dyn outbound::Dial>) -> storage_etcd::Dial {
+    storage_etcd::Dial(Arc::new(move |host, port| {
+        let dial = dial.clone();
+        Box::pin(async move {
+            let stream = dial.dial(&outbound::Address { host, port }).await?;
+            Ok(Box::new(stream) as Box<dyn storage_etcd::Io>)
+        })
+    }))
+}
+
 async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, StartError> {
     let options = storage_etcd::Options {
         ca_file: config.etcd_cafile.clone(),
         cert_file: config.etcd_certfile.clone(),
         key_file: config.etcd_keyfile.clone(),
+        dial: config.etcd_dial.clone(),
         compaction_interval: config.compaction_interval,
         start_timeout: config.start_timeout,
         lease_reuse: config.lease_reuse,

@@ -7,16 +7,9 @@
 const FLAGS: &[(&str, &str)] = &[
     ("admission-control", "the deprecated list of all admission plugins"),
     ("authentication-config", "structured authentication configuration"),
-    ("authorization-config", "structured authorization configuration"),
-    ("authorization-policy-file", "the authorization mode ABAC"),
-    ("authorization-webhook-config-file", "the authorization mode Webhook"),
-    ("egress-selector-config-file", "egress selection"),
     ("max-connection-bytes-per-sec", "a limit on connections' bandwidth"),
     ("service-account-signing-endpoint", "signing of service account tokens by another process"),
 ];
-
-/// Values of `--authorization-mode`.
-const AUTHORIZATION_MODES: &[&str] = &["ABAC", "Webhook"];
 
 /// Admission plugins that must not have a part in `--admission-control-config-file`: their policies in files are not read.
 const ADMISSION_PLUGINS: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
@@ -26,14 +19,6 @@ pub fn check_flag(name: &str, values: &[String]) -> Result<(), String> {
     let feature = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, feature)| *feature);
     match feature.filter(|_| values.iter().any(|value| !value.is_empty())) {
         Some(feature) => refuse(&format!("--{name}"), feature),
-        None => Ok(()),
-    }
-}
-
-/// Refuses authorization modes.
-pub fn check_modes(modes: &[String]) -> Result<(), String> {
-    match modes.iter().find(|mode| AUTHORIZATION_MODES.contains(&mode.as_str())) {
-        Some(mode) => refuse(&format!("--authorization-mode={mode}"), &format!("the authorization mode {mode}")),
         None => Ok(()),
     }
 }
@@ -70,14 +55,10 @@ mod tests {
             assert!(refused.starts_with(&format!("--{flag}: {feature} is not implemented yet")), "{refused}");
             assert_eq!(check_flag(flag, &strings(&[""])), Ok(()));
         }
-        for mode in AUTHORIZATION_MODES {
-            assert!(check_modes(&strings(&["RBAC", mode])).is_err());
-        }
         for plugin in ADMISSION_PLUGINS {
             assert!(check_plugins(|name| name == *plugin).is_err());
         }
         assert_eq!(check_flag("profiling", &strings(&["false"])), Ok(()));
-        assert_eq!(check_modes(&strings(&["Node", "RBAC"])), Ok(()));
         assert_eq!(check_plugins(|_| false), Ok(()));
     }
 }

@@ -1,50 +1,170 @@
 //! [`Authorizer`]: one way of deciding, and [`Union`]: several in order.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use metrics::Counter;
 use request::{Access, User};
 
-/// An authorizer's answer, with a reason for people.
+use crate::configuration::MODES;
+use crate::{Meters, Rule};
+
+/// An authorizer's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Allow(String),
-    Deny(String),
+pub struct Decision {
+    pub verdict: Verdict,
+    /// For people; "" if there is none.
+    pub reason: String,
+    /// What went wrong while deciding. A request that is not allowed and has an error is answered 500 instead of 403.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    Deny,
     /// The next authorizer decides; the request is refused if none allows it.
-    NoOpinion(String),
+    NoOpinion,
+}
+
+impl Decision {
+    pub fn allow(reason: impl Into<String>) -> Decision {
+        Decision { verdict: Verdict::Allow, reason: reason.into(), error: None }
+    }
+
+    pub fn deny(reason: impl Into<String>) -> Decision {
+        Decision { verdict: Verdict::Deny, reason: reason.into(), error: None }
+    }
+
+    pub fn no_opinion(reason: impl Into<String>) -> Decision {
+        Decision { verdict: Verdict::NoOpinion, reason: reason.into(), error: None }
+    }
+
+    pub fn is_allowed(&self) -> bool {
+        self.verdict == Verdict::Allow
+    }
+
+    /// The reason, as Ok only if this allows.
+    pub fn allowed(self) -> Result<String, String> {
+        if self.is_allowed() { Ok(self.reason) } else { Err(self.reason) }
+    }
+}
+
+/// What a user may do in a namespace, as far as authorizers can enumerate it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RulesFor {
+    pub rules: Vec<Rule>,
+    /// Whether the user may be allowed more than the rules say.
+    pub incomplete: bool,
+    pub errors: Vec<String>,
 }
 
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {
     async fn decide(&self, access: &Access<'_>) -> Decision;
+
+    /// The rules for a SelfSubjectRulesReview.
+    fn rules_for(&self, _: &User, _namespace: &str) -> RulesFor {
+        RulesFor::default()
+    }
 }
 
-/// The first authorizer with an opinion decides. Each has the name that its reasons are told under.
-pub struct Union(pub Vec<(String, Arc<dyn Authorizer>)>);
+/// Authorizers in order; the first with an opinion decides.
+pub struct Union {
+    authorizers: Vec<Named>,
+    meters: Arc<Meters>,
+}
+
+/// An authorizer, with the name that its reasons are told under.
+pub struct Named {
+    name: String,
+    /// The mode, for metrics.
+    mode: String,
+    authorizer: Arc<dyn Authorizer>,
+    allowed: OnceLock<Arc<Counter>>,
+    denied: OnceLock<Arc<Counter>>,
+}
+
+impl Named {
+    pub fn new(mode: &str, name: &str, authorizer: Arc<dyn Authorizer>) -> Named {
+        let (name, mode) = (name.to_string(), mode.to_string());
+        Named { name, mode, authorizer, allowed: OnceLock::new(), denied: OnceLock::new() }
+    }
+
+    fn count(&self, verdict: Verdict, meters: &Meters) {
+        let (counter, decision) = match verdict {
+            Verdict::Allow => (&self.allowed, "allowed"),
+            Verdict::Deny => (&self.denied, "denied"),
+            Verdict::NoOpinion => return,
+        };
+        counter.get_or_init(|| meters.decisions.with(&[&self.mode, &self.name, decision])).increment();
+    }
+}
+
+impl Union {
+    pub fn new(authorizers: Vec<Named>, meters: Arc<Meters>) -> Union {
+        Union { authorizers, meters }
+    }
+}
 
 #[async_trait]
 impl Authorizer for Union {
     async fn decide(&self, access: &Access<'_>) -> Decision {
-        let mut reasons = Vec::new();
-        for (name, authorizer) in &self.0 {
-            match authorizer.decide(access).await {
-                Decision::NoOpinion(reason) if !reason.is_empty() => reasons.push(format!("{name}: {reason}")),
-                Decision::NoOpinion(_) => {}
-                decided => return decided,
+        // Members of this group may do anything, whatever authorizers think.
+        if access.user.is_member(User::MASTERS) {
+            return Decision::allow("");
+        }
+        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
+        for named in &self.authorizers {
+            let decision = named.authorizer.decide(access).await;
+            if decision.verdict != Verdict::NoOpinion {
+                named.count(decision.verdict, &self.meters);
+                return decision;
+            }
+            if !decision.reason.is_empty() {
+                reasons.push(format!("{}: {}", named.name, decision.reason));
+            }
+            errors.extend(decision.error);
+        }
+        let error = (!errors.is_empty()).then(|| aggregate(&errors));
+        Decision { error, ..Decision::no_opinion(reasons.join("\n")) }
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> RulesFor {
+        let mut all = RulesFor::default();
+        for named in &self.authorizers {
+            let RulesFor { rules, incomplete, errors } = named.authorizer.rules_for(user, namespace);
+            all.rules.extend(rules);
+            all.incomplete |= incomplete;
+            if !errors.is_empty() {
+                all.errors.push(aggregate(&errors));
             }
         }
-        Decision::NoOpinion(reasons.join("\n"))
+        all
+    }
+}
+
+/// Several errors as Go's aggregates print them: each once, and in brackets if there is more than one.
+pub fn aggregate(messages: &[String]) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for message in messages {
+        if !once.contains(&message.as_str()) {
+            once.push(message);
+        }
+    }
+    match once.as_slice() {
+        [one] => (*one).to_string(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 
 /// Whether `--authorization-mode` names modes that exist, each once.
 pub fn check_modes(modes: &[String]) -> Result<(), String> {
-    const KNOWN: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
     if modes.is_empty() {
         return Err("at least one authorization-mode must be passed".into());
     }
     for (place, mode) in modes.iter().enumerate() {
-        if !KNOWN.contains(&mode.as_str()) {
+        if !MODES.contains(&mode.as_str()) {
             return Err(format!("authorization-mode {} is not a valid mode", object::quote(mode)));
         }
         if modes[..place].contains(mode) {
@@ -59,26 +179,20 @@ fn go_list(items: &[String]) -> String {
     format!("[{}]", items.iter().map(|item| object::quote(item)).collect::<Vec<_>>().join(" "))
 }
 
-/// Members of `system:masters` may do anything, whatever the other authorizers think.
-pub struct Masters;
-
-#[async_trait]
-impl Authorizer for Masters {
-    async fn decide(&self, access: &Access<'_>) -> Decision {
-        if access.user.is_member(User::MASTERS) {
-            return Decision::Allow(String::new());
-        }
-        Decision::NoOpinion(String::new())
-    }
-}
-
 /// `--authorization-mode=AlwaysAllow`.
 pub struct AlwaysAllow;
 
 #[async_trait]
 impl Authorizer for AlwaysAllow {
     async fn decide(&self, _: &Access<'_>) -> Decision {
-        Decision::Allow(String::new())
+        Decision::allow("")
+    }
+
+    fn rules_for(&self, _: &User, _: &str) -> RulesFor {
+        let all = || vec!["*".to_string()];
+        let resources = Rule { verbs: all(), groups: all(), resources: all(), ..Rule::default() };
+        let paths = Rule { verbs: all(), urls: all(), ..Rule::default() };
+        RulesFor { rules: vec![resources, paths], ..RulesFor::default() }
     }
 }
 
@@ -88,7 +202,7 @@ pub struct AlwaysDeny;
 #[async_trait]
 impl Authorizer for AlwaysDeny {
     async fn decide(&self, _: &Access<'_>) -> Decision {
-        Decision::NoOpinion("Everything is forbidden.".into())
+        Decision::no_opinion("Everything is forbidden.")
     }
 }
 
@@ -114,11 +228,12 @@ mod tests {
 
     #[tokio::test]
     async fn reasons_are_told_under_the_name_of_their_mode() {
-        let union =
-            Union(vec![("system:masters".into(), Arc::new(Masters)), ("alwaysdeny".into(), Arc::new(AlwaysDeny))]);
+        let meters: Arc<Meters> = Arc::default();
+        let named = Named::new("AlwaysDeny", "alwaysdeny", Arc::new(AlwaysDeny));
+        let union = Union::new(vec![named], meters);
         for (groups, want) in [
-            (&["system:masters"][..], Decision::Allow(String::new())),
-            (&[], Decision::NoOpinion("alwaysdeny: Everything is forbidden.".into())),
+            (&["system:masters"][..], Decision::allow("")),
+            (&[], Decision::no_opinion("alwaysdeny: Everything is forbidden.")),
         ] {
             let user = User { name: "u".into(), groups: strings(groups), ..User::default() };
             assert_eq!(union.decide(&Access::to_resource(&user, "get")).await, want);

@@ -1,8 +1,24 @@
 //! Authorization: who may do what. The only maker of [`Permitted`] calls, which is what the REST verbs take.
 
+mod abac;
 mod authorizer;
+mod conditions;
+pub mod configuration;
+mod meters;
+pub mod node;
 mod permitted;
 pub mod rbac;
+mod review;
+pub mod webhook;
 
-pub use authorizer::{AlwaysAllow, AlwaysDeny, Authorizer, Decision, Masters, Union, check_modes};
-pub use permitted::{Ask, Permitted, Refused, authorize, check};
+pub use abac::Abac;
+pub use authorizer::{
+    AlwaysAllow, AlwaysDeny, Authorizer, Decision, Named, RulesFor, Union, Verdict, aggregate, check_modes,
+};
+pub use configuration::Configuration;
+pub use meters::Meters;
+pub use node::Node;
+pub use permitted::{Ask, Permitted, Refusal, Refused, authorize, check};
+pub use rbac::Rule;
+pub use review::Version as ReviewVersion;
+pub use webhook::Webhook;

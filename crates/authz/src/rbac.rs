@@ -10,9 +10,9 @@ use object::Value;
 use registry::Storage;
 use request::{Access, User};
 
-use crate::{Authorizer, Decision};
-pub use policy::Rule;
+use crate::{Authorizer, Decision, RulesFor, aggregate};
 use policy::{Binding, Policy};
+pub use policy::{Rule, rules};
 
 /// The four kinds it reads.
 pub struct Rbac {
@@ -41,17 +41,6 @@ struct Derived {
 impl Rbac {
     pub fn new(sources: Sources) -> Rbac {
         Rbac { sources, derived: Mutex::new(Derived::default()) }
-    }
-
-    /// Every rule that applies to a user, cluster-wide and in a namespace.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> Vec<Rule> {
-        self.policy().rules_for(user, namespace).0
-    }
-
-    /// The same, and which roles are bound to the user but do not exist; "" if there are none.
-    pub fn rules_and_gaps(&self, user: &User, namespace: &str) -> (Vec<Rule>, String) {
-        let (rules, missing) = self.policy().rules_for(user, namespace);
-        (rules, if missing.is_empty() { String::new() } else { aggregate(&missing) })
     }
 
     /// The rules of a role: what a binding to it would grant.
@@ -106,20 +95,6 @@ impl Derived {
     }
 }
 
-/// Several complaints as Go's aggregates print them: each once, and in brackets if there is more than one.
-fn aggregate(messages: &[String]) -> String {
-    let mut once: Vec<&str> = Vec::new();
-    for message in messages {
-        if !once.contains(&message.as_str()) {
-            once.push(message);
-        }
-    }
-    match once.as_slice() {
-        [one] => (*one).to_string(),
-        several => format!("[{}]", several.join(", ")),
-    }
-}
-
 /// What an object says; one that cannot be decoded says nothing, and grants nothing.
 fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
     read(&storage.decode_entry(object.entry()).unwrap_or(Value::Null))
@@ -129,9 +104,14 @@ fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value)
 impl Authorizer for Rbac {
     async fn decide(&self, access: &Access<'_>) -> Decision {
         match self.policy().allows(access) {
-            Ok(reason) => Decision::Allow(format!("RBAC: allowed by {reason}")),
-            Err(missing) if missing.is_empty() => Decision::NoOpinion(String::new()),
-            Err(missing) => Decision::NoOpinion(format!("RBAC: {}", aggregate(&missing))),
+            Ok(reason) => Decision::allow(format!("RBAC: allowed by {reason}")),
+            Err(missing) if missing.is_empty() => Decision::no_opinion(""),
+            Err(missing) => Decision::no_opinion(format!("RBAC: {}", aggregate(&missing))),
         }
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> RulesFor {
+        let (rules, errors) = self.policy().rules_for(user, namespace);
+        RulesFor { rules, incomplete: false, errors }
     }
 }

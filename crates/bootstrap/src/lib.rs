@@ -33,6 +33,13 @@ pub async fn run(api: &Arc<Api>, authentication: &BTreeMap<String, String>) -> u
     failed
 }
 
+/// The default ClusterRole of this name.
+pub fn default_cluster_role(name: &str) -> Option<Value> {
+    objects::defaults()
+        .find(|(resource, object)| *resource == "clusterroles" && object.name() == name)
+        .map(|(_, role)| role)
+}
+
 async fn create(api: &Arc<Api>, objects: Vec<(&'static str, Value)>, at_once: usize) -> usize {
     let creations = objects.into_iter().map(|(resource, object)| async move {
         let name = object.name().to_string();

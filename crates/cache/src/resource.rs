@@ -283,6 +283,13 @@ impl Cache {
         Some(Snapshot { objects, revision })
     }
 
+    /// The events after `revision` and the revision they lead to; None if some of them have left the ring.
+    pub fn events_after(&self, revision: Revision) -> Option<(Vec<Arc<Event>>, Revision)> {
+        let state = self.state.read();
+        let events = state.channel.ring.after(revision)?.cloned().collect();
+        Some((events, state.revision()))
+    }
+
     /// The store for callers that expect to find in this cache what they have just written. On engines that
     /// deliver later than they acknowledge, a write waits until the cache has seen it.
     pub fn through(self: &Arc<Self>) -> Arc<dyn Store> {

@@ -122,7 +122,7 @@ pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
     Ok(whole.freeze())
 }
 
-fn connector(options: &Options) -> Result<Connector, String> {
+pub(crate) fn connector(options: &Options) -> Result<Connector, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = Verifier::new(Source::open(&options.roots)?, &provider);
     let builder = ClientConfig::builder_with_provider(provider)

@@ -77,7 +77,14 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    async fn connect(self, uri: Uri) -> Result<Socket, Error> {
+    /// The same without a choice of HTTP versions: what is spoken is settled.
+    pub fn without_protocols(self) -> Connector {
+        let mut tls = (*self.tls).clone();
+        tls.alpn_protocols.clear();
+        Connector { tls: Arc::new(tls), ..self }
+    }
+
+    pub async fn connect(self, uri: Uri) -> Result<Socket, Error> {
         let host = uri.host().unwrap_or("").trim_matches(['[', ']']).to_string();
         let tls = uri.scheme() != Some(&http::uri::Scheme::HTTP);
         let address = Address { port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }), host };

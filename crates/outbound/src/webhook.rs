@@ -10,7 +10,7 @@ use bytes::Bytes;
 use object::{Value, quote};
 use tokio::time::Instant;
 
-use crate::{Address, CallError, Client, Dial, Direct, Error, Kubeconfig, Options, Protocols, Request, Resolve, Roots};
+use crate::{Address, CallError, Client, Dial, Egress, Error, Kubeconfig, Options, Protocols, Request, Resolve, Roots};
 
 /// As many clients as upstream keeps. Making one costs a parsed certificate bundle; its connections are lost with it.
 const CLIENTS_MAX: usize = 200;
@@ -36,10 +36,10 @@ pub struct WebhookOptions {
 }
 
 impl WebhookOptions {
-    /// Without credentials, by direct connections.
-    pub fn direct(services: Arc<dyn Resolve>) -> WebhookOptions {
+    /// Without credentials.
+    pub fn new(services: Arc<dyn Resolve>, egress: &Egress) -> WebhookOptions {
         let kubeconfig = Kubeconfig::default();
-        WebhookOptions { kubeconfig, services, cluster: Arc::new(Direct), control_plane: Arc::new(Direct) }
+        WebhookOptions { kubeconfig, services, cluster: egress.to_cluster(), control_plane: egress.to_control_plane() }
     }
 }
 

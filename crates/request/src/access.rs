@@ -1,8 +1,10 @@
 //! [`Access`]: the question that an authorizer answers.
 
-use object::{GroupResource, Status, quote};
+use std::borrow::Cow;
 
-use crate::{RequestInfo, User};
+use object::{GroupResource, Status, fields, labels, quote};
+
+use crate::{RequestInfo, User, Verb};
 
 /// May this user do this? Made from a request, or from what the server needs to know besides: impersonation, escalation,
 /// admission, reviews.
@@ -21,13 +23,70 @@ pub struct Access<'a> {
     /// "" for all objects.
     pub name: &'a str,
     pub path: &'a str,
-    pub field_selector: &'a str,
-    pub label_selector: &'a str,
+    pub field_selector: Selection<'a, fields::Requirement>,
+    pub label_selector: Selection<'a, labels::Requirement>,
+}
+
+/// A selector of a request or of a review. Text is parsed when an authorizer looks at it; what cannot be parsed has no
+/// requirements, so an authorizer sees the broader access.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Selection<'a, R> {
+    Text(&'a str),
+    Requirements(&'a [R]),
+}
+
+// Derived, these would ask the same of R, of which there is only a reference.
+impl<R> Clone for Selection<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Selection<'_, R> {}
+
+impl<R: 'static> Selection<'_, R> {
+    pub const EVERYTHING: Selection<'static, R> = Selection::Text("");
+}
+
+impl<'a> Selection<'a, fields::Requirement> {
+    pub fn requirements(&self) -> Cow<'a, [fields::Requirement]> {
+        match self {
+            Selection::Text("") => Cow::Borrowed(&[]),
+            Selection::Text(text) => {
+                Cow::Owned(fields::Selector::parse(text).map_or_else(|_| Vec::new(), |all| all.requirements().to_vec()))
+            }
+            Selection::Requirements(requirements) => Cow::Borrowed(requirements),
+        }
+    }
+
+    /// Whether a field must have this value.
+    pub fn requires(&self, field: &str, value: &str) -> bool {
+        let is_it = |one: &fields::Requirement| {
+            one.operator == fields::Operator::Equals && one.field == field && one.value == value
+        };
+        self.requirements().iter().any(is_it)
+    }
+}
+
+impl<'a> Selection<'a, labels::Requirement> {
+    pub fn requirements(&self) -> Cow<'a, [labels::Requirement]> {
+        match self {
+            Selection::Text("") => Cow::Borrowed(&[]),
+            Selection::Text(text) => {
+                let parsed = labels::Selector::parse(text, None);
+                Cow::Owned(parsed.map_or_else(|_| Vec::new(), |all| all.requirements().to_vec()))
+            }
+            Selection::Requirements(requirements) => Cow::Borrowed(requirements),
+        }
+    }
 }
 
 impl<'a> Access<'a> {
     /// What a request asks for.
     pub fn of(info: &'a RequestInfo, user: &'a User) -> Access<'a> {
+        // Other verbs ignore selectors, and the deprecated /watch paths do not apply them consistently.
+        let selects = !info.is_watch_path && matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        let selector = |text: &'a String| if selects { text.as_str() } else { "" };
         Access {
             user,
             verb: info.verb.as_str(),
@@ -39,8 +98,8 @@ impl<'a> Access<'a> {
             namespace: &info.namespace,
             name: &info.name,
             path: &info.path,
-            field_selector: &info.field_selector,
-            label_selector: &info.label_selector,
+            field_selector: Selection::Text(selector(&info.field_selector)),
+            label_selector: Selection::Text(selector(&info.label_selector)),
         }
     }
 
@@ -57,8 +116,8 @@ impl<'a> Access<'a> {
             namespace: "",
             name: "",
             path: "",
-            field_selector: "",
-            label_selector: "",
+            field_selector: Selection::EVERYTHING,
+            label_selector: Selection::EVERYTHING,
         }
     }
 
@@ -93,6 +152,26 @@ impl<'a> Access<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn selectors_count_for_collections() {
+        let user = User::default();
+        for (method, path, want) in [
+            ("GET", "/api/v1/pods", true),
+            ("DELETE", "/api/v1/namespaces/a/pods", true),
+            ("GET", "/api/v1/watch/pods", false),
+            ("GET", "/api/v1/namespaces/a/pods/b", false),
+            ("POST", "/api/v1/namespaces/a/pods", false),
+        ] {
+            let query = [("fieldSelector".to_string(), "spec.nodeName=n,a!=b".to_string())];
+            let info = RequestInfo::parse(method, path, &query);
+            let access = Access::of(&info, &user);
+            assert_eq!(access.field_selector.requires("spec.nodeName", "n"), want, "{method} {path}");
+            assert!(!access.field_selector.requires("a", "b"));
+        }
+        let unreadable: Selection<fields::Requirement> = Selection::Text("a");
+        assert_eq!(unreadable.requirements().len(), 0);
+    }
 
     #[test]
     fn refusals_are_upstreams() {

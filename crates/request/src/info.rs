@@ -153,14 +153,14 @@ impl RequestInfo {
         if !self.name.is_empty() {
             return;
         }
-        if self.verb == Verb::Get {
-            self.verb = if is_true(query, "watch") { Verb::Watch } else { Verb::List };
-        }
         if self.verb == Verb::Delete {
             self.verb = Verb::DeleteCollection;
         }
-        if matches!(self.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
-            && let Ok(selector) = object::fields::Selector::parse(&self.field_selector)
+        if self.verb != Verb::Get {
+            return;
+        }
+        self.verb = if is_true(query, "watch") { Verb::Watch } else { Verb::List };
+        if let Ok(selector) = object::fields::Selector::parse(&self.field_selector)
             && let Some(name) = selector.requires_exact_match("metadata.name")
             && object::names::path_segment_name(name).is_empty()
         {
@@ -285,6 +285,12 @@ mod tests {
             ("GET", "/api/v1", "false get g= v= ns= r= sub= n="),
             ("POST", "/version", "false post g= v= ns= r= sub= n="),
             ("GET", "/api/v1/pods?fieldSelector=metadata.name=x", "true list g= v=v1 ns= r=pods sub= n=x"),
+            (
+                "DELETE",
+                "/api/v1/pods?fieldSelector=metadata.name=x",
+                "true deletecollection g= v=v1 ns= r=pods sub= n=",
+            ),
+            ("GET", "/api/v1/watch/pods?fieldSelector=metadata.name=x", "true watch g= v=v1 ns= r=pods sub= n="),
             ("GET", "/api/v1/nodes/a%2Fb", "true get g= v=v1 ns= r=nodes sub= n=a/b"),
         ] {
             check(method, url, want);

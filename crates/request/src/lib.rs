@@ -6,6 +6,6 @@ mod access;
 mod info;
 mod user;
 
-pub use access::Access;
+pub use access::{Access, Selection};
 pub use info::{RequestInfo, Verb};
 pub use user::User;

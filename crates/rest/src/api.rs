@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use admission::Chain;
 use async_trait::async_trait;
-use authz::Decision;
 use object::{Clock, Value};
 use registry::{Catalog, Context, Features, LiveCatalog, Lookup};
 use request::{Access, User};
@@ -120,9 +119,6 @@ impl Lookup for Snapshot {
     }
 
     async fn may(&self, access: &Access<'_>) -> Result<(), String> {
-        match self.authorizer.decide(access).await {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
-        }
+        self.authorizer.decide(access).await.allowed().map(drop)
     }
 }

@@ -153,7 +153,7 @@ impl Client {
         let user = self.user.clone();
         let call = Call { info, user, method, headers, query, timeout: TIMEOUT, record: None };
         let call =
-            authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status))?;
+            authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status()))?;
         Ok(crate::serve(&self.api, call, body).await)
     }
 }

@@ -2,7 +2,6 @@
 //! [`Connect`](registry::Connect); here it is authorized, admitted and made.
 
 use admission::Operation;
-use authz::Decision;
 use http::StatusCode;
 use object::{Status, Value};
 use registry::{Connect, ConnectCall};
@@ -30,12 +29,8 @@ pub async fn connect(scope: &Scope, connect: &dyn Connect) -> Result<Reply, Stat
         admit(scope, &mut options).await?;
     }
     if let Some(verb) = connect.required_verb(&scope.api.features).filter(|verb| *verb != info.verb.as_str()) {
-        match scope.api.authorizer.decide(&scope.access(verb)).await {
-            Decision::Allow(_) => {}
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
-                return Err(Status::forbidden(&scope.group_resource(), &info.name, reason));
-            }
-        }
+        let decision = scope.api.authorizer.decide(&scope.access(verb)).await;
+        decision.allowed().map_err(|reason| Status::forbidden(&scope.group_resource(), &info.name, reason))?;
     }
     let storage = scope.storage()?;
     storage.cache.fresh().await.map_err(|error| Status::internal(error.to_string()))?;

@@ -50,12 +50,9 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
     }
     const VERB: &str = "unsafe-delete-ignore-read-errors";
     let info = &scope.call.info;
-    match scope.api.authorizer.decide(&scope.access(VERB)).await {
-        authz::Decision::Allow(_) => {}
-        authz::Decision::Deny(reason) | authz::Decision::NoOpinion(reason) => {
-            let why = format!("not permitted to do {}, reason: {reason}", object::quote(VERB));
-            return Err(Status::forbidden(&scope.group_resource(), &info.name, why));
-        }
+    if let Err(reason) = scope.api.authorizer.decide(&scope.access(VERB)).await.allowed() {
+        let why = format!("not permitted to do {}, reason: {reason}", object::quote(VERB));
+        return Err(Status::forbidden(&scope.group_resource(), &info.name, why));
     }
     storage.delete_unreadable(&scope.context(dry_run), &info.name).await?;
     // Nothing can be said of the object, so upstream says something else than usual.

@@ -137,7 +137,12 @@ fn part_of(scope: &Scope) -> Result<Part<'_>, Status> {
             (None, None) => Part::Object,
         });
     }
-    let subresource = resource.subresource(name).ok_or_else(no_such_resource)?;
+    // Upstream's handler of custom resources answers for the object where others have no route.
+    let missing = || match resource.custom {
+        true => Status::not_found(&scope.group_resource(), &scope.call.info.name),
+        false => no_such_resource(),
+    };
+    let subresource = resource.subresource(name).ok_or_else(missing)?;
     Ok(match (&subresource.connect, &subresource.action) {
         (Some(connect), _) => Part::Connect(&**connect),
         (None, Some(action)) => Part::Action(&**action),

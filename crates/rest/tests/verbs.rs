@@ -79,7 +79,7 @@ async fn ask(api: &Arc<Api>, method: &str, url: &str, body: Value) -> (u16, Valu
     let mut json = Vec::new();
     codec::json::encode(&body, None, &mut json);
     let body = if body.is_null() { Body::Empty } else { Body::Ready(json.into()) };
-    let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status).unwrap();
+    let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status()).unwrap();
     let response = rest::serve(api, call, body).await.into_response();
     let code = response.status().as_u16();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::audit::Auditor;
 use aggregator::Aggregator;
 use authn::{Authenticator, Credentials, Identity};
-use authz::{Authorizer, Permitted};
+use authz::{Authorizer, Permitted, Refusal, Refused};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -260,12 +260,19 @@ impl Server {
         let call = match authz::authorize(&*self.authorizer, call).await {
             Ok(call) => call,
             Err(refused) => {
-                if let Some(record) = &tracked.record {
-                    record.annotate(DECISION, "forbid");
-                    record.annotate(REASON, refused.reason.as_str());
-                }
-                let readable = Accept::of_status(&refused.call.headers, &refused.call.query);
-                return forbidden(&refused.status, &readable, &warnings);
+                let Refused { call, refusal } = *refused;
+                let record = tracked.record.as_ref();
+                return match refusal {
+                    Refusal::Forbidden { status, reason } => {
+                        record.inspect(|record| record.annotate(DECISION, "forbid"));
+                        record.inspect(|record| record.annotate(REASON, reason.as_str()));
+                        forbidden(&status, &Accept::of_status(&call.headers, &call.query), &warnings)
+                    }
+                    Refusal::Failed { error } => {
+                        record.inspect(|record| record.annotate(REASON, "internal error"));
+                        undecided(&parts.uri, &error)
+                    }
+                };
             }
         };
         if let Some(record) = &tracked.record {
@@ -426,6 +433,15 @@ fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {
     let mut reply = failure(status, readable).warn(warnings);
     reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
+}
+
+/// 500 in plain text when authorizers failed, as upstream's filter answers.
+fn undecided(uri: &http::Uri, error: &str) -> Reply {
+    let uri = uri.path_and_query().map_or("/", |uri| uri.as_str());
+    tracing::error!(uri, error, "authorization failed");
+    let message = format!("Internal Server Error: {}: {error}\n", object::quote(uri));
+    let message = message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text(StatusCode::INTERNAL_SERVER_ERROR, &message)
 }
 
 fn text(code: StatusCode, body: &str) -> Reply {

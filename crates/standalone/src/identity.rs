@@ -26,10 +26,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The lease's name: made of the host's, as upstream makes it, so that a server keeps its lease when it is replaced.
     pub fn lease_name(&self) -> String {
+        Identity::lease_name_on(&self.hostname)
+    }
+
+    /// The lease's name: made of the host's, as upstream makes it, so that a server keeps its lease when it is replaced.
+    pub fn lease_name_on(hostname: &str) -> String {
         let mut hash = Sha256::new();
-        for part in [self.hostname.as_str(), COMPONENT] {
+        for part in [hostname, COMPONENT] {
             hash.update((part.len() as u16).to_be_bytes());
             hash.update(part.as_bytes());
         }

@@ -8,12 +8,11 @@ use hyper_util::rt::TokioIo;
 use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::{Options, StartError};
+use crate::{Dial, Io, Options, StartError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A silent peer is asked for a sign of life after this, and given up when it gives none. etcd refuses to be asked more
@@ -38,6 +37,7 @@ pub(crate) struct CannotConnect {
 struct Target {
     place: Place,
     tls: Option<Tls>,
+    dial: Option<Dial>,
 }
 
 /// Where a member listens.
@@ -108,9 +108,6 @@ pub(crate) fn channel(endpoint: &str, options: &Options) -> Result<Channel, Star
     })))
 }
 
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
-
 impl Target {
     fn parse(endpoint: &str, options: &Options) -> Result<Target, StartError> {
         let wrong = |why: &str| StartError(format!("etcd endpoint {endpoint:?} {why}"));
@@ -139,7 +136,7 @@ impl Target {
             }
             _ => return Err(wrong("is neither http, https, unix nor unixs")),
         };
-        Ok(Target { place, tls })
+        Ok(Target { place, tls, dial: options.dial.clone() })
     }
 
     async fn connect(&self) -> Result<Box<dyn Io>, CannotConnect> {
@@ -150,7 +147,10 @@ impl Target {
     }
 
     async fn attempt(&self) -> Result<Box<dyn Io>, String> {
-        let stream = self.dial().await.map_err(|error| error.to_string())?;
+        let stream = match (&self.dial, &self.place) {
+            (Some(Dial(dial)), Place::Tcp { port, .. }) => dial(self.place.host().to_string(), *port).await?,
+            _ => self.dial().await.map_err(|error| error.to_string())?,
+        };
         let Some(tls) = &self.tls else { return Ok(stream) };
         let name = ServerName::try_from(self.place.host().to_string()).map_err(|error| error.to_string())?;
         let stream =

@@ -1,7 +1,25 @@
 //! What the engine is started with.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A connection to a member.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Opens a connection to a host and port, through a proxy for instance.
+#[derive(Clone)]
+pub struct Dial(pub Arc<dyn Fn(String, u16) -> BoxFuture<'static, Result<Box<dyn Io>, String>> + Send + Sync>);
+
+impl std::fmt::Debug for Dial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Dial")
+    }
+}
 
 /// Where etcd is and how to reach it: kube-apiserver's flags of the same names.
 #[derive(Clone, Debug)]
@@ -13,6 +31,8 @@ pub struct Options {
     /// Who we are. Files are read again for every connection, so that they can be renewed.
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
+    /// Opens connections to members, where they are not reached directly.
+    pub dial: Option<Dial>,
     /// How often history is compacted, together with all other API servers on this etcd; zero leaves it to others.
     pub compaction_interval: Duration,
     /// Keys that expire within so long of each other may share a lease.
@@ -34,6 +54,7 @@ impl Options {
             ca_file: None,
             cert_file: None,
             key_file: None,
+            dial: None,
             compaction_interval: Duration::ZERO,
             lease_reuse: Duration::from_secs(60),
             start_timeout: Duration::from_secs(60),

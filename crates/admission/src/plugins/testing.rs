@@ -120,6 +120,7 @@ pub fn no_webhooks() -> webhook::Settings {
         mutating: None,
         validating: None,
         services: Arc::new(NoServices),
+        egress: outbound::Egress::default(),
         meters: Arc::default(),
         ignore_budget: None,
         exclude_virtual_resources: true,

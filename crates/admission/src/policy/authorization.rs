@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use cel::library::authorizer::{Answer, Authorize, Check, Subject, Target};
 use parking_lot::Mutex;
-use request::{Access, User};
+use request::{Access, Selection, User};
 
 use crate::{Attributes, Host};
 
@@ -92,13 +92,10 @@ impl Answers {
                 namespace,
                 name,
                 path: asked.path.as_deref().unwrap_or_default(),
-                field_selector,
-                label_selector,
+                field_selector: Selection::Text(field_selector),
+                label_selector: Selection::Text(label_selector),
             };
-            let answer = match host.decision(&access).await {
-                Ok(reason) => Answer { allowed: true, reason, error: None },
-                Err(reason) => Answer { allowed: false, reason, error: None },
-            };
+            let answer = host.decision(&access).await;
             self.0.lock().known.insert(asked, answer);
         }
         any

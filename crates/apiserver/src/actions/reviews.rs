@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use authn::Authenticator;
-use authz::rbac::{Rbac, Rule};
+use authz::{Authorizer, Rule, RulesFor};
 use object::timestamp::Time;
 use object::{Map, Meta, Status, Value};
 use registry::{Action, ActionCall};
@@ -16,7 +16,7 @@ use super::token::strings;
 
 /// SelfSubjectRulesReview: everything the asker may do in a namespace.
 pub struct Rules {
-    pub rbac: Option<Arc<Rbac>>,
+    pub authorizer: Arc<dyn Authorizer>,
 }
 
 #[async_trait]
@@ -27,16 +27,15 @@ impl Action for Rules {
             return Err(Status::bad_request("no namespace on request"));
         }
         call.admit.validate(Some(&call.body), None).await?;
-        let found = self.rbac.as_ref().map(|rbac| rbac.rules_and_gaps(call.cx.user, &namespace));
-        let (rules, gaps) = found.unwrap_or_default();
+        let RulesFor { rules, incomplete, errors } = self.authorizer.rules_for(call.cx.user, &namespace);
         let mut review = fresh(&call.body);
         review.set(&["spec"], Value::map());
         let (urls, resources): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(|rule| !rule.urls.is_empty());
         review.set(&["status", "resourceRules"], Value::List(resources.into_iter().map(resource_rule).collect()));
         review.set(&["status", "nonResourceRules"], Value::List(urls.into_iter().map(url_rule).collect()));
-        review.set(&["status", "incomplete"], self.rbac.is_none());
-        if !gaps.is_empty() {
-            review.set(&["status", "evaluationError"], gaps);
+        review.set(&["status", "incomplete"], incomplete);
+        if !errors.is_empty() {
+            review.set(&["status", "evaluationError"], authz::aggregate(&errors));
         }
         Ok(review)
     }

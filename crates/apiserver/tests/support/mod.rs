@@ -180,6 +180,9 @@ impl Client {
         let response = self.sender.send_request(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (status, headers, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
+        // What is no JSON is a text.
+        let decoded = codec::json::decode(&bytes, None, &mut codec::Notes::ignore());
+        let text = |_| Value::from(String::from_utf8_lossy(&bytes).as_ref());
+        (status, headers, decoded.unwrap_or_else(text))
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use authz::{Authorizer, Decision};
+use authz::{Authorizer, Decision, Verdict};
 use object::fields;
 use object::labels;
 use object::{BadValue, Cursor, Errors, GroupKind, GroupVersion, Map, Meta, Status, Value, names};
 use registry::{Action, ActionCall};
-use request::{Access, User};
+use request::{Access, Selection, User};
 
 use crate::actions::token::strings;
 
@@ -38,9 +38,9 @@ impl Action for AccessReview {
             Who::Asker => call.cx.user.clone(),
             _ => named_user(review.field("spec")),
         };
-        let decision = self.authorizer.decide(&access(review.field("spec"), &user)).await;
-        let problems = selector_problems(review.at(&["spec", "resourceAttributes"]));
-        review.set(&["status"], status(&decision, &problems));
+        let selectors = Selectors::read(review.at(&["spec", "resourceAttributes"]));
+        let decision = self.authorizer.decide(&access(review.field("spec"), &selectors, &user)).await;
+        review.set(&["status"], status(&decision, selectors.problems));
         Ok(review)
     }
 }
@@ -156,40 +156,70 @@ fn validate_values(requirement: &Cursor, errors: &mut Errors) {
     }
 }
 
-/// What of the selectors could not be understood. Authorization then goes by what is left, which grants no more.
-fn selector_problems(resource: &Value) -> String {
-    let mut problems = Vec::new();
-    for (name, parses, understood) in [
-        ("fieldSelector", parses_fields as fn(&str) -> bool, field_understood as fn(&Value) -> bool),
-        ("labelSelector", parses_labels, label_understood),
-    ] {
-        let selector = resource.field(name);
-        let raw = selector.str_at(&["rawSelector"]);
-        let requirements = selector.list_at(&["requirements"]);
-        let good = requirements.iter().filter(|requirement| understood(requirement)).count();
-        if (!raw.is_empty() && !parses(raw)) || (good == 0 && !requirements.is_empty()) {
-            problems.push(format!("spec.resourceAttributes.{name} ignored due to parse error"));
-        } else if good < requirements.len() {
-            problems.push(format!("spec.resourceAttributes.{name} partially ignored due to parse error"));
-        }
+/// The selectors of a review. What of them cannot be understood is left out, so that authorizers see a broader access.
+struct Selectors {
+    fields: Vec<fields::Requirement>,
+    labels: Vec<labels::Requirement>,
+    problems: Vec<String>,
+}
+
+impl Selectors {
+    fn read(resource: &Value) -> Selectors {
+        let mut problems = Vec::new();
+        let fields = understood(resource, "fieldSelector", field_requirement, &mut problems, |raw| {
+            fields::Selector::parse(raw).ok().map(|all| all.requirements().to_vec())
+        });
+        let labels = understood(resource, "labelSelector", label_requirement, &mut problems, |raw| {
+            labels::Selector::parse(raw, None).ok().map(|all| all.requirements().to_vec())
+        });
+        Selectors { fields, labels, problems }
     }
-    problems.join("; ")
 }
 
-fn parses_fields(raw: &str) -> bool {
-    fields::Selector::parse(raw).is_ok()
+fn understood<R>(
+    resource: &Value,
+    name: &str,
+    requirement: fn(&Value) -> Option<R>,
+    problems: &mut Vec<String>,
+    parse: fn(&str) -> Option<Vec<R>>,
+) -> Vec<R> {
+    let selector = resource.field(name);
+    let raw = selector.str_at(&["rawSelector"]);
+    let asked = selector.list_at(&["requirements"]);
+    if asked.is_empty() {
+        return parse(raw).unwrap_or_else(|| {
+            problems.push(format!("spec.resourceAttributes.{name} ignored due to parse error"));
+            Vec::new()
+        });
+    }
+    let found: Vec<R> = asked.iter().filter_map(requirement).collect();
+    if found.len() < asked.len() {
+        let how = if found.is_empty() { "ignored" } else { "partially ignored" };
+        problems.push(format!("spec.resourceAttributes.{name} {how} due to parse error"));
+    }
+    found
 }
 
-fn parses_labels(raw: &str) -> bool {
-    labels::Selector::parse(raw, None).is_ok()
+fn field_requirement(requirement: &Value) -> Option<fields::Requirement> {
+    let operator = match requirement.str_at(&["operator"]) {
+        "In" => fields::Operator::Equals,
+        "NotIn" => fields::Operator::NotEquals,
+        _ => return None,
+    };
+    let [value] = requirement.list_at(&["values"]) else { return None };
+    let (field, value) = (requirement.str_at(&["key"]).to_string(), value.as_str().unwrap_or("").to_string());
+    Some(fields::Requirement { field, operator, value })
 }
 
-fn field_understood(requirement: &Value) -> bool {
-    matches!(requirement.str_at(&["operator"]), "In" | "NotIn") && requirement.list_at(&["values"]).len() == 1
-}
-
-fn label_understood(requirement: &Value) -> bool {
-    matches!(requirement.str_at(&["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist")
+fn label_requirement(requirement: &Value) -> Option<labels::Requirement> {
+    let operator = match requirement.str_at(&["operator"]) {
+        "In" => labels::Operator::In,
+        "NotIn" => labels::Operator::NotIn,
+        "Exists" => labels::Operator::Exists,
+        "DoesNotExist" => labels::Operator::DoesNotExist,
+        _ => return None,
+    };
+    labels::Requirement::new(requirement.str_at(&["key"]), operator, strings(requirement.field("values")), None).ok()
 }
 
 fn named_user(spec: &Value) -> User {
@@ -203,7 +233,7 @@ fn named_user(spec: &Value) -> User {
 }
 
 /// What a review asks.
-fn access<'a>(spec: &'a Value, user: &'a User) -> Access<'a> {
+fn access<'a>(spec: &'a Value, selectors: &'a Selectors, user: &'a User) -> Access<'a> {
     let resource = spec.field("resourceAttributes");
     if resource.is_null() {
         let other = spec.field("nonResourceAttributes");
@@ -212,31 +242,30 @@ fn access<'a>(spec: &'a Value, user: &'a User) -> Access<'a> {
     }
     Access {
         group: resource.str_at(&["group"]),
-        version: resource.str_at(&["version"]),
+        // No version means any.
+        version: Some(resource.str_at(&["version"])).filter(|version| !version.is_empty()).unwrap_or("*"),
         resource: resource.str_at(&["resource"]),
         subresource: resource.str_at(&["subresource"]),
         namespace: resource.str_at(&["namespace"]),
         name: resource.str_at(&["name"]),
+        field_selector: Selection::Requirements(&selectors.fields),
+        label_selector: Selection::Requirements(&selectors.labels),
         ..Access::to_resource(user, resource.str_at(&["verb"]))
     }
 }
 
-fn status(decision: &Decision, problems: &str) -> Value {
+fn status(decision: &Decision, problems: Vec<String>) -> Value {
     let mut status = Map::new();
-    let (allowed, denied, reason) = match decision {
-        Decision::Allow(reason) => (true, false, reason),
-        Decision::Deny(reason) => (false, true, reason),
-        Decision::NoOpinion(reason) => (false, false, reason),
-    };
-    status.insert("allowed", allowed);
-    if denied {
+    status.insert("allowed", decision.is_allowed());
+    if decision.verdict == Verdict::Deny {
         status.insert("denied", true);
     }
-    if !reason.is_empty() {
-        status.insert("reason", reason.as_str());
+    if !decision.reason.is_empty() {
+        status.insert("reason", decision.reason.as_str());
     }
-    if !problems.is_empty() {
-        status.insert("evaluationError", problems);
+    let errors: Vec<String> = decision.error.iter().cloned().chain(problems).collect();
+    if !errors.is_empty() {
+        status.insert("evaluationError", errors.join("; "));
     }
     Value::Map(status)
 }
