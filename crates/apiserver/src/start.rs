@@ -141,10 +141,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
     let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregation.to_endpoints)));
-    let mut admission =
-        crate::admission::chain(&config, &catalog, &features, host.clone(), &egress).map_err(StartError::Setting)?;
-    let escalation = |rbac| Arc::new(EscalationCheck { rbac, authorizer: authorizer.clone() });
-    authorization.rbac.clone().map(escalation).into_iter().for_each(|check| admission.push(check));
+    let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
     let api = Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
         admission,
@@ -204,6 +201,23 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     own_service.begin(&mut tasks).await;
     let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
     Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
+}
+
+/// The admission chain; with RBAC it ends with the check that users grant no more than they have.
+fn admission(
+    config: &Config,
+    catalog: &Catalog,
+    features: &Features,
+    host: &Arc<Host>,
+    authorization: &Authorization,
+    egress: &Egress,
+) -> Result<::admission::Chain, StartError> {
+    let chain = crate::admission::chain(config, catalog, features, host.clone(), egress);
+    let mut chain = chain.map_err(StartError::Setting)?;
+    if let Some(rbac) = authorization.rbac.clone() {
+        chain.push(Arc::new(EscalationCheck { rbac, authorizer: authorization.authorizer.clone() }));
+    }
+    Ok(chain)
 }
 
 /// The `kubernetes` Service and its range, which are there when this returns.
