@@ -213,14 +213,13 @@ async fn send(mut reader: ReadHalf<DuplexStream>, packets: mpsc::Sender<Packet>,
 /// Until the proxy closes the connection or the tunnel.
 async fn receive(mut writer: WriteHalf<DuplexStream>, mut incoming: Streaming<Packet>, connect_id: i64) {
     while let Ok(Some(packet)) = incoming.message().await {
-        match packet.payload {
-            Some(Payload::Data(data)) if data.connect_id == connect_id => {
-                if writer.write_all(&data.data).await.is_err() {
-                    break;
-                }
-            }
-            Some(Payload::CloseResponse(response)) if response.connect_id == connect_id => break,
-            _ => {}
+        let ends = match packet.payload {
+            Some(Payload::Data(data)) if data.connect_id == connect_id => writer.write_all(&data.data).await.is_err(),
+            Some(Payload::CloseResponse(response)) => response.connect_id == connect_id,
+            _ => false,
+        };
+        if ends {
+            break;
         }
     }
     // The reader on our side sees the end; an error here means that it is gone already.
