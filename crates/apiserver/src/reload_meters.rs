@@ -1,9 +1,9 @@
 //! [`ReloadMeters`]: metrics of a configuration file that is reloaded when it changes.
 
 use std::fmt::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use metrics::{Counter, Family, Gauge};
+use object::{Clock, SystemClock};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -69,8 +69,7 @@ impl ReloadMeters {
 
     fn count(&self, status: &str) {
         self.reloads.with(&[status, &self.server]).increment();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.last.with(&[status, &self.server]).set(now.as_secs_f64());
+        self.last.with(&[status, &self.server]).set(SystemClock.now().secs as f64);
     }
 
     pub fn write(&self, out: &mut String) -> fmt::Result {
