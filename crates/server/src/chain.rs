@@ -259,21 +259,7 @@ impl Server {
         // Authorization: verbs take nothing but a call that was permitted.
         let call = match authz::authorize(&*self.authorizer, call).await {
             Ok(call) => call,
-            Err(refused) => {
-                let Refused { call, refusal } = *refused;
-                let record = tracked.record.as_ref();
-                return match refusal {
-                    Refusal::Forbidden { status, reason } => {
-                        record.inspect(|record| record.annotate(DECISION, "forbid"));
-                        record.inspect(|record| record.annotate(REASON, reason.as_str()));
-                        forbidden(&status, &Accept::of_status(&call.headers, &call.query), &warnings)
-                    }
-                    Refusal::Failed { error } => {
-                        record.inspect(|record| record.annotate(REASON, "internal error"));
-                        undecided(&parts.uri, &error)
-                    }
-                };
-            }
+            Err(refused) => return not_allowed(*refused, &parts.uri, tracked.record.as_deref(), &warnings),
         };
         if let Some(record) = &tracked.record {
             record.annotate(DECISION, "allow");
@@ -433,6 +419,27 @@ fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {
     let mut reply = failure(status, readable).warn(warnings);
     reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
+}
+
+/// The answer to a call that authorization did not allow.
+fn not_allowed(
+    refused: Refused<Call>,
+    uri: &http::Uri,
+    record: Option<&::audit::Record>,
+    warnings: &[String],
+) -> Reply {
+    let Refused { call, refusal } = refused;
+    match refusal {
+        Refusal::Forbidden { status, reason } => {
+            record.inspect(|record| record.annotate(DECISION, "forbid"));
+            record.inspect(|record| record.annotate(REASON, reason.as_str()));
+            forbidden(&status, &Accept::of_status(&call.headers, &call.query), warnings)
+        }
+        Refusal::Failed { error } => {
+            record.inspect(|record| record.annotate(REASON, "internal error"));
+            undecided(uri, &error)
+        }
+    }
 }
 
 /// 500 in plain text when authorizers failed, as upstream's filter answers.
