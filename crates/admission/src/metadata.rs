@@ -16,14 +16,3 @@ pub(crate) fn keep_managed_fields(attributes: &Attributes<'_>, before: &Value, o
          admission controller; please fix your requests: {why}"
     ));
 }
-
-/// Keeps owner references that say the same thing twice once, with a warning.
-pub(crate) fn dedup_owners(attributes: &Attributes<'_>, object: &mut Value) {
-    if let Some(repeated) = object.dedup_owner_references() {
-        attributes.warn(format!(
-            ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups \
-             owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; \
-             duplicate UID(s) observed: {repeated}"
-        ));
-    }
-}

@@ -20,8 +20,8 @@ pub fn run() -> ExitCode {
     let matches = command().get_matches();
     hush_panics_of_redb();
     let outcome = match matches.subcommand() {
-        None => serve::run(&matches),
-        Some(("serve", matches)) => serve::run(matches),
+        None => serve::run(&matches, &name()),
+        Some(("serve", matches)) => serve::run(matches, &name()),
         Some(("kubeconfig", matches)) => kubeconfig::run(matches),
         Some(("backup", matches)) => maintain::backup(matches),
         Some(("restore", matches)) => maintain::restore(matches),
@@ -53,11 +53,11 @@ fn command() -> Command {
         .subcommand(completion::command())
 }
 
-/// What we were called as: a link named kube-apiserver behaves the same and speaks of itself by that name.
+/// What we were called as: a link named kube-apiserver has that program's defaults and speaks of itself by that name.
 fn name() -> String {
     let called = std::env::args_os().next().map(PathBuf::from);
     let called = called.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    called.filter(|name| *name == "kube-apiserver").unwrap_or("ferrokube").to_string()
+    called.filter(|name| *name == flags::KUBE_APISERVER).unwrap_or("ferrokube").to_string()
 }
 
 /// Which data directory a command is about; every command has the flag.

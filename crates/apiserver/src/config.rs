@@ -1,5 +1,6 @@
 //! [`Config`]: everything that can be set, with the defaults of a server that was told nothing.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use crate::audit::AuditConfig;
 use crate::authorization::AuthorizationConfig;
 use crate::own_service::OwnServiceConfig;
 use crate::serving::Serving;
+use crate::shown_metrics::ShownMetrics;
+use crate::versions::Versions;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -35,10 +38,14 @@ pub struct Config {
     /// Whether containers may ask for all privileges.
     pub allow_privileged: bool,
     pub authorization: AuthorizationConfig,
+    /// `--emulated-version` and `--min-compatibility-version`.
+    pub versions: Versions,
     /// `--feature-gates`.
     pub feature_gates: Vec<(String, bool)>,
     /// `--runtime-config`: group/version, or api/all and its like → on or off.
     pub runtime_config: Vec<(String, bool)>,
+    /// `KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE`: versions that this release removed can still be enabled.
+    pub serve_removed: bool,
     pub enable_admission_plugins: Vec<String>,
     pub disable_admission_plugins: Vec<String>,
     /// `--admission-control-config-file`.
@@ -62,6 +69,9 @@ pub struct Config {
     pub standalone: bool,
     pub serving: Serving,
     pub audit: AuditConfig,
+    pub metrics: ShownMetrics,
+    /// Every flag with its value, as `/flagz` shows them.
+    pub flags: BTreeMap<String, String>,
 }
 
 /// The `--service-account-*` flags.
@@ -113,8 +123,10 @@ impl Default for Config {
             bootstrap_tokens: false,
             allow_privileged: false,
             authorization: AuthorizationConfig::default(),
+            versions: Versions::default(),
             feature_gates: Vec::new(),
             runtime_config: Vec::new(),
+            serve_removed: false,
             enable_admission_plugins: Vec::new(),
             disable_admission_plugins: Vec::new(),
             admission_config_file: None,
@@ -132,11 +144,20 @@ impl Default for Config {
             standalone: false,
             serving: Serving::default(),
             audit: AuditConfig::default(),
+            metrics: ShownMetrics::default(),
+            flags: BTreeMap::new(),
         }
     }
 }
 
 impl Config {
+    /// The defaults of kube-apiserver, which leave it to flags to make a server safe.
+    pub fn of_kube_apiserver() -> Config {
+        let mut config = Config { bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..Config::default() };
+        config.authorization.modes = vec!["AlwaysAllow".into()];
+        config
+    }
+
     /// How other networks are reached.
     pub fn egress(&self) -> Result<Egress, String> {
         let Some(path) = &self.egress_file else { return Ok(Egress::default()) };

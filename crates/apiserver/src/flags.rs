@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
-use crate::{Config, aggregation, audit, authorization, own_service, serving, store, unsupported};
-pub(crate) use given::Given;
-use given::boolean;
+use crate::{
+    Config, aggregation, audit, authorization, own_service, serving, shown_metrics, store, unsupported, versions,
+};
+pub(crate) use given::{Given, boolean};
 
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
@@ -46,10 +47,12 @@ const HONOURED: &[&str] = &[
     "disable-admission-plugins",
     "egress-selector-config-file",
     "enable-admission-plugins",
+    "emulated-version",
     "enable-bootstrap-token-auth",
     "event-ttl",
     "feature-gates",
     "logging-format",
+    "min-compatibility-version",
     "request-timeout",
     "runtime-config",
     "secure-port",
@@ -65,6 +68,9 @@ const HONOURED: &[&str] = &[
     "tls-private-key-file",
     "token-auth-file",
 ];
+
+/// Started by this name the server has upstream's defaults to the letter.
+pub const KUBE_APISERVER: &str = "kube-apiserver";
 
 /// What `serve` was told.
 pub struct Serve {
@@ -140,9 +146,10 @@ pub fn data_dir() -> Arg {
         .help_heading("ferrokube")
 }
 
-/// Reads a command line.
-pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
-    let mut config = Config { ..Config::default() };
+/// Reads a command line. `called_as` is the name the program was started by.
+pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
+    let is_drop_in = called_as == KUBE_APISERVER;
+    let mut config = if is_drop_in { Config::of_kube_apiserver() } else { Config::default() };
     if let Some(path) = matches.get_one::<PathBuf>("data-dir") {
         config.data_dir = path.clone();
     }
@@ -151,10 +158,12 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
     for flag in upstream() {
         let given = matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);
         if !given || flag.name == "version" {
+            config.flags.insert(flag.name.into(), flag.shown(None));
             continue;
         }
         let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
         flag.check(&values)?;
+        config.flags.insert(flag.name.into(), flag.shown(Some(&values)));
         unsupported::check_flag(flag.name, &values)?;
         alone &= ALSO_ALONE.contains(&flag.name);
         if is_honoured(flag.name) {
@@ -168,14 +177,20 @@ pub fn serve(matches: &ArgMatches) -> Result<Serve, String> {
         let budget = budget.map_err(|why| format!("--admission-webhook-ignore-budget: {why}"))?;
         config.webhook_ignore_budget = Some(budget).filter(|budget| !budget.is_zero());
     }
+    config.versions.check()?;
     config.standalone = match matches.get_one::<String>("standalone") {
         Some(given) => boolean(given).map_err(|why| format!("--standalone: {why}"))?,
-        None => alone,
+        None => alone && !is_drop_in,
     };
-    if !has_service_accounts(&config) {
+    if config.authorization.file.is_none() && config.authorization.modes.iter().any(|mode| mode == "AlwaysAllow") {
+        // As upstream: a request without credentials must not be allowed everything.
+        config.anonymous_auth = false;
+    }
+    if !is_drop_in && !has_service_accounts(&config) {
         config.disable_admission_plugins.push("ServiceAccount".into());
     }
     let verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
+    config.flags.insert("v".into(), verbosity.to_string());
     let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
     Ok(Serve { config, json_logs, verbosity, without_effect })
 }
@@ -222,7 +237,9 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
         "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
         "event-ttl" => config.event_ttl = given.span_or_zero()?,
-        "feature-gates" => config.feature_gates = settings(given.list())?,
+        "emulated-version" => config.versions.set_emulated(given)?,
+        "min-compatibility-version" => config.versions.set_compatible(given)?,
+        "feature-gates" => config.feature_gates = settings(versions::without_component(given)?.into_iter())?,
         "request-timeout" => config.request_timeout = given.span_or_zero()?,
         "runtime-config" => config.runtime_config = settings(given.list())?,
         "secure-port" => config.port = last.parse().map_err(|_| format!("{last} is not a port"))?,
@@ -235,6 +252,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
         other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
         other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
+        other if shown_metrics::FLAGS.contains(&other) => config.metrics.apply(other, given)?,
         other => config.serving.apply(other, given)?,
     }
     Ok(())
@@ -248,6 +266,7 @@ fn is_honoured(flag: &str) -> bool {
         || aggregation::FLAGS.contains(&flag)
         || own_service::FLAGS.contains(&flag)
         || authorization::FLAGS.contains(&flag)
+        || shown_metrics::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.
@@ -304,6 +323,21 @@ impl Flag {
         if self.kind == "bool" { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg }
     }
 
+    /// The value as Go's flag library prints it; None for the default.
+    fn shown(&self, values: Option<&[String]>) -> String {
+        let is_list = matches!(self.kind, "strings" | "stringArray" | "int32Slice" | "namedCertKey");
+        match (values, self.kind) {
+            (Some(values), _) if is_list => format!("[{}]", values.join(",")),
+            (Some(values), _) => values.last().cloned().unwrap_or_default(),
+            (None, _) if self.default != "-" => self.default.to_string(),
+            (None, _) if is_list => "[]".into(),
+            (None, "bool") => "false".into(),
+            (None, "int" | "float" | "float32") => "0".into(),
+            (None, "duration") => "0s".into(),
+            (None, _) => String::new(),
+        }
+    }
+
     /// The section of the help that upstream has it in.
     fn section(&self) -> &'static str {
         let lines = SECTIONS.lines().filter_map(|line| line.split_once(": "));
@@ -346,7 +380,26 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Result<Serve, String> {
         let arguments = std::iter::once("ferrokube").chain(arguments.iter().copied());
-        serve(&command().try_get_matches_from(arguments).map_err(|error| error.to_string())?)
+        let matches = command().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+        serve(&matches, "ferrokube")
+    }
+
+    #[test]
+    fn defaults_follow_the_name() {
+        let check = |called_as: &str, arguments: &[&str], want: (&str, bool, bool, bool, &str)| {
+            let arguments = std::iter::once(&called_as).chain(arguments);
+            let config = serve(&command().try_get_matches_from(arguments).unwrap(), called_as).unwrap().config;
+            let has_accounts = !config.disable_admission_plugins.contains(&"ServiceAccount".to_string());
+            let modes = config.authorization.modes.join(",");
+            let got = (modes.as_str(), config.anonymous_auth, config.standalone, has_accounts);
+            assert_eq!(got, (want.0, want.1, want.2, want.3), "{called_as}");
+            assert_eq!(config.bind_address.to_string(), want.4, "{called_as}");
+        };
+        check("ferrokube", &[], ("Node,RBAC", true, true, true, "127.0.0.1"));
+        check("ferrokube", &["--authorization-mode=AlwaysAllow"], ("AlwaysAllow", false, false, false, "127.0.0.1"));
+        check("kube-apiserver", &[], ("AlwaysAllow", false, false, true, "0.0.0.0"));
+        check("kube-apiserver", &["--authorization-mode=RBAC"], ("RBAC", true, false, true, "0.0.0.0"));
+        check("kube-apiserver", &["--apiserver-count=3"], ("AlwaysAllow", false, false, true, "0.0.0.0"));
     }
 
     #[test]
@@ -387,6 +440,17 @@ mod tests {
         assert_eq!(serve.config.store.prefix(), "/other");
         assert_eq!(serve.config.store.compaction_interval, Duration::from_secs(60));
         assert_eq!(serve.without_effect, ["--profiling"]);
+        for (flag, shown) in [
+            ("secure-port", "0"),
+            ("etcd-servers", "[https://a:2379,https://b:2379]"),
+            ("anonymous-auth", "false"),
+            ("event-ttl", "1h0m0s"),
+            ("enable-admission-plugins", "[]"),
+            ("etcd-cafile", ""),
+            ("v", "0"),
+        ] {
+            assert_eq!(serve.config.flags.get(flag).map(String::as_str), Some(shown), "{flag}");
+        }
     }
 
     #[test]

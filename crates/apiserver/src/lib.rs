@@ -27,9 +27,12 @@ mod reload_meters;
 mod repair;
 mod services;
 mod serving;
+mod shown_metrics;
 mod start;
 mod store;
 mod unsupported;
+mod versions;
+mod zpages;
 
 pub use config::Config;
 pub use own_service::OwnServiceConfig;
@@ -37,6 +40,7 @@ pub use pki::Pki;
 pub use serving::Serving;
 pub use start::{Running, StartError, start};
 pub use store::StoreConfig;
+pub use versions::Versions;
 
 /// Where a data directory keeps its store.
 pub fn store_path(data_dir: &std::path::Path) -> std::path::PathBuf {

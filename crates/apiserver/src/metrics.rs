@@ -13,7 +13,15 @@ use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
 
 /// Lets the metrics show what the API and the store know.
-pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, webhooks: Arc<webhook::Meters>) {
+pub fn contribute(
+    metrics: &Metrics,
+    api: &Arc<Api>,
+    timings: Arc<Timings>,
+    webhooks: Arc<webhook::Meters>,
+    kinds: &kinds::Options,
+) {
+    let durations = kinds.certificate_durations.clone();
+    metrics.contribute(move |out| durations.write(out).expect("writing to a string cannot fail"));
     metrics.contribute(move |out| webhooks.write(out).expect("writing to a string cannot fail"));
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {

@@ -16,12 +16,12 @@ use discovery::Discovery;
 use kinds::core::service::Allocation;
 use object::{GroupVersion, SystemClock};
 use outbound::{Egress, WebhookOptions};
-use registry::{Catalog, Features, LiveCatalog, Report, Setup};
+use registry::{Catalog, Features, LiveCatalog, Release, Report, Setup};
 use rest::{Api, Body, Call, Limits, Meters, Reply};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use server::tls;
-use server::{Impersonation, Lifecycle, Listener, Paths, Server, ShutdownTimeouts, Unfinished, Version};
+use server::{Health, Impersonation, Lifecycle, Listener, Paths, Server, ShutdownTimeouts, Unfinished};
 use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
@@ -39,6 +39,7 @@ use crate::openid::OpenId;
 use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
+use crate::zpages::Zpages;
 use crate::{Config, Pki, aggregation, own_service, repair, serving};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
@@ -148,7 +149,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         authorizer: authorizer.clone(),
         clock,
         features: Arc::new(features),
-        limits: Limits { watch_min_timeout: config.serving.min_request_timeout, ..Limits::default() },
+        limits: limits(&config),
         describe_column: descriptions::column,
         meters: Meters::default(),
         dial: Some(dial),
@@ -159,11 +160,11 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
     let lifecycle = Lifecycle::default();
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
-    let metrics = opened.metrics(&config.store, &api);
+    let metrics = opened.metrics(&config.store, &api, config.metrics.open().map_err(StartError::Setting)?);
     let (listener, address) = listen(&config, &pki).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
-    crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone());
+    crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone(), &kinds);
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authorization, &egress);
@@ -174,10 +175,10 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         authenticator,
         authorizer,
         impersonation: Impersonation::default(),
+        paths: paths(&config, &api, &aggregator, &accounts, &advertised, &health),
         health,
         metrics,
-        version: Version::default(),
-        paths: paths(&config, &api, &aggregator, &accounts, &advertised),
+        version: config.versions.shown(),
         aggregator: Some(aggregator.clone()),
         lifecycle: lifecycle.clone(),
         seats: seats.clone(),
@@ -220,6 +221,14 @@ fn admission(
     Ok(chain)
 }
 
+fn limits(config: &Config) -> Limits {
+    Limits {
+        watch_min_timeout: config.serving.min_request_timeout,
+        watch_cache: config.store.watch_cache.clone(),
+        ..Limits::default()
+    }
+}
+
 /// The `kubernetes` Service and its range, which are there when this returns.
 async fn own_service(
     config: &Config,
@@ -236,7 +245,7 @@ async fn own_service(
 fn kinds_options(config: &Config) -> Result<kinds::Options, StartError> {
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
     let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range));
-    Ok(kinds::Options { event_ttl: config.event_ttl, allocation })
+    Ok(kinds::Options { event_ttl: config.event_ttl, allocation, ..kinds::Options::default() })
 }
 
 async fn create_own_objects(api: &Arc<Api>, authentication: &BTreeMap<String, String>) {
@@ -311,6 +320,7 @@ fn paths(
     aggregator: &Arc<Aggregator>,
     accounts: &Accounts,
     advertised: &Advertised,
+    health: &Health,
 ) -> Vec<Arc<dyn Paths>> {
     let own = SocketAddr::new(advertised.address, advertised.port).to_string();
     let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), own.clone());
@@ -318,6 +328,9 @@ fn paths(
     if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
         paths.push(Arc::new(openid));
     }
+    let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
+    listed.extend(["/metrics", "/version"].map(str::to_string));
+    paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));
     paths
 }
 
@@ -339,7 +352,7 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
 }
 
 fn features(config: &Config) -> Result<Features, StartError> {
-    let mut features = Features::default();
+    let mut features = Features::at(config.versions.emulated, config.versions.compatible);
     features.set(&config.feature_gates).map_err(StartError::Setting)?;
     features.set_allow_privileged(config.allow_privileged);
     Ok(features)
@@ -362,6 +375,7 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
             .collect(),
         encoding: config.store.encoding,
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
+        removed: config.serve_removed || config.versions.emulated < Release::CURRENT,
     };
     setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))
 }

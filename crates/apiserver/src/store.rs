@@ -10,7 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use object::GroupResource;
 use registry::StoredEncoding;
+use rest::WatchCache;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
 use storage::{SplitStore, Store};
 use storage_embedded::EmbeddedStore;
@@ -43,6 +45,8 @@ pub(crate) const FLAGS: &[&str] = &[
     "storage-backend",
     "storage-initialization-timeout",
     "storage-media-type",
+    "watch-cache",
+    "watch-cache-sizes",
 ];
 
 /// Where objects are kept and how.
@@ -72,6 +76,7 @@ pub struct StoreConfig {
     pub encryption_reload: bool,
     /// `--storage-media-type`.
     pub encoding: StoredEncoding,
+    pub watch_cache: WatchCache,
 }
 
 impl Default for StoreConfig {
@@ -94,6 +99,7 @@ impl Default for StoreConfig {
             encryption_config: None,
             encryption_reload: false,
             encoding: StoredEncoding::default(),
+            watch_cache: WatchCache::default(),
         }
     }
 }
@@ -128,7 +134,31 @@ impl StoreConfig {
             }
             "storage-initialization-timeout" => self.start_timeout = given.span()?,
             "storage-media-type" => self.encoding = encoding(last)?,
+            "watch-cache" => self.watch_cache.enabled = given.boolean()?,
+            "watch-cache-sizes" => self.set_watch_cache_sizes(given)?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// `resource.group#size`; the only size that matters is zero, which means that there is no watch cache.
+    fn set_watch_cache_sizes(&mut self, given: Given<'_>) -> Result<(), String> {
+        for item in given.list() {
+            let wrong = |what: &str| format!("{what}: {item}");
+            let (resource, size) = match item.split('#').collect::<Vec<_>>()[..] {
+                [resource, size] => (resource, size),
+                _ => return Err(wrong("invalid value of watch cache size")),
+            };
+            let size: i64 = size.parse().map_err(|_| wrong("invalid size of watch cache size"))?;
+            if size < 0 {
+                return Err(wrong("watch cache size cannot be negative"));
+            }
+            let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+            let resource = GroupResource::new(group, resource);
+            self.watch_cache.without.retain(|without| *without != resource);
+            if size == 0 {
+                self.watch_cache.without.push(resource);
+            }
         }
         Ok(())
     }
@@ -348,6 +378,13 @@ mod tests {
         assert!(apply("encryption-provider-config-automatic-reload", "true").unwrap().encryption_reload);
         assert!(apply("storage-backend", "etcd3").is_ok());
         assert_eq!(apply("storage-media-type", "application/json").unwrap().encoding, StoredEncoding::Json);
+        let sizes = apply("watch-cache-sizes", "replicasets.apps#0,events#100").unwrap().watch_cache;
+        for (group, resource, has) in
+            [("apps", "replicasets", false), ("", "events", true), ("events.k8s.io", "events", false)]
+        {
+            assert_eq!(sizes.has(&GroupResource::new(group, resource)), has, "{resource}.{group}");
+        }
+        assert!(!apply("watch-cache", "false").unwrap().watch_cache.has(&GroupResource::new("", "pods")));
         let overrides = apply("etcd-servers-overrides", "/events#http://a;http://b,apps/deployments#http://c").unwrap();
         assert_eq!(overrides.etcd_overrides.len(), 2);
         for (name, value) in [
@@ -356,6 +393,9 @@ mod tests {
             ("etcd-compaction-interval", "-1s"),
             ("lease-reuse-duration-seconds", "x"),
             ("etcd-servers-overrides", "events#http://a"),
+            ("watch-cache-sizes", "pods"),
+            ("watch-cache-sizes", "pods#many"),
+            ("watch-cache-sizes", "pods#-1"),
         ] {
             assert!(apply(name, value).is_err(), "{name}");
         }

@@ -4,6 +4,7 @@
 //! Everything goes through the registry as any write does, by the server's own user.
 
 mod authentication;
+mod migrate;
 mod objects;
 mod reconcile;
 
@@ -24,6 +25,10 @@ pub async fn run(api: &Arc<Api>, authentication: &BTreeMap<String, String>) -> u
     // Namespaces come before what is in them.
     let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
     let mut failed = create(api, namespaces, AT_ONCE).await;
+    if let Err(status) = migrate::run(api).await {
+        tracing::error!(%status, "default roles and bindings cannot be copied from their predecessors");
+        failed += 1;
+    }
     let tracking = authentication::tracking(api.clock.now());
     failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
     if let Err(status) = authentication::publish(api, authentication).await {

@@ -8,6 +8,7 @@ use registry::{AdmitAll, Change, Storage, UpdateOptions};
 use request::User;
 use rest::{Api, Snapshot, Tracked};
 
+const SELECTORS: &[&str] = &["aggregationRule", "clusterRoleSelectors"];
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// Creates the object if it is missing; adds what a default role or binding has lost since.
@@ -71,16 +72,13 @@ impl Change for AddMissing {
         if existing.annotation(AUTOUPDATE) == Some("false") {
             return Ok(object);
         }
-        for list in ["rules", "subjects"] {
-            let missing: Vec<Value> = self
-                .wanted
-                .list_at(&[list])
-                .iter()
-                .filter(|item| !existing.list_at(&[list]).contains(item))
-                .cloned()
-                .collect();
+        // The rules of an aggregated role are gathered by the controller manager.
+        let rules = if self.wanted.field("aggregationRule").is_null() { &["rules"][..] } else { SELECTORS };
+        for list in [rules, &["subjects"]] {
+            let items = self.wanted.list_at(list).iter();
+            let missing: Vec<Value> = items.filter(|item| !existing.list_at(list).contains(item)).cloned().collect();
             if !missing.is_empty() {
-                object.slot(&[list]).make_list().extend(missing);
+                object.slot(list).make_list().extend(missing);
             }
         }
         for field in ["labels", "annotations"] {

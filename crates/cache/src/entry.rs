@@ -21,6 +21,8 @@ pub struct Object {
 pub struct Header {
     pub namespace: Str,
     pub name: Str,
+    /// A hash of `metadata.uid`, by which lists and watches are divided among clients.
+    pub uid_hash: u64,
     /// Sorted by key.
     pub labels: Vec<(Str, Str)>,
     /// Selectable fields besides metadata.name and metadata.namespace.

@@ -65,7 +65,7 @@ fn document(items: Vec<Value>) -> Document {
 }
 
 fn describe_version(catalog: &Catalog, version: &GroupVersion) -> Value {
-    let resources: Vec<Value> = catalog.of(version).map(|resource| describe_resource(resource)).collect();
+    let resources: Vec<Value> = catalog.listed(version).map(|resource| describe_resource(resource)).collect();
     value!({"version": (version.version.clone()), "resources": resources, "freshness": "Current"})
 }
 

@@ -173,7 +173,7 @@ impl Shared {
 
     fn offered(&self) -> Vec<Media> {
         let mut offered = vec![Media::Json, Media::Yaml, Media::Proto];
-        if self.api.features.enabled("CBORServingAndStorage") {
+        if self.api.features.enabled(rest::CBOR) {
             offered.push(Media::Cbor);
         }
         offered
@@ -183,7 +183,7 @@ impl Shared {
     fn aggregated<'a>(&self, call: &'a Call) -> Option<Chosen<'a>> {
         let wanted = Convert { group: aggregated::GROUP, version: aggregated::VERSION, kind: aggregated::KIND };
         // A header that is not there is satisfied with anything, and so is the plain document.
-        let chosen = accept::choose(&call.headers, &call.query, &self.offered(), |convert| convert == Some(wanted));
+        let chosen = accept::choose(&call.headers, &call.query, &self.offered(), |_, convert| convert == Some(wanted));
         chosen.filter(|chosen| chosen.convert.is_some())
     }
 
@@ -206,7 +206,7 @@ impl Shared {
     /// One of the old documents, as the client wants to read it.
     fn plain(&self, call: &Call, document: &Value) -> Reply {
         let offered = self.offered();
-        let Some(chosen) = accept::choose(&call.headers, &call.query, &offered, |convert| convert.is_none()) else {
+        let Some(chosen) = accept::choose(&call.headers, &call.query, &offered, |_, convert| convert.is_none()) else {
             let message = format!("only the following media types are accepted: {}", list(&offered));
             return rest::failure(&Status::not_acceptable(message), &Accept::indented());
         };

@@ -75,7 +75,7 @@ impl Documents {
             all.push((name.into(), Document::new(Of::Fixed(name), &[])));
         }
         for version in catalog.versions() {
-            let resources: Vec<Arc<Resource>> = catalog.of(version).cloned().collect();
+            let resources: Vec<Arc<Resource>> = catalog.listed(version).cloned().collect();
             let name = routes::root(version)[1..].to_string();
             all.push((name, Document::new(Of::Version(version.clone()), &resources)));
         }
@@ -186,7 +186,7 @@ impl Document {
 }
 
 fn group_version(catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
-    let resources: Vec<Arc<Resource>> = catalog.of(version).cloned().collect();
+    let resources: Vec<Arc<Resource>> = catalog.listed(version).cloned().collect();
     let mut all = routes::of(catalog, version);
     if resources.iter().all(|resource| resource.custom) {
         return v3::write(&all, &resources, &Audience::Custom);
@@ -196,7 +196,8 @@ fn group_version(catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
 }
 
 fn everything(catalog: &Catalog) -> Vec<u8> {
-    let resources: Vec<Arc<Resource>> = catalog.resources().cloned().collect();
+    let resources: Vec<Arc<Resource>> =
+        catalog.versions().iter().flat_map(|version| catalog.listed(version)).cloned().collect();
     let mut all: Vec<Route> = routes::fixed().into_iter().map(|(_, route)| route).collect();
     for version in catalog.versions() {
         all.extend(routes::of(catalog, version));

@@ -29,7 +29,7 @@ pub fn group(group: &Group) -> Value {
 /// `/api/v1` and `/apis/<group>/<version>`.
 pub fn resource_list(catalog: &Catalog, version: &GroupVersion) -> Value {
     let mut resources: Vec<Value> = Vec::new();
-    for resource in catalog.of(version) {
+    for resource in catalog.listed(version) {
         resources.push(describe_resource(resource));
         resources.extend(resource.subresources.iter().map(|part| describe_subresource(resource, part)));
     }

@@ -56,6 +56,12 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Replaces a file's contents atomically and durably. The new file has mode 0600; a symbolic link with this name is
 /// replaced, not followed.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let directory = File::open(directory_of(path))?;
+    // Servers that share a directory replace its files one after the other. Some network file systems have no such locks; there
+    // the last one wins.
+    if let Err(error) = directory.lock() {
+        tracing::debug!(path = %path.display(), %error, "the directory cannot be locked");
+    }
     let unfinished = with_suffix(path, ".new");
     // What an interrupted attempt left behind, or a link that leads elsewhere.
     match std::fs::remove_file(&unfinished) {
@@ -68,7 +74,7 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.write_all(contents)?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    sync_directory(path)
+    directory.sync_all()
 }
 
 /// Takes the permissions of group and others away from an open file.
@@ -93,8 +99,11 @@ pub fn restrict_existing(path: &Path) -> io::Result<()> {
 
 /// Makes a new or renamed entry of the path's directory durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()
+    File::open(directory_of(path))?.sync_all()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The path with something appended to its last component.
@@ -190,5 +199,19 @@ mod tests {
             std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn many_replace_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let path = &path;
+                scope.spawn(move || (0..20).for_each(|_| replace(path, format!("{writer}").as_bytes()).unwrap()));
+            }
+        });
+        assert_eq!(std::fs::read(&path).unwrap().len(), 1);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -47,11 +47,13 @@ pub struct Options {
     pub event_ttl: Duration,
     /// Where services get their addresses and ports from. Connected to the store when the server starts.
     pub allocation: Arc<core::service::Allocation>,
+    /// Counts certificates that were issued for a requested time.
+    pub certificate_durations: Arc<certificates::Durations>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { event_ttl: events::DEFAULT_TTL, allocation: Arc::default() }
+        Options { event_ttl: events::DEFAULT_TTL, allocation: Arc::default(), certificate_durations: Arc::default() }
     }
 }
 
@@ -62,6 +64,7 @@ pub type Conversions = Vec<(&'static str, &'static str, &'static str, Arc<dyn Co
 pub fn conversions() -> Conversions {
     let mut all = autoscaling::conversions();
     all.extend(apiextensions::conversions());
+    all.extend(policy::conversions());
     all.extend(resource::conversions());
     all.extend(removed::conversions());
     all.push(("events.k8s.io", "v1", "events", Arc::new(events::Conversion)));
@@ -91,7 +94,7 @@ pub fn strategies_with(options: &Options) -> Strategies {
         admissionregistration::strategies(),
         apiextensions::strategies(),
         apiregistration::strategies(),
-        certificates::strategies(),
+        certificates::strategies(options),
         flowcontrol::strategies(),
         authentication::strategies(),
         authorization::strategies(),

@@ -14,6 +14,8 @@ pub struct Status {
     pub reason: Reason,
     pub message: String,
     pub details: Option<Details>,
+    /// Where a list that cannot be continued consistently goes on in the present: `metadata.continue`.
+    pub continue_token: String,
 }
 
 /// What the failure was about.
@@ -64,7 +66,7 @@ pub enum Reason {
 
 impl Status {
     fn new(code: u16, reason: Reason, message: impl Into<String>) -> Status {
-        Status { code, reason, message: message.into(), details: None }
+        Status { code, reason, message: message.into(), details: None, continue_token: String::new() }
     }
 
     fn about(mut self, resource: &GroupResource, name: &str) -> Status {
@@ -230,6 +232,7 @@ impl Status {
             reason: Reason::named(value.str_at(&["reason"])),
             message: value.str_at(&["message"]).to_string(),
             details: value.at(&["details"]).as_map().map(|_| Details::from_value(value.at(&["details"]))),
+            continue_token: value.str_at(&["metadata", "continue"]).to_string(),
         }
     }
 
@@ -238,7 +241,9 @@ impl Status {
         let mut map = Map::new();
         map.insert("kind", "Status");
         map.insert("apiVersion", "v1");
-        map.insert("metadata", Value::map());
+        let mut metadata = Map::new();
+        put(&mut metadata, "continue", &self.continue_token);
+        map.insert("metadata", Value::Map(metadata));
         map.insert("status", "Failure");
         put(&mut map, "message", &self.message);
         put(&mut map, "reason", self.reason.as_str());

@@ -5,6 +5,8 @@
 //! scalars rather than what they mean, and what stands before a path's first slash is ignored. Values stay the text they
 //! came as until a path leads into them. Every operation that does not apply fails the request with the same answer.
 
+use std::collections::BTreeMap;
+
 use codec::Notes;
 use object::{GroupResource, Map, Raw, Status, Str, Value, quote};
 use schema::Schema;
@@ -25,7 +27,7 @@ const MAX_SHIFTED_ITEMS: usize = 120_000_000;
 const TOO_DEEP: &str = "the document would nest too deep";
 const TOO_MANY_SHIFTS: &str = "too many list items would be moved";
 
-/// More unknown members than these are not noted.
+/// More unknown and duplicate members than these are not noted.
 const MAX_NOTES: usize = 100;
 
 /// The document after a patch.
@@ -41,7 +43,7 @@ pub struct Patched {
 #[derive(Debug, Clone)]
 pub struct JsonPatch {
     operations: Vec<Operation>,
-    unknown: Vec<String>,
+    complaints: Vec<String>,
 }
 
 /// How strictly the operations themselves are read.
@@ -103,7 +105,11 @@ impl JsonPatch {
             Value::List(items) => items,
             other => return Err(mismatch(&other, list_type)),
         };
-        let mut patch = JsonPatch { operations: Vec::new(), unknown: Vec::new() };
+        let mut patch = JsonPatch { operations: Vec::new(), complaints: Vec::new() };
+        let mut duplicates = match reading {
+            Reading::Checked => duplicate_fields(body),
+            Reading::Lenient => BTreeMap::new(),
+        };
         for (index, mut item) in items.iter().cloned().enumerate() {
             open(&mut item);
             let members = match item {
@@ -115,8 +121,8 @@ impl JsonPatch {
                 check_members(&members)?;
                 let unknown = members.keys().filter(|key| !matches!(*key, "op" | "path" | "from" | "value"));
                 let note = |key: &str| format!("json patch unknown field {}", quote(&format!("[{index}].{key}")));
-                let room = MAX_NOTES - patch.unknown.len();
-                patch.unknown.extend(unknown.map(note).take(room));
+                patch.complaints.extend(unknown.map(note).chain(duplicates.remove(&index).unwrap_or_default()));
+                patch.complaints.truncate(MAX_NOTES);
             }
             if index < MAX_OPERATIONS {
                 patch.operations.push(Operation::read(&members));
@@ -132,8 +138,8 @@ impl JsonPatch {
     }
 
     /// What strict decoding has to say about the operations: `json patch unknown field "[0].foo"`.
-    pub fn unknown_fields(&self) -> &[String] {
-        &self.unknown
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
     }
 
     /// Whether there are no operations.
@@ -154,6 +160,19 @@ impl JsonPatch {
         }
         Ok(Patched { document: work.document, opened: work.opened })
     }
+}
+
+/// What strict decoding says of fields that are given twice, by the index of the operation.
+fn duplicate_fields(body: &str) -> BTreeMap<usize, Vec<String>> {
+    let mut notes = Notes::collect();
+    // A number that cannot be read ends this early; the request fails with it elsewhere.
+    let _ = codec::json::decode(body.as_bytes(), None, &mut notes);
+    let mut found: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for message in notes.messages() {
+        let index = message.split_once("\"[").and_then(|(_, rest)| rest.split_once(']')?.0.parse().ok());
+        found.entry(index.unwrap_or(0)).or_default().push(format!("json patch {message}"));
+    }
+    found
 }
 
 /// The members that are strings must be strings, and numbers must be such that there are.

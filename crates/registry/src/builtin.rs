@@ -28,6 +28,8 @@ pub struct Setup {
     pub encoding: StoredEncoding,
     /// Whether a group-version is served: its name, and whether it is by default.
     pub enabled: Box<dyn Fn(&GroupVersion, bool) -> bool + Send + Sync>,
+    /// Whether versions can be enabled that v1.37 has removed: for one more release, or because an older one is emulated.
+    pub removed: bool,
 }
 
 /// The encoding of stored objects.
@@ -37,6 +39,14 @@ pub enum StoredEncoding {
     Protobuf,
     Json,
 }
+
+/// Resources in versions that v1.37 has removed: group, version, resource. They have the fields of the stored version.
+const REMOVED: &[(&str, &str, &str)] = &[
+    ("certificates.k8s.io", "v1alpha1", "clustertrustbundles"),
+    ("networking.k8s.io", "v1beta1", "ipaddresses"),
+    ("networking.k8s.io", "v1beta1", "servicecidrs"),
+    ("storage.k8s.io", "v1beta1", "volumeattributesclasses"),
+];
 
 impl Setup {
     /// Starts a cache for every stored resource and builds the catalog.
@@ -69,7 +79,35 @@ impl Setup {
                 }
             }
         }
+        for (old, kind) in REMOVED.iter().filter_map(|removed| self.removed_resource(table, removed)) {
+            let storage = stored.get(&kind).map(|storage| storage.clone().served_as(&old.name.group_resource()));
+            if let Some(resource) = self.resource(table, &old, storage) {
+                catalog.insert(resource);
+            }
+        }
         Ok(catalog)
+    }
+
+    /// A removed resource that is enabled, and the kind it is stored as.
+    fn removed_resource(
+        &self,
+        table: &Builtin,
+        (group, version, name): &(&str, &str, &str),
+    ) -> Option<(schema::Resource, GroupVersionKind)> {
+        let served = GroupVersion::new(*group, *version);
+        if !self.removed || !(self.enabled)(&served, false) {
+            return None;
+        }
+        let mut resources = table.resources();
+        let stored = resources
+            .find(|r| r.name.group == *group && r.name.resource == *name && r.stored.as_ref() == Some(&r.kind))?;
+        let mut old = stored.clone();
+        old.name.version = served.version.clone();
+        old.kind.version = served.version.clone();
+        for subresource in old.subresources.iter_mut().filter(|subresource| subresource.kind == stored.kind) {
+            subresource.kind.version = served.version.clone();
+        }
+        Some((old, stored.kind.clone()))
     }
 
     async fn open(

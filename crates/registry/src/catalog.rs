@@ -213,6 +213,12 @@ impl Catalog {
         self.resources.get(version).into_iter().flat_map(|resources| resources.iter())
     }
 
+    /// The resources that discovery lists for a group-version: custom ones only where none is built in.
+    pub fn listed(&self, version: &GroupVersion) -> impl Iterator<Item = &Arc<Resource>> {
+        let is_builtin = self.of(version).any(|resource| !resource.custom);
+        self.of(version).filter(move |resource| !(is_builtin && resource.custom))
+    }
+
     pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
         self.of(&kind.group_version()).find(|resource| resource.kind == *kind)
     }

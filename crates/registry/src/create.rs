@@ -5,6 +5,7 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Status, Value};
 use rand::Rng;
 
+use crate::storage::is_too_large;
 use crate::{Context, Storage, Undo, metadata};
 
 /// How often a taken generated name is replaced by another before giving up.
@@ -67,7 +68,7 @@ impl Storage {
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let mut stored = self.store_new(cx, &mut object).await;
         // Upstream drops managedFields from an object that is too large, and tries again.
-        if is_too_large(&stored) && object.metadata_mut().remove("managedFields").is_some() {
+        if stored.as_ref().is_err_and(is_too_large) && object.metadata_mut().remove("managedFields").is_some() {
             stored = self.store_new(cx, &mut object).await;
         }
         match stored {
@@ -161,7 +162,8 @@ impl Storage {
     }
 
     pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Status> {
-        if !matches!(object.resource_version(), "" | "0") && !cx.dry_run {
+        // Upstream overlooks a version that is no number.
+        if object::parse_uint(object.resource_version()).is_ok_and(|version| version != 0) && !cx.dry_run {
             return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
         }
         let name = object.name().to_string();
@@ -214,10 +216,6 @@ pub fn ensure_namespace(object: &mut Value, wanted: &str) -> Result<(), Status> 
 pub fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object.set_meta_str("resourceVersion", &revision.to_string());
     object
-}
-
-fn is_too_large(stored: &Result<Value, Status>) -> bool {
-    matches!(stored, Err(status) if status.reason == object::Reason::RequestEntityTooLarge)
 }
 
 fn as_generated(status: Status, storage: &Storage) -> Status {

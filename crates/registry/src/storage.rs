@@ -9,7 +9,7 @@ use cache::{Cache, Describe, Header};
 use object::{GroupResource, GroupVersionKind, Meta, Status, Str, Value, labels};
 use storage::{Entry, Key, KeyRange, Revision, Store};
 
-use crate::Strategy;
+use crate::{Shard, Strategy, shard};
 
 /// The stored side of a resource: one for all its served versions.
 #[derive(Clone)]
@@ -227,7 +227,7 @@ impl Storage {
             storage::Error::Conflict(_) => Status::conflict(&self.resource, name, MODIFIED),
             storage::Error::NotFound => Status::not_found(&self.resource, name),
             storage::Error::Compacted { .. } => Status::expired(EXPIRED),
-            storage::Error::TooLarge { .. } => Status::request_too_large(error),
+            storage::Error::TooLarge { size, .. } => too_large(size),
             storage::Error::Timeout(_) | storage::Error::Unavailable(_) => {
                 tracing::warn!(resource = %self.resource, verb, %error, "the store did not answer");
                 Status::server_timeout(&self.resource, verb, 2)
@@ -237,12 +237,32 @@ impl Storage {
     }
 }
 
+/// What etcd's client says of a request that it does not send.
+const NOT_SENT: &str = "rpc error: code = ResourceExhausted desc = trying to send message larger than max";
+/// The largest request that etcd's client sends.
+const SENT_BYTES_MAX: usize = 2 << 20;
+/// What etcd says of a request that is larger than it takes.
+const REFUSED: &str = "etcdserver: request is too large";
+
+/// The error of an object that is too large to be stored: upstream passes on what etcd or its client says.
+fn too_large(size: usize) -> Status {
+    let message = match size {
+        ..=SENT_BYTES_MAX => REFUSED.to_string(),
+        _ => format!("{NOT_SENT} ({size} vs. {SENT_BYTES_MAX})"),
+    };
+    Status::unknown(500, message)
+}
+
+/// Whether a write failed because the object is too large to be stored.
+pub(crate) fn is_too_large(status: &Status) -> bool {
+    status.code == 500 && (status.message == REFUSED || status.message.starts_with(NOT_SENT))
+}
+
 /// Upstream's wording when the object was changed since it was read.
 pub const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
-/// Upstream's wording when a list cannot be continued.
-pub const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
-new list without the continue parameter.";
+/// Upstream's wording when the revision that was asked for has been compacted away.
+pub const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
 /// Derives cache headers by decoding what selectors look at: once for each object that one does look at.
 pub struct Describer {
@@ -262,7 +282,8 @@ impl Describe for Describer {
 
 impl Describer {
     pub fn new(strategy: Arc<dyn Strategy>, codec: Arc<dyn StoredCodec>) -> Describer {
-        let mut paths = object::strs!["metadata.namespace", "metadata.name", "metadata.labels"].to_vec();
+        let mut paths =
+            object::strs!["metadata.namespace", "metadata.name", "metadata.uid", "metadata.labels"].to_vec();
         paths.extend_from_slice(strategy.selected_paths());
         Describer { strategy, codec, paths }
     }
@@ -272,6 +293,7 @@ impl Describer {
         Header {
             namespace: object.namespace().into(),
             name: object.name().into(),
+            uid_hash: shard::hash(object.uid()),
             labels: object.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect(),
             fields: fields
                 .iter()
@@ -287,15 +309,16 @@ impl Describer {
 pub struct Filter {
     pub labels: labels::Selector,
     pub fields: object::fields::Selector,
+    pub shard: Option<Shard>,
 }
 
 impl Filter {
     pub fn everything() -> Filter {
-        Filter { labels: labels::Selector::everything(), fields: object::fields::Selector::everything() }
+        Filter { labels: labels::Selector::everything(), fields: object::fields::Selector::everything(), shard: None }
     }
 
     pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.shard.is_none()
     }
 
     /// Whether it is one of them, or might be, for all that can be known.
@@ -303,6 +326,8 @@ impl Filter {
         if header.unreadable {
             return true;
         }
-        self.labels.matches(|key| header.label(key)) && self.fields.matches(|field| header.field(field))
+        self.labels.matches(|key| header.label(key))
+            && self.fields.matches(|field| header.field(field))
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(header))
     }
 }

@@ -39,12 +39,12 @@ pub fn header(headers: &HeaderMap) -> &str {
 }
 
 /// The first clause that can be honoured with one of the media types on offer; `allows` says whether the document it asks
-/// for can be had.
+/// for can be had in that type.
 pub fn choose<'a>(
     headers: &'a HeaderMap,
     query: &[(String, String)],
     offered: &[Media],
-    allows: impl Fn(Option<Convert<'a>>) -> bool,
+    allows: impl Fn(Media, Option<Convert<'a>>) -> bool,
 ) -> Option<Chosen<'a>> {
     let accept = header(headers);
     let pretty = wants_pretty(headers, query);
@@ -53,7 +53,7 @@ pub fn choose<'a>(
     }
     for clause in parse(accept) {
         for &media in offered.iter().filter(|media| clause.covers(media.content_type())) {
-            if let Some(convert) = clause.convert(media).filter(|&convert| allows(convert)) {
+            if let Some(convert) = clause.convert(media).filter(|&convert| allows(media, convert)) {
                 return Some(Chosen { media, convert, pretty: pretty || clause.parameter("pretty") == Some("1") });
             }
         }
@@ -144,7 +144,8 @@ impl<'a> Clause<'a> {
         self.parameters.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    fn covers(&self, media: &str) -> bool {
+    /// Whether a media type is one that the clause accepts.
+    pub fn covers(&self, media: &str) -> bool {
         match (self.kind, self.subkind) {
             ("*", "*") => true,
             (kind, "*") => media.split('/').next() == Some(kind),
@@ -154,7 +155,7 @@ impl<'a> Clause<'a> {
 
     /// What kind of document is asked for, or None if a parameter cannot be honoured.
     #[allow(clippy::option_option)] // Nothing asked for and nothing possible are two things.
-    fn convert(&self, media: Media) -> Option<Option<Convert<'a>>> {
+    pub fn convert(&self, media: Media) -> Option<Option<Convert<'a>>> {
         // Only watches have a stream, and YAML has none.
         if self.parameter("stream").is_some_and(|stream| stream != "watch" || media == Media::Yaml) {
             return None;

@@ -6,9 +6,15 @@ use std::time::Duration;
 
 use admission::Chain;
 use async_trait::async_trait;
-use object::{Clock, Value};
+use http::HeaderMap;
+use object::{Clock, GroupResource, Value};
 use registry::{Catalog, Context, Features, LiveCatalog, Lookup};
 use request::{Access, User};
+
+use crate::{Accept, Media};
+
+/// The gate for CBOR as a media type.
+pub const CBOR: &str = "CBORServingAndStorage";
 
 /// The serving side of the API.
 pub struct Api {
@@ -46,6 +52,30 @@ pub struct Limits {
     pub watch_min_timeout: Duration,
     /// How often an idle watch that asked for bookmarks gets one.
     pub bookmark_interval: Duration,
+    pub watch_cache: WatchCache,
+}
+
+/// Which resources upstream would serve from a watch cache. Here all of them are; lists of the others are limited as upstream
+/// limits what it reads from etcd.
+#[derive(Clone, Debug)]
+pub struct WatchCache {
+    /// `--watch-cache`.
+    pub enabled: bool,
+    /// Resources whose `--watch-cache-sizes` is zero.
+    pub without: Vec<GroupResource>,
+}
+
+impl Default for WatchCache {
+    fn default() -> WatchCache {
+        let without = ["", "events.k8s.io"].map(|group| GroupResource::new(group, "events")).to_vec();
+        WatchCache { enabled: true, without }
+    }
+}
+
+impl WatchCache {
+    pub fn has(&self, resource: &GroupResource) -> bool {
+        self.enabled && !self.without.contains(resource)
+    }
 }
 
 impl Default for Limits {
@@ -54,6 +84,7 @@ impl Default for Limits {
             body_bytes: 3 * 1024 * 1024,
             watch_min_timeout: Duration::from_secs(1800),
             bookmark_interval: Duration::from_secs(60),
+            watch_cache: WatchCache::default(),
         }
     }
 }
@@ -62,6 +93,14 @@ impl Api {
     /// The API with the catalog that is served now, which stays the same however long the snapshot is kept.
     pub fn snapshot(self: &Arc<Api>) -> Snapshot {
         Snapshot { catalog: self.catalog.load_full(), api: self.clone() }
+    }
+
+    /// How a Status that has nothing to do with a resource is written.
+    pub fn accept_of_status(&self, headers: &HeaderMap, query: &[(String, String)]) -> Accept {
+        if self.features.enabled(CBOR) {
+            return Accept::of_status_in(headers, query, &[Media::Json, Media::Yaml, Media::Proto, Media::Cbor]);
+        }
+        Accept::of_status(headers, query)
     }
 }
 

@@ -40,11 +40,8 @@ pub fn input_media(scope: &Scope, content_type: &str) -> Result<Media, Status> {
     let essence = content_type.split(';').next().unwrap_or("").trim();
     let offer = scope.offer();
     let media = if essence.is_empty() { Some(Media::Json) } else { Media::of(essence) };
-    match media {
-        Some(Media::Proto) if !offer.proto => {}
-        Some(Media::Cbor) if !offer.cbor => {}
-        Some(media) => return Ok(media),
-        None => {}
+    if let Some(media) = media.filter(|media| offer.has(*media)) {
+        return Ok(media);
     }
     Err(Status::unsupported_media_type(format!(
         "the body of the request was in an unknown format - accepted media types include: {}",

@@ -22,7 +22,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let mut object = scope.default(decoded.object)?;
     wipe_system_fields(&mut object);
     ensure_namespace(scope, &mut object)?;
-    dedup_owners(scope, &mut object);
+    scope.warn(dedup_owners(&mut object, ""));
     let object = managed::track_update(scope, &Value::map(), object, &options.field_manager);
     let mut object = scope.to_storage(object)?;
     let name = object.name().to_string();
@@ -35,7 +35,10 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let attributes = scope.admission(Operation::Create, &name, cx, &options.object).with_generated_name(&generated);
     let admit = Admission { scope, attributes: &attributes };
     let outcome = match scope.api.admission.mutate(&attributes, &mut object, None).await {
-        Ok(()) => scope.storage()?.create(&cx, object, &admit).await,
+        Ok(()) => {
+            scope.warn(dedup_owners(&mut object, AFTER_ADMISSION));
+            scope.storage()?.create(&cx, object, &admit).await
+        }
         Err(status) => Err(status),
     };
     scope.note(&attributes);
@@ -57,13 +60,16 @@ pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status>
     registry::ensure_namespace(object, if scope.resource.namespaced { &scope.call.info.namespace } else { "" })
 }
 
-/// Removes owner references that repeat, with a warning.
-pub fn dedup_owners(scope: &Scope, object: &mut Value) {
-    if let Some(repeated) = object.dedup_owner_references() {
-        scope.warn([format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {repeated}"
-        )]);
-    }
+/// In the warning about owner references that mutating admission, or a patch, made to repeat.
+pub const AFTER_ADMISSION: &str = " after mutating admission happens";
+
+/// Removes owner references that repeat, and returns a warning about them.
+pub fn dedup_owners(object: &mut Value, when: &str) -> Option<String> {
+    let repeated = object.dedup_owner_references()?;
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {repeated}"
+    ))
 }
 
 /// The validating half of admission, called when an object is final.

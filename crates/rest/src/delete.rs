@@ -74,7 +74,7 @@ pub async fn delete_collection(scope: &Arc<Scope>) -> Result<Reply, Status> {
 
 /// The options of a deletion of many: which objects, and how they are to go.
 async fn read_collection_options(scope: &Scope) -> Result<(ListOptions, Value), Status> {
-    let list = ListOptions::parse(&scope.call, &scope.resource, false)?;
+    let list = ListOptions::parse(scope, false)?;
     let options = read_options(scope).await?;
     registry::validate_options(&options)?;
     if options.field(UNREADABLE).as_bool() == Some(true) {

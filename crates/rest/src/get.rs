@@ -5,7 +5,7 @@ use http::StatusCode;
 use object::{GroupVersionKind, Status, Value};
 
 use crate::media::{Media, Transform};
-use crate::options::{not_a_revision, parse_revision};
+use crate::options::{flag, not_a_revision, parse_revision};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
 use crate::{render, table};
@@ -13,6 +13,10 @@ use crate::{render, table};
 /// Answers with the bytes that are cached; nothing is decoded for a representation that was asked for before.
 pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let storage = scope.storage()?;
+    if flag(&scope.call, "export") == Some(true) {
+        let why = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(why));
+    }
     let name = &scope.call.info.name;
     let given = scope.call.query("resourceVersion").unwrap_or("");
     match parse_revision(given).map_err(not_a_revision)? {

@@ -35,7 +35,7 @@ mod update;
 mod watch;
 mod wire;
 
-pub use api::{Api, Definitions, Limits, Snapshot};
+pub use api::{Api, CBOR, Definitions, Limits, Snapshot, WatchCache};
 pub use call::Call;
 pub use forward::{Dial, ForwardBody, Unreachable, forward};
 pub use managed::{Tracked, force_apply, track};

@@ -23,16 +23,26 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// How many entries of an old revision are read at once while looking for a page of matches.
 const SCAN: usize = 1000;
 
+/// Stands in a continue token for the present.
+const NOW: Revision = -1;
+/// Upstream's wording when the revision of a continue token has been compacted away; the answer has a token to go on with.
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
+new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between \
+the time the first chunk was returned and now may show up in the list.";
+
 /// A page of a list: references to objects, and what its metadata says.
 pub struct Page {
     pub objects: Vec<Arc<Object>>,
     pub revision: Revision,
     pub continue_token: String,
     pub remaining: Option<usize>,
+    /// The selector of the shard that it is of.
+    pub shard: Option<String>,
 }
 
 pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
-    let options = ListOptions::parse(&scope.call, &scope.resource, false)?;
+    let options = ListOptions::parse(scope, false)?;
     let page = page(scope, &options).await?;
     if let Some(storage) = &scope.resource.storage {
         storage.prepare(page.objects.iter().map(|object| object.value())).await?;
@@ -93,19 +103,23 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
     let limit = usize::try_from(options.limit).unwrap_or(0);
     if !options.continue_token.is_empty() {
         let token = Token::parse(&options.continue_token, storage, &range)?;
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
         return match token.revision {
             Some(revision) => at_revision(storage, &range, &options.filter, limit, revision, Some(&token.start)).await,
             None => now(storage, &range, &options.filter, limit, Some(&token.start)).await,
         };
     }
     let failed = |error| storage.read_failed(error, "list");
+    let is_cached = scope.api.limits.watch_cache.has(&storage.resource);
     match (options.revision()?, options.resource_version_match.as_str()) {
-        (None, _) => {
+        // Any state will do, and it is sent whole, unless upstream would read it from etcd.
+        (Some(0), _) if is_cached => now(storage, &range, &options.filter, 0, None).await,
+        (None | Some(0), _) => {
             storage.cache.fresh().await.map_err(failed)?;
             now(storage, &range, &options.filter, limit, None).await
         }
-        // Any state will do, and it is sent whole.
-        (Some(0), _) => now(storage, &range, &options.filter, 0, None).await,
         (Some(revision), "Exact") => at_revision(storage, &range, &options.filter, limit, revision, None).await,
         (Some(revision), "") if limit > 0 => at_revision(storage, &range, &options.filter, limit, revision, None).await,
         (Some(revision), _) => {
@@ -153,7 +167,8 @@ async fn at_revision(
     let mut objects: Vec<Arc<Object>> = Vec::new();
     loop {
         let query = RangeQuery::new(part.clone()).at(revision).limit(SCAN);
-        let found = storage.store.range(query).await.map_err(|error| old_list_failed(storage, error))?;
+        let found = storage.store.range(query).await;
+        let found = found.map_err(|error| old_list_failed(storage, error, start.map(|start| (start, range))))?;
         let last = found.entries.last().map(|entry| entry.key.clone());
         let entries = found.entries.iter().map(|entry| storage.cache.wrap(entry));
         objects.extend(entries.filter(|object| filter.is_everything() || filter.matches(object.header(describe))));
@@ -170,9 +185,16 @@ async fn at_revision(
     }
 }
 
-fn old_list_failed(storage: &Storage, error: storage::Error) -> Status {
+/// `continued` says where a list with a continue token was, and what it lists.
+fn old_list_failed(storage: &Storage, error: storage::Error, continued: Option<(&Key, &KeyRange)>) -> Status {
     match error {
-        storage::Error::Compacted { .. } => Status::expired(EXPIRED),
+        storage::Error::Compacted { .. } => match continued {
+            Some((start, range)) => {
+                let continue_token = Token::encode(start, NOW, range);
+                Status { continue_token, ..Status::expired(INCONSISTENT) }
+            }
+            None => Status::expired(EXPIRED),
+        },
         storage::Error::FutureRevision { requested, current } => {
             storage.read_failed(cache::Error::TooLarge { requested, current }, "list")
         }
@@ -182,7 +204,8 @@ fn old_list_failed(storage: &Storage, error: storage::Error) -> Status {
 
 /// The first `limit` objects, and where to go on.
 fn cut(mut objects: Vec<Arc<Object>>, limit: usize, revision: Revision, range: &KeyRange, filter: &Filter) -> Page {
-    let mut page = Page { objects: Vec::new(), revision, continue_token: String::new(), remaining: None };
+    let shard = filter.shard.as_ref().map(ToString::to_string);
+    let mut page = Page { objects: Vec::new(), revision, continue_token: String::new(), remaining: None, shard };
     if limit > 0 && objects.len() > limit {
         // How many more there are is only known where nothing is filtered out.
         page.remaining = filter.is_everything().then_some(objects.len() - limit);
@@ -269,6 +292,9 @@ fn metadata(page: &Page, custom: bool) -> Value {
     if let Some(remaining) = page.remaining {
         list.metadata_mut().insert("remainingItemCount", remaining);
     }
+    if let Some(shard) = &page.shard {
+        list.set(&["metadata", "shardInfo", "selector"], shard.as_str());
+    }
     list
 }
 
@@ -341,7 +367,8 @@ fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
         Media::Proto => proto(scope, page),
         Media::Cbor => match whole(scope, &page) {
             Ok(list) => {
-                let bytes = wire::encode(&list, media, None, false);
+                let schema = schema::builtin().schema(&list_kind(scope)).filter(|_| !scope.resource.custom);
+                let bytes = wire::encode(&list, media, schema, false);
                 Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Ready(bytes))
             }
             Err(status) => crate::failure(&status, &scope.accept),

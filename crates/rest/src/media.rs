@@ -63,8 +63,8 @@ impl Media {
 /// What a place can answer with.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// Whether there is a protobuf form.
-    pub proto: bool,
+    /// Custom resources have no protobuf form, but their metadata and errors do. No router stands before them.
+    pub custom: bool,
     pub cbor: bool,
     /// Whether objects can be shown as tables; all can be as their metadata.
     pub tables: bool,
@@ -72,37 +72,59 @@ pub struct Offer {
 
 impl Offer {
     fn media(self) -> impl Iterator<Item = Media> {
-        let all = [(Media::Json, true), (Media::Yaml, true), (Media::Proto, self.proto), (Media::Cbor, self.cbor)];
-        all.into_iter().filter(|(_, offered)| *offered).map(|(media, _)| media)
+        [Media::Json, Media::Yaml, Media::Proto, Media::Cbor]
+            .into_iter()
+            .filter(move |m| *m != Media::Cbor || self.cbor)
+    }
+
+    /// Whether bodies and untransformed objects can be of this type.
+    pub fn has(self, media: Media) -> bool {
+        !matches!(media, Media::Proto if self.custom) && !matches!(media, Media::Cbor if !self.cbor)
     }
 
     /// What objects are to be turned into for a clause that asks for this; None if they cannot.
-    fn transform(self, convert: Option<Convert<'_>>) -> Option<Transform> {
-        let Some(Convert { group, version, kind }) = convert else { return Some(Transform::None) };
+    fn transform(self, media: Media, convert: Option<Convert<'_>>) -> Option<Transform> {
+        let Some(Convert { group, version, kind }) = convert else {
+            return self.has(media).then_some(Transform::None);
+        };
         let known = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");
+        let is_text = matches!(media, Media::Json | Media::Yaml);
         match kind {
-            "Table" if known && self.tables => Some(Transform::Table(version.to_string())),
+            "Table" if known && self.tables && is_text => Some(Transform::Table(version.to_string())),
             "PartialObjectMetadata" if known => Some(Transform::Partial(version.to_string())),
             "PartialObjectMetadataList" if known => Some(Transform::PartialList(version.to_string())),
             _ => None,
         }
     }
 
-    /// The media types as refusals list them.
+    /// The media types as refusals of bodies list them.
     pub fn list(self) -> String {
-        self.media().map(Media::content_type).collect::<Vec<_>>().join(", ")
+        self.media().filter(|media| self.has(*media)).map(Media::content_type).collect::<Vec<_>>().join(", ")
     }
-}
 
-impl Offer {
+    /// A refusal to write objects in any type that the client accepts.
+    fn refuse(self) -> Status {
+        let all: Vec<_> = self.media().map(Media::content_type).collect();
+        Status::not_acceptable(format!("only the following media types are accepted: {}", all.join(", ")))
+    }
+
+    /// The same for a watch, which YAML cannot be a stream of.
+    pub fn check_stream(self, media: Media) -> Result<(), Status> {
+        if media != Media::Yaml {
+            return Ok(());
+        }
+        let cbor = if self.cbor { ", application/cbor-seq" } else { "" };
+        Err(Status::not_acceptable(format!(
+            "only the following media types are accepted: application/json;stream=watch, \
+             application/vnd.kubernetes.protobuf;stream=watch{cbor}"
+        )))
+    }
+
     /// What the router says to media types it has never heard of.
     fn not_acceptable(self, call: &Call) -> String {
         let mut all = self.list();
         if matches!(call.info.verb, request::Verb::List | request::Verb::Watch) {
-            all.push_str(", application/json;stream=watch");
-            if self.proto {
-                all.push_str(", application/vnd.kubernetes.protobuf;stream=watch");
-            }
+            all.push_str(", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch");
         }
         accept::not_acceptable(&all)
     }
@@ -123,13 +145,13 @@ impl Accept {
     pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Refused> {
         let offered: Vec<Media> = offer.media().collect();
         let names: Vec<&str> = offered.iter().map(|media| media.content_type()).collect();
-        if !accept::passes_router(accept::header(&call.headers), &names) {
+        if !offer.custom && !accept::passes_router(accept::header(&call.headers), &names) {
             let status = Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call));
             return Err(Refused::ByRouter(status));
         }
-        let allows = |convert| offer.transform(convert).is_some();
+        let allows = |media, convert| offer.transform(media, convert).is_some();
         let chosen = accept::choose(&call.headers, &call.query, &offered, allows).and_then(|chosen| {
-            let transform = offer.transform(chosen.convert)?;
+            let transform = offer.transform(chosen.media, chosen.convert)?;
             let written = Accept::plain(chosen.media, chosen.pretty);
             if transform == Transform::None {
                 return Some(written);
@@ -138,8 +160,8 @@ impl Accept {
             Some(Accept { transform, refusal, ..written })
         });
         chosen.ok_or_else(|| {
-            let all = offer.list();
-            Refused::ByResource(Status::not_acceptable(format!("only the following media types are accepted: {all}")))
+            let written = Accept::of_status_in(&call.headers, &call.query, &offered);
+            Refused::ByResource(offer.refuse(), written)
         })
     }
 
@@ -150,7 +172,7 @@ impl Accept {
 
     /// Where these can be written.
     pub fn of_status_in(headers: &HeaderMap, query: &[(String, String)], offered: &[Media]) -> Accept {
-        let chosen = accept::choose(headers, query, offered, |convert| convert.is_none());
+        let chosen = accept::choose(headers, query, offered, |_, convert| convert.is_none());
         chosen.map_or_else(Accept::indented, |chosen| Accept::plain(chosen.media, chosen.pretty))
     }
 
@@ -170,19 +192,20 @@ impl Accept {
     }
 }
 
-/// Nothing that the client reads can be written. There is no telling how it would like to hear that: indented JSON it is.
+/// The objects cannot be written in any form that the client accepts.
 #[derive(Debug)]
 pub enum Refused {
-    /// Before the request has reached its resource, and what there is to say about that.
+    /// Before the request has reached its resource, and what there is to say about that: in indented JSON.
     ByRouter(Status),
-    ByResource(Status),
+    /// With how the Status is written.
+    ByResource(Status, Accept),
 }
 
 impl Refused {
     pub fn reply(&self, warnings: &[String]) -> Reply {
         match self {
             Refused::ByRouter(status) => failure(status, &Accept::indented()),
-            Refused::ByResource(status) => failure(status, &Accept::indented()).warn(warnings),
+            Refused::ByResource(status, written) => failure(status, written).warn(warnings),
         }
     }
 }

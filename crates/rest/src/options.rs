@@ -1,9 +1,10 @@
 //! Query parameters: what they are, and what upstream says when they are wrong.
 
 use object::{Cursor, Errors, GroupKind, Path, Status, Value, fields, labels, parse_uint, quote, value};
-use registry::{Filter, Resource, UNREADABLE, metadata};
+use registry::{Filter, Shard, UNREADABLE, metadata};
 
 use crate::Call;
+use crate::scope::Scope;
 
 /// Parameters of GET, LIST and WATCH.
 #[derive(Clone, Debug)]
@@ -20,14 +21,15 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    pub fn parse(call: &Call, resource: &Resource, force_watch: bool) -> Result<ListOptions, Status> {
+    pub fn parse(scope: &Scope, force_watch: bool) -> Result<ListOptions, Status> {
+        let (call, resource): (&Call, _) = (&scope.call, &scope.resource);
         let text = |name: &str| call.query(name).unwrap_or("").to_string();
         let labels = labels::Selector::parse(&text("labelSelector"), None)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let fields =
             fields::Selector::parse(&text("fieldSelector")).map_err(|error| Status::bad_request(error.to_string()))?;
         let mut options = ListOptions {
-            filter: Filter { labels, fields },
+            filter: Filter { labels, fields, shard: None },
             watch: flag(call, "watch").unwrap_or(false) || force_watch,
             allow_bookmarks: flag(call, "allowWatchBookmarks").unwrap_or(false),
             resource_version: text("resourceVersion"),
@@ -41,6 +43,11 @@ impl ListOptions {
         options.validate()?;
         options.filter.fields = crate::fields::check(resource, &options.filter.fields)?;
         options.select_named(call)?;
+        let shard = Some(text("shardSelector")).filter(|text| !text.is_empty());
+        if let Some(shard) = shard.filter(|_| scope.api.features.enabled("ShardedListAndWatch")) {
+            let invalid = |why| Status::unknown(500, format!("invalid shard selector: {why}"));
+            options.filter.shard = Some(Shard::parse(&shard).map_err(invalid)?);
+        }
         Ok(options)
     }
 

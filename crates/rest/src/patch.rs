@@ -8,6 +8,7 @@ use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status
 use patch::{JsonPatch, Reading};
 use registry::{UpdateOptions, custom};
 
+use crate::api::CBOR;
 use crate::body::Expected;
 use crate::create::ensure_namespace;
 use crate::options::{FieldValidation, WriteOptions};
@@ -65,7 +66,7 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
         taken.push(STRATEGIC);
     }
     taken.push(APPLY_YAML);
-    if scope.api.features.enabled("CBORServingAndStorage") {
+    if scope.api.features.enabled(CBOR) {
         taken.push(APPLY_CBOR);
     }
     if !taken.contains(&content_type) && scope.resource.custom {
@@ -187,7 +188,7 @@ impl Patch {
         let patch = JsonPatch::parse(&String::from_utf8_lossy(&self.bytes), reading(options))?;
         let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
         let patched = patch.apply(printed(scope, live), schema)?;
-        settle(scope, options, patched.document, patch.unknown_fields(), &patched.opened, warnings)
+        settle(scope, options, patched.document, patch.complaints(), &patched.opened, warnings)
     }
 
     fn merge_patch(

@@ -38,9 +38,11 @@ pub fn value(resource: &Resource, object: &Object, revision: Revision) -> Result
     Ok(shown)
 }
 
-/// Encodes an object's body; see [`body`].
+/// Encodes an object's body; see [`body`]. In CBOR the type is part of it: maps begin with their length, so that nothing can be
+/// added in front.
 pub fn encode_body(resource: &Resource, mut value: Value, media: Media) -> Bytes {
     if !resource.custom
+        && media != Media::Cbor
         && let Some(map) = value.as_map_mut()
     {
         map.remove("apiVersion");

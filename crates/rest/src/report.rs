@@ -19,7 +19,7 @@ pub async fn get(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
 }
 
 pub async fn list(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
-    let options = ListOptions::parse(&scope.call, &scope.resource, false)?;
+    let options = ListOptions::parse(scope, false)?;
     let mut objects = report.objects().await;
     objects.retain(|object| options.filter.is_everything() || options.filter.matches(&header(object)));
     list::respond_with(scope, objects, Value::map())

@@ -12,8 +12,7 @@ use request::{RequestInfo, Verb};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
 use crate::{
-    Accept, Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale,
-    update, watch,
+    Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale, update, watch,
 };
 
 /// Answers a resource request. Every failure becomes a Status here and nowhere else.
@@ -25,7 +24,7 @@ pub async fn serve(api: &Arc<Api>, call: Permitted<Call>, body: Body) -> Reply {
         if !has_builtin(&api.catalog, &info.group) {
             return page_not_found();
         }
-        return failure(&no_such_resource(), &Accept::of_status(&call.headers, &call.query));
+        return failure(&no_such_resource(), &api.accept_of_status(&call.headers, &call.query));
     };
     let mut scope = Scope::new(api, resource, Arc::new(call), body);
     if let Err(refused) = scope.negotiate() {

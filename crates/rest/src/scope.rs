@@ -12,6 +12,7 @@ use registry::{Context, Resource, Storage, Strategy};
 use request::Access;
 use schema::Schema;
 
+use crate::api::CBOR;
 use crate::large::Large;
 use crate::media::{Accept, Offer, Refused};
 use crate::{Body, Call, Snapshot};
@@ -51,10 +52,10 @@ impl Scope {
     }
 
     pub fn offer(&self) -> Offer {
-        let cbor = self.api.features.enabled("CBORServingAndStorage");
+        let cbor = self.api.features.enabled(CBOR);
         let part = self.call.info.subresource.as_str();
         let tables = self.resource.strategy().is_some_and(|strategy| strategy.has_table(part));
-        Offer { proto: !self.resource.custom, cbor, tables }
+        Offer { custom: self.resource.custom, cbor, tables }
     }
 
     /// The request's body, which can be taken once.

@@ -7,7 +7,7 @@ use crate::scope::Scope;
 
 /// Which part of each object a table row carries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Include {
+pub enum Include {
     None,
     Metadata,
     Object,
@@ -66,7 +66,8 @@ pub fn of_event(scope: &Scope, version: &str, object: &Value, first: bool) -> Re
     Ok(table)
 }
 
-fn include(scope: &Scope) -> Result<Include, Status> {
+/// What tables show of objects; Err if the request asks for something else.
+pub fn include(scope: &Scope) -> Result<Include, Status> {
     match scope.call.query("includeObject").unwrap_or("") {
         "" | "Metadata" => Ok(Include::Metadata),
         "None" => Ok(Include::None),

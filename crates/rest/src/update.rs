@@ -8,7 +8,7 @@ use registry::{Admit, Change, UpdateOptions, UpdateScope};
 use tokio::sync::OnceCell;
 
 use crate::body::{self, Expected};
-use crate::create::{Admission, dedup_owners, ensure_namespace};
+use crate::create::{AFTER_ADMISSION, Admission, dedup_owners, ensure_namespace};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::Scope;
@@ -24,7 +24,7 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
     let mut object = scope.default(decoded.object)?;
     ensure_namespace(scope, &mut object)?;
     check_name(scope, &object)?;
-    dedup_owners(scope, &mut object);
+    scope.warn(dedup_owners(&mut object, ""));
     let uid = Some(object.uid().to_string()).filter(|uid| !uid.is_empty());
     let update = UpdateOptions { uid, scope: update_scope(scope), ..UpdateOptions::default() };
     write(scope, &options, update, Wanted::Object(object)).await
@@ -140,15 +140,16 @@ impl Change for Write<'_> {
             Some(stored) => scope.from_storage(stored.clone())?,
             None => Value::map(),
         };
+        self.warnings.clear();
         let object = match &self.wanted {
             Wanted::Object(object) => managed::track_update(scope, &live, object.clone(), &self.options.field_manager),
             Wanted::Patch(patch) => {
-                self.warnings.clear();
                 patch.patched(scope, self.options, &live, existing.is_none(), &mut self.warnings)?
             }
         };
         let mut object = scope.to_storage(object)?;
         scope.api.admission.mutate(admission.attributes, &mut object, existing).await?;
+        self.warnings.extend(dedup_owners(&mut object, AFTER_ADMISSION));
         Ok(object)
     }
 }

@@ -30,7 +30,11 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
-    let options = ListOptions::parse(&scope.call, &scope.resource, true)?;
+    let options = ListOptions::parse(scope, true)?;
+    if matches!(scope.accept.transform, Transform::Table(_)) {
+        table::include(scope)?;
+    }
+    scope.offer().check_stream(scope.accept.media)?;
     let storage = scope.storage()?;
     let asked = options.revision().map_err(not_a_revision)?;
     let initial = options.send_initial_events == Some(true);

@@ -3,96 +3,16 @@
 
 #![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
 
+mod support;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use admission::{Attributes, Chain, Operation, Plugin};
+use admission::{Attributes, Operation, Plugin};
 use async_trait::async_trait;
-use authz::AlwaysAllow;
-use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::BodyExt;
-use object::{Meta, Status, SystemClock, Value, value};
-use registry::{Features, LiveCatalog, Setup, StoredEncoding};
-use request::{RequestInfo, User};
-use rest::{Api, Body, Call, Limits};
-use storage::memory::MemoryStore;
-
-const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
-
-struct Server(Arc<Api>);
-
-impl Server {
-    async fn new(plugins: Vec<Arc<dyn Plugin>>) -> Server {
-        let setup = Setup {
-            store: Arc::new(MemoryStore::new()),
-            prefix: "/registry".into(),
-            budget: cache::Budget::new(1 << 20),
-            strategies: Default::default(),
-            conversions: Default::default(),
-            encoding: StoredEncoding::default(),
-            enabled: Box::new(|version, _| version.group.is_empty()),
-        };
-        Server(Arc::new(Api {
-            catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
-            admission: Chain::new(plugins),
-            authorizer: Arc::new(AlwaysAllow),
-            clock: Arc::new(SystemClock),
-            features: Arc::new(Features::default()),
-            limits: Limits::default(),
-            describe_column: |_, _| "",
-            meters: rest::Meters::default(),
-            dial: None,
-            recent: rest::Recent::default(),
-            definitions: OnceLock::new(),
-        }))
-    }
-
-    async fn ask(&self, method: &str, url: &str, body: Value) -> (u16, Value) {
-        ask(&self.0, method, url, body).await
-    }
-}
-
-/// `method` may also be a kind of patch: MERGE, JSON, STRATEGIC, APPLY.
-async fn ask(api: &Arc<Api>, method: &str, url: &str, body: Value) -> (u16, Value) {
-    let (method, kind) = match method {
-        "MERGE" => ("PATCH", "application/merge-patch+json"),
-        "JSON" => ("PATCH", "application/json-patch+json"),
-        "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
-        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
-        method => (method, "application/json"),
-    };
-    let (path, query) = url.split_once('?').unwrap_or((url, ""));
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let query: Vec<(String, String)> = pairs.map(|(key, value)| (key.into(), value.into())).collect();
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::USER_AGENT, HeaderValue::from_static("test/1"));
-    let call = Call {
-        info: RequestInfo::parse(method, path, &query),
-        user: User::default(),
-        method: Method::from_bytes(method.as_bytes()).unwrap(),
-        headers,
-        query,
-        timeout: std::time::Duration::from_secs(10),
-        record: None,
-    };
-    let mut json = Vec::new();
-    codec::json::encode(&body, None, &mut json);
-    let body = if body.is_null() { Body::Empty } else { Body::Ready(json.into()) };
-    let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status()).unwrap();
-    let response = rest::serve(api, call, body).await.into_response();
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
-}
-
-fn map(data: Value) -> Value {
-    value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": (data)})
-}
-
-fn one(query: &str) -> String {
-    format!("{MAPS}/m{query}")
-}
+use object::{Meta, Status, Value, value};
+use rest::Api;
+use support::{MAPS, Server, ask, map, one};
 
 #[tokio::test]
 async fn applies_create_merge_and_conflict() {

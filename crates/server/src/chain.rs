@@ -187,7 +187,7 @@ impl Server {
         }
         let limit = match timeout {
             Ok(limit) => *limit,
-            Err(status) => return failure(status, &Accept::of_status(request.headers(), &parsed.query)),
+            Err(status) => return failure(status, &self.api.accept_of_status(request.headers(), &parsed.query)),
         };
         let deadline = parsed.tracked.began + limit;
         match tokio::time::timeout_at(deadline, self.pass(request, parsed, audit_id, limit)).await {
@@ -202,7 +202,7 @@ impl Server {
     /// Authentication, impersonation, flow control, authorization; then the request is carried out.
     async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, audit_id: &str, timeout: Duration) -> Reply {
         let Parsed { info, query, tracked } = parsed;
-        let readable = || Accept::of_status(request.headers(), &query);
+        let readable = || self.api.accept_of_status(request.headers(), &query);
         // Authentication: a bad credential is a 401.
         let peer = tracked.open.peer().clone();
         let Identity { user, warnings, .. } = match self.authenticate(&request, &peer).await {
@@ -259,7 +259,9 @@ impl Server {
         // Authorization: verbs take nothing but a call that was permitted.
         let call = match authz::authorize(&*self.authorizer, call).await {
             Ok(call) => call,
-            Err(refused) => return not_allowed(*refused, &parts.uri, tracked.record.as_deref(), &warnings),
+            Err(refused) => {
+                return not_allowed(&self.api, *refused, &parts.uri, tracked.record.as_deref(), &warnings);
+            }
         };
         if let Some(record) = &tracked.record {
             record.annotate(DECISION, "allow");
@@ -352,7 +354,7 @@ impl Server {
         }
         let below_api = path.starts_with("/api/") || (path.starts_with("/apis/") && path.matches('/').count() > 2);
         if below_api {
-            let readable = Accept::of_status(&call.headers, &call.query);
+            let readable = self.api.accept_of_status(&call.headers, &call.query);
             return failure(&Status::generic(404, "", &GroupResource::default(), "", ""), &readable);
         }
         text(StatusCode::NOT_FOUND, "404 page not found\n")
@@ -369,7 +371,7 @@ impl Server {
         match path {
             "/version" => Some(match rest::accept::check_route(call, &[JSON], &[JSON]) {
                 Ok(()) => Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(self.version.to_json().into())),
-                Err(status) => failure(&status, &Accept::of_status(&call.headers, &call.query)),
+                Err(status) => failure(&status, &self.api.accept_of_status(&call.headers, &call.query)),
             }),
             "/metrics" => {
                 let body = ReplyBody::Ready(self.metrics.render(self.seats.taken()).into());
@@ -423,6 +425,7 @@ fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {
 
 /// The answer to a call that authorization did not allow.
 fn not_allowed(
+    api: &Api,
     refused: Refused<Call>,
     uri: &http::Uri,
     record: Option<&::audit::Record>,
@@ -433,7 +436,7 @@ fn not_allowed(
         Refusal::Forbidden { status, reason } => {
             record.inspect(|record| record.annotate(DECISION, "forbid"));
             record.inspect(|record| record.annotate(REASON, reason.as_str()));
-            forbidden(&status, &Accept::of_status(&call.headers, &call.query), warnings)
+            forbidden(&status, &api.accept_of_status(&call.headers, &call.query), warnings)
         }
         Refusal::Failed { error } => {
             record.inspect(|record| record.annotate(REASON, "internal error"));

@@ -11,6 +11,12 @@ use parking_lot::RwLock;
 #[async_trait]
 pub trait Check: Send + Sync + 'static {
     fn name(&self) -> &str;
+
+    /// A name by which several checks can be excluded at once; "" if there is none.
+    fn group(&self) -> &str {
+        ""
+    }
+
     /// Err says what is wrong.
     async fn check(&self) -> Result<(), String>;
 }
@@ -161,6 +167,12 @@ async fn all(endpoint: Endpoint, checks: &[Arc<dyn Check>], excluded: &[&str], v
             lines.push_str(&format!("[+]{name} excluded: ok\n"));
             continue;
         }
+        let group = check.group();
+        if !group.is_empty() && excluded.contains(&group) {
+            unmatched.retain(|other| *other != group);
+            lines.push_str(&format!("[+]{name} excluded with {group}: ok\n"));
+            continue;
+        }
         match check.check().await {
             Ok(()) => lines.push_str(&format!("[+]{name} ok\n")),
             Err(why) => {
@@ -209,5 +221,30 @@ mod tests {
         assert_eq!(ask(Endpoint::Readyz, "nope", &[]).await.0, 404);
         hook.finish();
         assert_eq!(ask(Endpoint::Readyz, "hook", &[]).await, (200, "ok".into()));
+        health.add(Arc::new(Grouped), false, true);
+        for (excluded, want) in [
+            ("all", "[+]ping ok\n[+]hook ok\n[+]one excluded with all: ok\nreadyz check passed\n"),
+            ("one", "[+]ping ok\n[+]hook ok\n[+]one excluded: ok\nreadyz check passed\n"),
+        ] {
+            let query = [("exclude".to_string(), excluded.to_string()), verbose[0].clone()];
+            assert_eq!(ask(Endpoint::Readyz, "", &query).await, (200, want.into()));
+        }
+    }
+
+    struct Grouped;
+
+    #[async_trait]
+    impl Check for Grouped {
+        fn name(&self) -> &str {
+            "one"
+        }
+
+        fn group(&self) -> &str {
+            "all"
+        }
+
+        async fn check(&self) -> Result<(), String> {
+            Err("fails".into())
+        }
     }
 }

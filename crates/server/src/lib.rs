@@ -22,7 +22,7 @@ pub mod tls;
 mod track;
 mod version;
 
-pub use self::metrics::Metrics;
+pub use self::metrics::{Metrics, Shown};
 pub use ::metrics::{Histogram, head as metric_head};
 pub use chain::Server;
 pub use cors::Cors;

@@ -2,6 +2,7 @@
 
 mod process;
 mod requests;
+mod shown;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use parking_lot::Mutex;
 
 use metrics::{Histogram, head};
 pub use requests::{Labels, Requests, Series};
+pub use shown::Shown;
 
 /// Everything that is counted.
 #[derive(Default)]
@@ -21,6 +23,7 @@ pub struct Metrics {
     certificates: Certificates,
     /// Lines others contribute: store latencies, object counts.
     extra: Mutex<Vec<Contribution>>,
+    shown: Shown,
 }
 
 type Contribution = Arc<dyn Fn(&mut String) + Send + Sync>;
@@ -50,7 +53,12 @@ impl Metrics {
         self.write(in_flight, &mut out).expect("writing to a string cannot fail");
         let extra = self.extra.lock().clone();
         extra.iter().for_each(|contribute| contribute(&mut out));
-        out
+        self.shown.filter(out)
+    }
+
+    /// Metrics of which only a part is shown.
+    pub fn showing(shown: Shown) -> Metrics {
+        Metrics { shown, ..Metrics::default() }
     }
 
     fn write(&self, (reads, writes): (usize, usize), out: &mut String) -> std::fmt::Result {

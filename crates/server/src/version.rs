@@ -4,6 +4,10 @@
 #[derive(Clone, Debug)]
 pub struct Version {
     pub git_version: String,
+    /// `--emulated-version`, such as `1.37`.
+    pub emulated: String,
+    /// `--min-compatibility-version`.
+    pub compatible: String,
     pub git_commit: String,
     pub build_date: String,
 }
@@ -12,6 +16,8 @@ impl Default for Version {
     fn default() -> Version {
         Version {
             git_version: format!("v1.37.0+ferrokube-{}", env!("CARGO_PKG_VERSION")),
+            emulated: "1.37".into(),
+            compatible: "1.36".into(),
             git_commit: String::new(),
             build_date: "1970-01-01T00:00:00Z".into(),
         }
@@ -31,13 +37,14 @@ impl Version {
     /// Indented and in upstream's order, without a newline at the end.
     pub fn to_json(&self) -> String {
         let platform = platform();
+        let (emulated, compatible) = (parts(&self.emulated), parts(&self.compatible));
         let fields = [
             ("major", "1"),
             ("minor", "37"),
-            ("emulationMajor", "1"),
-            ("emulationMinor", "37"),
-            ("minCompatibilityMajor", "1"),
-            ("minCompatibilityMinor", "36"),
+            ("emulationMajor", emulated.0),
+            ("emulationMinor", emulated.1),
+            ("minCompatibilityMajor", compatible.0),
+            ("minCompatibilityMinor", compatible.1),
             ("gitVersion", &self.git_version),
             ("gitCommit", &self.git_commit),
             ("gitTreeState", "clean"),
@@ -50,6 +57,11 @@ impl Version {
             fields.iter().map(|(name, value)| format!("  \"{name}\": {}", object::quote(value))).collect();
         format!("{{\n{}\n}}", lines.join(",\n"))
     }
+}
+
+/// Major and minor version.
+fn parts(version: &str) -> (&str, &str) {
+    version.split_once('.').unwrap_or((version, ""))
 }
 
 /// As Go names it.

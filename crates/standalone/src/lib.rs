@@ -7,6 +7,7 @@
 //! network. They keep no state that a restart could lose.
 
 mod accounts;
+mod elections;
 mod flow_schemas;
 mod follow;
 mod garbage;
@@ -48,6 +49,10 @@ pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>) -> 
     tasks.spawn(flow_schemas::run(client.clone(), flow.clone()));
     if let Some(flow) = flow {
         tasks.spawn(flow_schemas::adjust(flow));
+    }
+    if client.api.features.enabled("CoordinatedLeaderElection") {
+        let elector = format!("{}_{}", identity.hostname, identity.instance);
+        tasks.spawn(elections::run(client.clone(), elector));
     }
     tasks.spawn(identity::renew(client.clone(), identity));
     tasks.spawn(identity::collect(client));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Reason, Status, Timestamp, Value};
+use object::{Cursor, Errors, Status, Timestamp, Value};
 
 use crate::{Attributes, Configuration, Operation, Plugin};
 
@@ -100,7 +100,7 @@ impl Plugin for EventRateLimit {
             several => format!("[{}]", several.join(", ")),
         };
         let message = format!("Too many requests: {message}");
-        Err(Status { code: 429, reason: Reason::TooManyRequests, message, details: None })
+        Err(Status { details: None, ..Status::too_many_requests(message, 0) })
     }
 }
 

@@ -288,7 +288,6 @@ impl Round<'_> {
         let settled = current.form.settle(&current.object).map_err(Status::internal)?;
         let mut stored = current.form.to_stored(settled).await?;
         metadata::keep_managed_fields(self.attributes, self.object, &mut stored);
-        metadata::dedup_owners(self.attributes, &mut stored);
         Ok(Some(stored))
     }
 }

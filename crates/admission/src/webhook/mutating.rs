@@ -190,7 +190,6 @@ impl<'a> Round<'a> {
         if let Some(before) = self.object {
             metadata::keep_managed_fields(self.attributes, before, &mut stored);
         }
-        metadata::dedup_owners(self.attributes, &mut stored);
         Ok(Some(stored))
     }
 }

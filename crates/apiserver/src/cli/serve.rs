@@ -13,12 +13,13 @@ use super::say;
 /// Without it, thread stacks would be sized for shallow calls; objects may nest deeply.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
-pub fn run(matches: &ArgMatches) -> Result<(), String> {
+pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
     if matches.get_flag("version") {
         say(&format!("Kubernetes {}", server::Version::default().git_version));
         return Ok(());
     }
-    let serve = flags::serve(matches)?;
+    let mut serve = flags::serve(matches, called_as)?;
+    serve.config.serve_removed = serves_removed()?;
     log_to_stderr(serve.json_logs, serve.verbosity);
     for flag in &serve.without_effect {
         tracing::warn!(flag, "this flag is accepted but has no effect yet");
@@ -67,6 +68,16 @@ fn greet(running: &Running, data_dir: &Path, took: Duration) -> Result<(), Strin
     ));
     let _ = std::io::stdout().flush();
     Ok(())
+}
+
+/// Whether upstream's environment variable asks for versions that this release removed.
+#[allow(clippy::disallowed_methods)]
+fn serves_removed() -> Result<bool, String> {
+    const NAME: &str = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE";
+    match std::env::var(NAME) {
+        Ok(text) => flags::boolean(&text).map_err(|why| format!("{NAME}: {why}")),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Lets the service manager know, if there is one that asked.

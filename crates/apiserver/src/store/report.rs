@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use registry::Storage;
 use rest::Api;
-use server::{Check, Endpoint, Metrics, metric_head};
+use server::{Check, Endpoint, Metrics, Shown, metric_head};
 use storage::Store;
 use storage::encryption::Encryption;
 use tokio::task::AbortHandle;
@@ -26,10 +26,10 @@ impl Opened {
                 None => ("etcd".to_string(), "etcd-readiness".to_string()),
                 Some(number) => (format!("etcd-override-{number}"), format!("etcd-override-readiness-{number}")),
             };
-            let check = |name, timeout| Arc::new(StoreCheck { name, timeout, ask: cluster.ask.clone() });
+            let check = |name, group, timeout| Arc::new(StoreCheck { name, group, timeout, ask: cluster.ask.clone() });
             let all = &[Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz];
-            checks.push((check(health, config.healthcheck_timeout), all));
-            checks.push((check(readiness, config.readycheck_timeout), &[Endpoint::Readyz]));
+            checks.push((check(health, "etcd", config.healthcheck_timeout), all));
+            checks.push((check(readiness, "etcd-readiness", config.readycheck_timeout), &[Endpoint::Readyz]));
         }
         if let Some(encryption) = &self.encryption
             && (config.encryption_reload || encryption.has_plugins())
@@ -41,8 +41,8 @@ impl Opened {
     }
 
     /// Metrics that tell what is stored and how much room it takes.
-    pub fn metrics(&mut self, config: &StoreConfig, api: &Arc<Api>) -> Arc<Metrics> {
-        let metrics = Arc::new(Metrics::default());
+    pub fn metrics(&mut self, config: &StoreConfig, api: &Arc<Api>, shown: Shown) -> Arc<Metrics> {
+        let metrics = Arc::new(Metrics::showing(shown));
         if !config.count_metric_interval.is_zero() {
             let api = Arc::downgrade(api);
             metrics.contribute(move |out| {
@@ -115,6 +115,7 @@ fn write_counts(api: &Api, out: &mut String) -> std::fmt::Result {
 /// Whether the store answers. Upstream calls it etcd, and so do those who ask.
 struct StoreCheck {
     name: String,
+    group: &'static str,
     timeout: Duration,
     ask: Ask,
 }
@@ -123,6 +124,10 @@ struct StoreCheck {
 impl Check for StoreCheck {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn group(&self) -> &str {
+        self.group
     }
 
     async fn check(&self) -> Result<(), String> {

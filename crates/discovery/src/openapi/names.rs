@@ -58,12 +58,29 @@ pub fn with_article(kind: &str) -> String {
 pub fn custom_definition(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').collect();
     parts.reverse();
-    format!("{}.{version}.{kind}", parts.join("."))
+    let name = format!("{}.{version}.{kind}", parts.join("."));
+    // A built-in definition keeps its name.
+    if schema::builtin().types().find(&name).is_some() { format!("{name}_v2") } else { name }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn custom_definitions_do_not_replace_built_in_ones() {
+        let group = "apiextensions.apis.pkg.apiextensions-apiserver.k8s.io";
+        for (group, kind, want) in [
+            ("stable.example.com", "CronTab", "com.example.stable.v1.CronTab"),
+            (
+                group,
+                "CustomResourceDefinition",
+                "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition_v2",
+            ),
+        ] {
+            assert_eq!(custom_definition(group, "v1", kind), want);
+        }
+    }
 
     #[test]
     fn operations_are_named_as_upstream_names_them() {

@@ -100,7 +100,7 @@ const ANSWER_WHAT_THEY_DELETE: [(&str, &[&str]); 3] = [
 /// All operations on the resources of a group-version.
 pub fn of(catalog: &Catalog, version: &GroupVersion) -> Vec<Route> {
     let mut routes = Vec::new();
-    for resource in catalog.of(version) {
+    for resource in catalog.listed(version) {
         if resource.custom {
             routes.extend(custom::routes(resource));
             continue;

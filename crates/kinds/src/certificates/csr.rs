@@ -1,16 +1,18 @@
 //! CertificateSigningRequests: a request, who made it, what approvers and signers say about it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::duration::Duration;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Map, Meta, Str, Value};
-use registry::{Context, FieldRefusal, Strategy, columns};
+use object::{Cursor, Errors, Map, Meta, Status, Str, Value};
+use registry::{Context, FieldRefusal, Strategy, Undo, columns};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::request;
+use super::{Durations, request};
 use crate::common::checks::Checks;
 use crate::common::{pem, signers};
 
@@ -44,9 +46,21 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-pub struct SigningRequest;
+pub struct SigningRequest {
+    pub durations: Arc<Durations>,
+}
 
+#[async_trait]
 impl Strategy for SigningRequest {
+    async fn begin_update(
+        &self,
+        cx: &Context<'_>,
+        new: &mut Value,
+        old: &Value,
+    ) -> Result<Option<Box<dyn Undo>>, Status> {
+        Ok(if cx.dry_run { None } else { self.durations.begin(new, old) })
+    }
+
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
         for field in ["username", "uid", "groups", "extra"] {
             object.remove(&["spec", field]);
@@ -359,7 +373,10 @@ mod tests {
 
     fn check(request: &str) -> Check {
         let spec = format!("{{request: {request}, usages: [client auth], signerName: example.com/s}}");
-        let mut check = Check::new(SigningRequest, &format!("{{metadata: {{name: a}}, spec: {spec}}}"));
+        let mut check = Check::new(
+            SigningRequest { durations: Arc::default() },
+            &format!("{{metadata: {{name: a}}, spec: {spec}}}"),
+        );
         check.user.name = "alice".into();
         check.user.groups = vec!["devs".into()];
         check

@@ -2,6 +2,7 @@
 
 mod clustertrustbundle;
 mod csr;
+mod durations;
 mod issued;
 mod podcertificaterequest;
 mod possession;
@@ -10,13 +11,15 @@ mod request;
 
 use std::sync::Arc;
 
-use crate::Strategies;
+use crate::{Options, Strategies};
+pub use durations::Durations;
 
 const GROUP: &str = "certificates.k8s.io";
 
-pub fn strategies() -> Strategies {
+pub fn strategies(options: &Options) -> Strategies {
+    let signing = csr::SigningRequest { durations: options.certificate_durations.clone() };
     vec![
-        (GROUP, "certificatesigningrequests", Arc::new(csr::SigningRequest)),
+        (GROUP, "certificatesigningrequests", Arc::new(signing)),
         (GROUP, "clustertrustbundles", Arc::new(clustertrustbundle::ClusterTrustBundle)),
         (GROUP, "podcertificaterequests", Arc::new(podcertificaterequest::PodCertificateRequest)),
     ]

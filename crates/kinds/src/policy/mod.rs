@@ -5,10 +5,15 @@ mod poddisruptionbudget;
 
 use std::sync::Arc;
 
-use crate::Strategies;
+use crate::{Conversions, Strategies};
 
 pub fn strategies() -> Strategies {
     vec![("policy", "poddisruptionbudgets", Arc::new(poddisruptionbudget::PodDisruptionBudget))]
+}
+
+/// Budgets of `policy/v1beta1` are no longer served, but still read from storage.
+pub fn conversions() -> Conversions {
+    vec![("policy", "v1beta1", "poddisruptionbudgets", Arc::new(poddisruptionbudget::FromV1beta1))]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Pod disruption budgets: how many pods of an application may be taken away at a time.
 
-use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use object::{Cursor, Errors, Meta, Value, names, value};
+use registry::{Context, Convert, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::{conditions, internal, percent, selector, versioned};
@@ -83,6 +83,31 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
+/// Budgets that were stored as `policy/v1beta1`, where an empty selector selects no pods.
+pub struct FromV1beta1;
+
+impl Convert for FromV1beta1 {
+    fn to_storage(&self, mut object: Value) -> Result<Value, String> {
+        let path = ["spec", "selector"];
+        let selector = object.at(&path);
+        let with_marker =
+            |operator: &str| value!({"matchExpressions": [{"key": EMPTY_SELECTOR_LABEL, "operator": operator}]});
+        let says = |other: &Value| versioned::same(versioned::LABEL_SELECTOR, selector, other);
+        if !selector.is_null() && says(&Value::map()) {
+            object.set(&path, with_marker("Exists"));
+        } else if says(&with_marker("DoesNotExist")) {
+            object.set(&path, Value::map());
+        } else {
+            strip_marker(&mut object);
+        }
+        Ok(object)
+    }
+
+    fn from_storage(&self, object: Value) -> Result<Value, String> {
+        Ok(object)
+    }
+}
+
 /// The marker stands alone or not at all: what clients select by must not be mixed with it.
 fn strip_marker(budget: &mut Value) {
     let Some(selector) = budget.at_mut(&["spec", "selector"]) else { return };
@@ -154,6 +179,30 @@ mod tests {
                 "spec: {selector: {matchExpressions: []}}",
             ),
         ]);
+    }
+
+    #[test]
+    fn selectors_of_v1beta1_select_what_they_did() {
+        let marked =
+            |operator: &str| value!({"matchExpressions": [{"key": EMPTY_SELECTOR_LABEL, "operator": operator}]});
+        let labels = value!({"matchLabels": {"a": "b"}});
+        let mut both = labels.clone();
+        both.set(&["matchExpressions"], marked("Exists").field("matchExpressions").clone());
+        for (selector, want) in [
+            (Value::map(), marked("Exists")),
+            (marked("DoesNotExist"), Value::map()),
+            (labels.clone(), labels.clone()),
+            (both, labels),
+            (Value::Null, Value::Null),
+        ] {
+            let mut budget = value!({"spec": {"minAvailable": 1}});
+            if !selector.is_null() {
+                budget.set(&["spec", "selector"], selector.clone());
+            }
+            let got = FromV1beta1.to_storage(budget).unwrap();
+            let same = versioned::same(versioned::LABEL_SELECTOR, got.at(&["spec", "selector"]), &want);
+            assert!(same, "{selector:?}: {got:?}");
+        }
     }
 
     #[test]

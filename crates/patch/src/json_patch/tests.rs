@@ -185,10 +185,25 @@ fn bodies_that_are_no_patch_are_named() {
 }
 
 #[test]
-fn unknown_members_are_noted() {
-    let patch =
-        parse(&value!([{"op": "test", "path": "/x"}, {"op": "test", "path": "/x", "foo": 1}]), Reading::Checked);
-    assert_eq!(patch.unwrap().unknown_fields(), [r#"json patch unknown field "[1].foo""#]);
+fn unknown_and_duplicate_members_are_noted() {
+    for (body, want) in [
+        (
+            r#"[{"op": "test", "path": "/x"}, {"op": "test", "path": "/x", "foo": 1}]"#,
+            &[r#"json patch unknown field "[1].foo""#][..],
+        ),
+        (
+            r#"[{"op": "add", "path": "/x", "foo": 1}, {"op": "add", "path": "/x", "path": "/y", "value": {"a": 1, "a": 2}}]"#,
+            &[
+                r#"json patch unknown field "[0].foo""#,
+                r#"json patch duplicate field "[1].path""#,
+                r#"json patch duplicate field "[1].value.a""#,
+            ],
+        ),
+        (r#"[{"op": "test", "path": "/x"}]"#, &[]),
+    ] {
+        assert_eq!(JsonPatch::parse(body, Reading::Checked).unwrap().complaints(), want, "{body}");
+        assert!(JsonPatch::parse(body, Reading::Lenient).unwrap().complaints().is_empty(), "{body}");
+    }
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! A server without a listener, on the in-memory store.
+
+#![allow(dead_code)] // Every test file uses a part of this.
+
+use std::sync::{Arc, OnceLock};
+
+use admission::{Chain, Plugin};
+use authz::AlwaysAllow;
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt;
+use object::{SystemClock, Value, value};
+use registry::{Features, LiveCatalog, Setup, StoredEncoding};
+use request::{RequestInfo, User};
+use rest::{Api, Body, Call, Limits};
+use storage::memory::MemoryStore;
+
+pub const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
+
+pub struct Server(pub Arc<Api>);
+
+impl Server {
+    pub async fn new(plugins: Vec<Arc<dyn Plugin>>) -> Server {
+        Server::with(plugins, &[], Limits::default()).await
+    }
+
+    /// A server with feature gates on.
+    pub async fn with(plugins: Vec<Arc<dyn Plugin>>, gates: &[&str], limits: Limits) -> Server {
+        let gates: Vec<(String, bool)> = gates.iter().map(|gate| (gate.to_string(), true)).collect();
+        let mut features = Features::default();
+        features.set(&gates).unwrap();
+        let setup = Setup {
+            store: Arc::new(MemoryStore::new()),
+            prefix: "/registry".into(),
+            budget: cache::Budget::new(1 << 20),
+            strategies: Default::default(),
+            conversions: Default::default(),
+            encoding: StoredEncoding::default(),
+            enabled: Box::new(|version, _| version.group.is_empty()),
+            removed: false,
+        };
+        Server(Arc::new(Api {
+            catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
+            admission: Chain::new(plugins),
+            authorizer: Arc::new(AlwaysAllow),
+            clock: Arc::new(SystemClock),
+            features: Arc::new(features),
+            limits,
+            describe_column: |_, _| "",
+            meters: rest::Meters::default(),
+            dial: None,
+            recent: rest::Recent::default(),
+            definitions: OnceLock::new(),
+        }))
+    }
+
+    pub async fn ask(&self, method: &str, url: &str, body: Value) -> (u16, Value) {
+        ask(&self.0, method, url, body).await
+    }
+}
+
+/// `method` may also be a kind of patch: MERGE, JSON, STRATEGIC, APPLY.
+pub async fn ask(api: &Arc<Api>, method: &str, url: &str, body: Value) -> (u16, Value) {
+    let (code, _, bytes) = ask_for(api, method, url, body, "").await;
+    (code, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
+}
+
+/// The same with an Accept header; the answer's headers and body as they are.
+pub async fn ask_for(
+    api: &Arc<Api>,
+    method: &str,
+    url: &str,
+    body: Value,
+    accept: &str,
+) -> (u16, HeaderMap, bytes::Bytes) {
+    let (method, kind) = match method {
+        "MERGE" => ("PATCH", "application/merge-patch+json"),
+        "JSON" => ("PATCH", "application/json-patch+json"),
+        "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
+        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+        method => (method, "application/json"),
+    };
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let query: Vec<(String, String)> = pairs.map(|(key, value)| (key.into(), value.into())).collect();
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static("test/1"));
+    if !accept.is_empty() {
+        headers.insert(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
+    }
+    let call = Call {
+        info: RequestInfo::parse(method, path, &query),
+        user: User::default(),
+        method: Method::from_bytes(method.as_bytes()).unwrap(),
+        headers,
+        query,
+        timeout: std::time::Duration::from_secs(10),
+        record: None,
+    };
+    let mut json = Vec::new();
+    codec::json::encode(&body, None, &mut json);
+    let body = if body.is_null() { Body::Empty } else { Body::Ready(json.into()) };
+    let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status()).unwrap();
+    let response = rest::serve(api, call, body).await.into_response();
+    let code = response.status().as_u16();
+    let headers = response.headers().clone();
+    (code, headers, response.into_body().collect().await.unwrap().to_bytes())
+}
+
+pub fn map(data: Value) -> Value {
+    value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": (data)})
+}
+
+pub fn one(query: &str) -> String {
+    format!("{MAPS}/m{query}")
+}
