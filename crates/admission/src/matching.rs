@@ -77,6 +77,14 @@ impl Matcher {
         }
     }
 
+    /// The resources that rules name; None if every resource can match.
+    pub(crate) fn resources(&self) -> Option<Vec<&Str>> {
+        let resources = self.rules.iter().flat_map(|rule| &rule.resources).map(|(resource, _)| resource);
+        let resources: Vec<&Str> = resources.collect();
+        let all = self.takes_everything || resources.iter().any(|resource| *resource == "*");
+        (!all).then_some(resources)
+    }
+
     /// Whether a request matches, and as what. `object` and `old` are as they are now, in any version.
     pub fn matches(
         &self,

@@ -36,7 +36,9 @@ use std::sync::Arc;
 use object::{GroupResource, Status};
 
 pub use self::resource_quota::{QuotaWriter, recount as quota};
-use crate::{Attributes, Chain, Configuration, Host, Plugin, policy, webhook};
+use crate::Operation::{self, Connect, Create, Delete, Update};
+use crate::chain::Sees;
+use crate::{Attributes, Chain, Configuration, Host, Meters, Plugin, policy, webhook};
 
 /// What a chain is made of.
 pub struct Settings<'a> {
@@ -51,67 +53,117 @@ pub struct Settings<'a> {
     pub quotas: Arc<dyn QuotaWriter>,
     pub webhooks: webhook::Settings,
     pub policies: policy::Settings,
+    pub meters: Arc<Meters>,
+    /// Where compiled expressions are shared.
+    pub expressions: Arc<cel::Pool>,
+    /// The feature gate ManifestBasedAdmissionControlConfig.
+    pub manifests: bool,
 }
 
-/// All names that upstream knows, in the order the plugins run; the flag says whether one is on unless told otherwise.
-const ORDER: &[(&str, bool)] = &[
-    ("AlwaysAdmit", false),
-    ("NamespaceAutoProvision", false),
-    ("NamespaceLifecycle", true),
-    ("NamespaceExists", false),
-    ("LimitPodHardAntiAffinityTopology", false),
-    ("LimitRanger", true),
-    ("ServiceAccount", true),
-    ("NodeRestriction", false),
-    ("TaintNodesByCondition", true),
-    ("AlwaysPullImages", false),
-    ("ImagePolicyWebhook", false),
-    ("PodSecurity", true),
-    ("PodNodeSelector", false),
-    ("Priority", true),
-    ("DefaultTolerationSeconds", true),
-    ("PodTolerationRestriction", false),
-    ("EventRateLimit", false),
-    ("ExtendedResourceToleration", false),
-    ("DefaultStorageClass", true),
-    ("StorageObjectInUseProtection", true),
-    ("PodGroupProtection", true),
-    ("OwnerReferencesPermissionEnforcement", false),
-    ("PersistentVolumeClaimResize", true),
-    ("RuntimeClass", true),
-    ("CertificateApproval", true),
-    ("CertificateSigning", true),
-    ("ClusterTrustBundleAttest", true),
-    ("CertificateSubjectRestriction", true),
-    ("DefaultIngressClass", true),
-    ("DenyServiceExternalIPs", false),
-    ("PodTopologyLabels", true),
-    ("NodeDeclaredFeatureValidator", true),
-    ("PodResizeValidator", true),
-    ("MutatingAdmissionPolicy", true),
-    ("MutatingAdmissionWebhook", true),
-    ("ValidatingAdmissionPolicy", true),
-    ("ValidatingAdmissionWebhook", true),
-    ("ResourceQuota", true),
-    ("AlwaysDeny", false),
+/// A plugin that upstream knows.
+struct Row {
+    name: &'static str,
+    /// Whether it is on unless told otherwise.
+    default: bool,
+    sees: Sees,
+}
+
+const fn row(
+    name: &'static str,
+    default: bool,
+    operations: &'static [Operation],
+    resources: &'static [&'static str],
+) -> Row {
+    Row { name, default, sees: Sees { operations, resources } }
+}
+
+/// What has a pod's template in it, and what decides about pods.
+const POD_TEMPLATES: &[&str] = &[
+    "namespaces",
+    "pods",
+    "podtemplates",
+    "replicationcontrollers",
+    "replicasets",
+    "deployments",
+    "statefulsets",
+    "daemonsets",
+    "jobs",
+    "cronjobs",
 ];
+
+/// All plugins that upstream knows, in the order they run, with the operations and resources that they look at.
+const ROWS: &[Row] = &[
+    row("AlwaysAdmit", false, &[Create, Update, Delete, Connect], &[]),
+    row("NamespaceAutoProvision", false, &[Create], &[]),
+    row("NamespaceLifecycle", true, &[Create, Delete], &[]),
+    row("NamespaceExists", false, &[Create, Update, Delete], &[]),
+    row("LimitPodHardAntiAffinityTopology", false, &[Create, Update], &["pods"]),
+    row("LimitRanger", true, &[Create, Update], &["pods", "persistentvolumeclaims"]),
+    row("ServiceAccount", true, &[Create, Update], &["pods"]),
+    row("NodeRestriction", false, &[Create, Update, Delete], &[]),
+    row("TaintNodesByCondition", true, &[Create], &["nodes"]),
+    row("AlwaysPullImages", false, &[Create, Update], &["pods"]),
+    row("ImagePolicyWebhook", false, &[Create, Update], &["pods"]),
+    row("PodSecurity", true, &[Create, Update], POD_TEMPLATES),
+    row("PodNodeSelector", false, &[Create], &["pods"]),
+    row("Priority", true, &[Create, Update], &["pods", "priorityclasses"]),
+    row("DefaultTolerationSeconds", true, &[Create, Update], &["pods"]),
+    row("PodTolerationRestriction", false, &[Create, Update], &["pods"]),
+    row("EventRateLimit", false, &[Create, Update], &["events"]),
+    row("ExtendedResourceToleration", false, &[Create, Update], &["pods"]),
+    row("DefaultStorageClass", true, &[Create], &["persistentvolumeclaims"]),
+    row(
+        "StorageObjectInUseProtection",
+        true,
+        &[Create],
+        &["persistentvolumes", "persistentvolumeclaims", "volumeattributesclasses"],
+    ),
+    row("PodGroupProtection", true, &[Create], &["podgroups"]),
+    row("OwnerReferencesPermissionEnforcement", false, &[Create, Update], &[]),
+    row("PersistentVolumeClaimResize", true, &[Update], &["persistentvolumeclaims"]),
+    row("RuntimeClass", true, &[Create], &["pods"]),
+    row("CertificateApproval", true, &[Update], &["certificatesigningrequests"]),
+    row("CertificateSigning", true, &[Update], &["certificatesigningrequests"]),
+    row("ClusterTrustBundleAttest", true, &[Create, Update], &["clustertrustbundles"]),
+    row("CertificateSubjectRestriction", true, &[Create], &["certificatesigningrequests"]),
+    row("DefaultIngressClass", true, &[Create], &["ingresses"]),
+    row("DenyServiceExternalIPs", false, &[Create, Update], &["services"]),
+    row("PodTopologyLabels", true, &[Create], &["pods"]),
+    row("NodeDeclaredFeatureValidator", true, &[Create, Update], &["pods", "resourceslices"]),
+    row("PodResizeValidator", true, &[Update], &["pods"]),
+    row("MutatingAdmissionPolicy", true, &[Create, Update, Connect], &[]),
+    row("MutatingAdmissionWebhook", true, &[Create, Update, Delete, Connect], &[]),
+    row("ValidatingAdmissionPolicy", true, &[Create, Update, Delete, Connect], &[]),
+    row("ValidatingAdmissionWebhook", true, &[Create, Update, Delete, Connect], &[]),
+    row("ResourceQuota", true, &[Create, Update], &[]),
+    row("AlwaysDeny", false, &[Create, Update, Delete, Connect], &[]),
+];
+
+/// Which requests a plugin sees; everything where it is not one of upstream's.
+#[cfg(test)]
+pub(crate) fn sees(name: &str) -> Sees {
+    ROWS.iter().find(|row| row.name == name).map_or(Sees::EVERYTHING, |row| row.sees)
+}
 
 /// The chain that the flags and the configuration ask for.
 pub fn chain(settings: &Settings<'_>) -> Result<Chain, String> {
     check_names(settings)?;
-    let mut plugins = Vec::new();
-    for (name, default) in ORDER {
-        let named = |list: &[String]| list.iter().any(|item| item == name);
-        if !named(settings.disabled) && (*default || named(settings.enabled)) {
-            plugins.extend(plugin(name, settings)?);
+    let mut chain = Chain::measured(&settings.meters);
+    for row in ROWS {
+        let named = |list: &[String]| list.iter().any(|item| item == row.name);
+        if !named(settings.disabled)
+            && (row.default || named(settings.enabled))
+            && let Some(plugin) = plugin(row.name, settings)?
+        {
+            chain.push(plugin, row.sees);
         }
     }
-    Ok(Chain::new(plugins))
+    Ok(chain)
 }
 
 fn check_names(settings: &Settings<'_>) -> Result<(), String> {
     for (flag, names) in [("enable", settings.enabled), ("disable", settings.disabled)] {
-        if let Some(name) = names.iter().find(|name| !ORDER.iter().any(|(known, _)| known == name)) {
+        if let Some(name) = names.iter().find(|name| !ROWS.iter().any(|row| row.name == name.as_str())) {
             return Err(format!("{flag}-admission-plugins plugin {} is unknown", object::quote(name)));
         }
     }
@@ -170,20 +222,22 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
         "NodeDeclaredFeatureValidator" => Arc::new(node_features::NodeDeclaredFeatureValidator),
         "PodResizeValidator" => Arc::new(pod_resize::PodResizeValidator),
         "MutatingAdmissionWebhook" => {
-            let Some(options) = settings.webhooks.options(name, config, server())? else { return Ok(None) };
+            let Some(options) = webhook::options(name, settings)? else { return Ok(None) };
             Arc::new(webhook::MutatingWebhooks::new(options))
         }
         "ValidatingAdmissionWebhook" => {
-            let Some(options) = settings.webhooks.options(name, config, server())? else { return Ok(None) };
+            let Some(options) = webhook::options(name, settings)? else { return Ok(None) };
             Arc::new(webhook::ValidatingWebhooks::new(options))
         }
         "MutatingAdmissionPolicy" => {
-            let Some(stored) = settings.policies.mutating.clone() else { return Ok(None) };
-            Arc::new(policy::MutatingPolicies::new(stored, server()))
+            let Some(policies) = policy::Policies::open("MutatingAdmissionPolicy", settings)? else { return Ok(None) };
+            Arc::new(policy::MutatingPolicies(policies))
         }
         "ValidatingAdmissionPolicy" => {
-            let Some(stored) = settings.policies.validating.clone() else { return Ok(None) };
-            Arc::new(policy::ValidatingPolicies::new(stored, server()))
+            let Some(policies) = policy::Policies::open("ValidatingAdmissionPolicy", settings)? else {
+                return Ok(None);
+            };
+            Arc::new(policy::ValidatingPolicies(policies))
         }
         "ResourceQuota" => Arc::new(resource_quota::ResourceQuota::new(settings.quotas.clone(), config)?),
         _ => return Ok(None),
@@ -221,6 +275,9 @@ mod tests {
             quotas,
             webhooks: no_webhooks(),
             policies: policy::Settings::default(),
+            meters: Arc::new(Meters::new("")),
+            expressions: Arc::default(),
+            manifests: true,
         };
         chain(&settings).map(|chain| chain.names().collect())
     }
@@ -244,7 +301,7 @@ mod tests {
 
     #[test]
     fn plugins_are_called_what_they_are_listed_as() {
-        let all: Vec<&str> = ORDER.iter().map(|(name, _)| *name).collect();
+        let all: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
         let ours = names(
             &all.iter()
                 .copied()

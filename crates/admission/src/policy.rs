@@ -1,13 +1,16 @@
 //! Admission policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, with their bindings and params.
 //!
-//! Policies and bindings are compiled when they change ([`definition`]). A request is matched against all policies, then
-//! against the bindings of those that match; each binding is evaluated once per param ([`params`]) with the request's objects
-//! in the version that the policy asks for ([`subject`], [`evaluation`]).
+//! Policies and bindings are compiled when they change ([`definition`]) and brought together ([`hooks`]). A request is
+//! matched against the policies that can be about its resource, then against the bindings of those that match; each
+//! binding is evaluated once per param ([`params`]) with the request's objects in the version that the policy asks for
+//! ([`subject`], [`evaluation`]).
 
 mod authorization;
 mod conditions;
 mod definition;
 mod evaluation;
+mod hooks;
+mod meters;
 mod mutating;
 mod native;
 mod params;
@@ -16,17 +19,22 @@ mod subject;
 mod tests;
 mod validating;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use object::Status;
+use cel::Pool;
+use object::{Meta, Status, Value, quote};
 use registry::Storage;
 
 pub use self::conditions::Conditions;
 use self::definition::{Binding, Definition};
+use self::hooks::{Hook, Hooks};
+pub use self::meters::Meters;
 pub use self::mutating::MutatingPolicies;
 pub use self::validating::ValidatingPolicies;
 use crate::compiled::{Compiled, Snapshot};
+use crate::manifests::{self, Manifests, SUFFIX};
 use crate::{Attributes, Host, plugins, webhook};
 
 /// The stored policies and bindings of one kind; None where they are not served.
@@ -43,42 +51,94 @@ pub struct Settings {
     pub validating: Option<Stored>,
 }
 
-/// A policy with the bindings that name it. A policy without bindings has no effect.
-struct Hook {
-    policy: Arc<Definition>,
-    bindings: Vec<Arc<Binding>>,
-}
-
 /// The policies of one plugin.
-struct Policies {
+pub struct Policies {
     policies: Compiled<Definition>,
     bindings: Compiled<Binding>,
     joined: ArcSwapOption<Joined>,
+    /// Policies from files.
+    manifests: Option<Arc<Manifests<Hooks>>>,
     host: Arc<dyn Host>,
+    meters: Arc<crate::Meters>,
 }
 
 /// Policies and bindings brought together, for the snapshots that they came from.
 struct Joined {
     policies: Arc<Snapshot<Definition>>,
     bindings: Arc<Snapshot<Binding>>,
-    hooks: Arc<[Hook]>,
+    hooks: Arc<Hooks>,
+}
+
+/// The policies that are in force for a request: those from files come first.
+struct Current {
+    from_files: Option<Arc<Hooks>>,
+    /// None for requests about policies themselves.
+    from_api: Option<Arc<Hooks>>,
+}
+
+impl Current {
+    /// The policies that can be about a resource.
+    fn about(&self, resource: &str) -> Vec<&Hook> {
+        [&self.from_files, &self.from_api].into_iter().flatten().flat_map(|hooks| hooks.about(resource)).collect()
+    }
 }
 
 impl Policies {
-    fn new(stored: Stored, host: Arc<dyn Host>) -> Policies {
-        Policies {
-            policies: Compiled::new(stored.policies, Definition::compile),
+    /// What a plugin works with; None if it has nothing to do.
+    pub(crate) fn open(plugin: &'static str, settings: &plugins::Settings<'_>) -> Result<Option<Policies>, String> {
+        let (stored, kind, configuration) = match plugin {
+            "MutatingAdmissionPolicy" => {
+                (&settings.policies.mutating, "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyConfiguration")
+            }
+            _ => (
+                &settings.policies.validating,
+                "ValidatingAdmissionPolicyBinding",
+                "ValidatingAdmissionPolicyConfiguration",
+            ),
+        };
+        let Some(stored) = stored.clone() else { return Ok(None) };
+        settings.config.of_kind(plugin, "apiserver.config.k8s.io", configuration)?;
+        let manifests = match manifests::folder(settings.config, plugin, settings.manifests)? {
+            Some(folder) => {
+                let pool = settings.expressions.clone();
+                let source = manifests::Source {
+                    plugin,
+                    what: "policy",
+                    kinds: vec![(plugin, stored.policies.clone()), (kind, stored.bindings.clone())],
+                    check: check_manifest,
+                    compile: Box::new(move |objects| of_manifests(objects, &pool)),
+                    meters: settings.meters.clone(),
+                };
+                Some(Manifests::open(folder, source)?)
+            }
+            None => None,
+        };
+        let pool = settings.expressions.clone();
+        Ok(Some(Policies {
+            policies: Compiled::new(stored.policies, move |policy| Definition::compile(policy, &pool)),
             bindings: Compiled::new(stored.bindings, Binding::compile),
             joined: ArcSwapOption::empty(),
-            host,
-        }
+            manifests,
+            host: settings.server.clone(),
+            meters: settings.meters.clone(),
+        }))
     }
 
-    /// The policies that a request is matched against; none for requests that no policy sees.
-    fn current(&self, attributes: &Attributes<'_>) -> Result<Arc<[Hook]>, Status> {
-        if webhook::is_virtual(attributes) || webhook::is_admission_policy(attributes) {
-            return Ok(Arc::new([]));
+    /// The policies that a request is matched against; None for requests that no policy sees.
+    fn current(&self, attributes: &Attributes<'_>) -> Result<Option<Current>, Status> {
+        if webhook::is_virtual(attributes) {
+            return Ok(None);
         }
+        let from_files = self.manifests.as_ref().map(|manifests| manifests.current());
+        let from_api = match webhook::is_admission_policy(attributes) {
+            true => None,
+            false => Some(self.stored(attributes)?),
+        };
+        let current = Current { from_files, from_api };
+        Ok(Some(current))
+    }
+
+    fn stored(&self, attributes: &Attributes<'_>) -> Result<Arc<Hooks>, Status> {
         let not_ready = |_| plugins::forbidden(attributes, "not yet ready to handle request");
         let policies = self.policies.current().map_err(not_ready)?;
         let bindings = self.bindings.current().map_err(not_ready)?;
@@ -89,20 +149,48 @@ impl Policies {
         {
             return Ok(joined.hooks.clone());
         }
-        let hooks = join(&policies, &bindings);
+        let hooks = Arc::new(Hooks::join(policies.iter(), bindings.iter()));
         self.joined.store(Some(Arc::new(Joined { policies, bindings, hooks: hooks.clone() })));
         Ok(hooks)
     }
 }
 
-fn join(policies: &Snapshot<Definition>, bindings: &Snapshot<Binding>) -> Arc<[Hook]> {
-    let mut by_policy: std::collections::HashMap<&str, Vec<Arc<Binding>>> = std::collections::HashMap::new();
-    for binding in bindings.iter() {
-        by_policy.entry(&binding.policy).or_default().push(binding.clone());
+/// Refuses what policies and bindings in files cannot have: anything that depends on objects of the API.
+fn check_manifest(object: &Value, _: &Path) -> Result<(), String> {
+    let (kind, name) = (object.kind(), quote(object.name()));
+    if !object.at(&["spec", "paramKind"]).is_null() {
+        return Err(format!("{kind} {name}: spec.paramKind is not supported for static manifests"));
     }
-    let bound = policies.iter().filter_map(|policy| {
-        let bindings = by_policy.remove(policy.name.as_str())?;
-        Some(Hook { policy: policy.clone(), bindings })
-    });
-    bound.collect()
+    if !kind.ends_with("Binding") {
+        return Ok(());
+    }
+    let policy = object.str_at(&["spec", "policyName"]);
+    if policy.is_empty() {
+        return Err(format!("binding {name} must reference a policy (spec.policyName)"));
+    }
+    if !policy.ends_with(SUFFIX) {
+        return Err(format!("binding {name}: spec.policyName {} must end with {}", quote(policy), quote(SUFFIX)));
+    }
+    if !object.at(&["spec", "paramRef"]).is_null() {
+        return Err(format!("binding {name}: spec.paramRef is not supported for static manifests"));
+    }
+    Ok(())
+}
+
+/// The policies and bindings of files.
+fn of_manifests(objects: &[Value], pool: &Arc<Pool>) -> Result<Hooks, String> {
+    let (bindings, policies): (Vec<&Value>, Vec<&Value>) =
+        objects.iter().partition(|object| object.kind().ends_with("Binding"));
+    for binding in &bindings {
+        let wanted = binding.str_at(&["spec", "policyName"]);
+        if !policies.iter().any(|policy| policy.name() == wanted) {
+            let (binding, wanted) = (quote(binding.name()), quote(wanted));
+            return Err(format!(
+                "binding {binding} references policy {wanted} which does not exist in the manifest directory"
+            ));
+        }
+    }
+    let policies: Vec<_> = policies.into_iter().map(|policy| Arc::new(Definition::compile(policy, pool))).collect();
+    let bindings: Vec<_> = bindings.into_iter().map(|binding| Arc::new(Binding::compile(binding))).collect();
+    Ok(Hooks::join(policies.iter(), bindings.iter()))
 }

@@ -12,22 +12,25 @@ mod mutating;
 mod review;
 mod validating;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::{GroupResource, Status, Value};
+use cel::Pool;
+use object::{GroupResource, Meta, Status, Value, quote};
 use outbound::{Egress, Kubeconfig, Resolve, WebhookOptions, Webhooks};
 use registry::Storage;
 
 use self::budget::Breaker;
-use self::call::Step;
+pub(crate) use self::call::Step;
 use self::configuration::{Configured, Hook};
 pub use self::meters::Meters;
 pub use self::mutating::MutatingWebhooks;
 pub use self::validating::ValidatingWebhooks;
 use crate::compiled::{Compiled, Snapshot};
+use crate::manifests::{self, Manifests};
 use crate::versioned::Form;
-use crate::{Attributes, Configuration, Host, Manifests};
+use crate::{Attributes, Configuration, Host, plugins};
 
 /// The group of webhook configurations and admission policies.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -42,52 +45,74 @@ pub struct Settings {
     pub services: Arc<dyn Resolve>,
     /// How they and URLs are reached.
     pub egress: Egress,
-    pub meters: Arc<Meters>,
     /// How long the webhooks of one request with `failurePolicy: Ignore` may take together; None for no such limit.
     pub ignore_budget: Option<Duration>,
     /// The feature gate ExcludeAdmissionWebhookVirtualResources.
     pub exclude_virtual_resources: bool,
-    /// The feature gate ManifestBasedAdmissionControlConfig.
-    pub manifests: bool,
 }
 
-impl Settings {
-    /// The options of one of the plugins; None if it has nothing to do.
-    pub(crate) fn options(
-        &self,
-        plugin: &str,
-        config: &Configuration,
-        host: Arc<dyn Host>,
-    ) -> Result<Option<Options>, String> {
-        let stored = if plugin == "MutatingAdmissionWebhook" { &self.mutating } else { &self.validating };
-        let Some(configurations) = stored.clone() else { return Ok(None) };
-        let kubeconfig = kubeconfig(plugin, config)?;
-        let part = config.of(plugin).map_or("", |part| part.str_at(&["staticManifestsDir"]));
-        let kind = match plugin {
-            "MutatingAdmissionWebhook" => "MutatingWebhookConfiguration",
-            _ => "ValidatingWebhookConfiguration",
-        };
-        let manifests = match part {
-            "" => None,
-            _ if !self.manifests => {
-                return Err("staticManifestsDir: Forbidden: staticManifestsDir requires the \
-                            ManifestBasedAdmissionControlConfig feature gate to be enabled"
-                    .into());
-            }
-            folder => Some(Manifests::open(folder, kind, configurations.strategy.clone(), Configured::of_manifest)?),
-        };
-        let clients =
-            Webhooks::new(WebhookOptions { kubeconfig, ..WebhookOptions::new(self.services.clone(), &self.egress) });
-        Ok(Some(Options {
-            configurations,
-            manifests,
-            clients: Arc::new(clients),
-            meters: self.meters.clone(),
-            ignore_budget: self.ignore_budget,
-            exclude_virtual_resources: self.exclude_virtual_resources,
-            host,
-        }))
+/// The options of one of the plugins; None if it has nothing to do.
+pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<Option<Options>, String> {
+    let own = &settings.webhooks;
+    let stored = if plugin == "MutatingAdmissionWebhook" { &own.mutating } else { &own.validating };
+    let Some(configurations) = stored.clone() else { return Ok(None) };
+    let kubeconfig = kubeconfig(plugin, settings.config)?;
+    let manifests = match manifests::folder(settings.config, plugin, settings.manifests)? {
+        Some(folder) => Some(Manifests::open(folder, manifest_source(plugin, &configurations, settings))?),
+        None => None,
+    };
+    let clients =
+        Webhooks::new(WebhookOptions { kubeconfig, ..WebhookOptions::new(own.services.clone(), &own.egress) });
+    Ok(Some(Options {
+        configurations,
+        manifests,
+        clients: Arc::new(clients),
+        expressions: settings.expressions.clone(),
+        meters: settings.meters.clone(),
+        ignore_budget: own.ignore_budget,
+        exclude_virtual_resources: own.exclude_virtual_resources,
+        host: settings.server.clone(),
+    }))
+}
+
+fn manifest_source(
+    plugin: &str,
+    configurations: &Arc<Storage>,
+    settings: &plugins::Settings<'_>,
+) -> manifests::Source<Vec<Configured>> {
+    let (plugin, kind) = match plugin {
+        "MutatingAdmissionWebhook" => ("MutatingAdmissionWebhook", "MutatingWebhookConfiguration"),
+        _ => ("ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration"),
+    };
+    let pool = settings.expressions.clone();
+    manifests::Source {
+        plugin,
+        what: "webhook",
+        kinds: vec![(kind, configurations.clone())],
+        check: check_clients,
+        compile: Box::new(move |objects| {
+            Ok(objects.iter().map(|object| Configured::of_manifest(object, &pool)).collect())
+        }),
+        meters: settings.meters.clone(),
     }
+}
+
+/// Files name URLs, because services may depend on what admission lets through.
+fn check_clients(object: &Value, file: &Path) -> Result<(), String> {
+    for hook in object.list_at(&["webhooks"]) {
+        let client = hook.field("clientConfig");
+        let (hook, configuration) = (quote(hook.str_at(&["name"])), quote(object.name()));
+        let place = format!("webhook {hook} in {configuration} (file {})", quote(&file.display().to_string()));
+        if !client.field("service").is_null() {
+            return Err(format!(
+                "{place}: clientConfig.service is not supported for static manifests; use clientConfig.url instead"
+            ));
+        }
+        if client.str_at(&["url"]).is_empty() {
+            return Err(format!("{place}: clientConfig.url is required for static manifests"));
+        }
+    }
+    Ok(())
 }
 
 /// The credentials file that a plugin's part of the admission configuration names.
@@ -101,7 +126,7 @@ fn kubeconfig(plugin: &str, config: &Configuration) -> Result<Kubeconfig, String
         let file = object::quote(file);
         return Err(format!("kubeConfigFile: Invalid value: {file}: must be an absolute file path"));
     }
-    Kubeconfig::read(std::path::Path::new(file))
+    Kubeconfig::read(Path::new(file))
 }
 
 /// What one webhook plugin works with.
@@ -109,9 +134,11 @@ pub struct Options {
     /// The stored MutatingWebhookConfigurations or ValidatingWebhookConfigurations.
     pub configurations: Arc<Storage>,
     /// Configurations from files.
-    pub manifests: Option<Manifests<Configured>>,
+    pub manifests: Option<Arc<Manifests<Vec<Configured>>>>,
     pub clients: Arc<Webhooks>,
-    pub meters: Arc<Meters>,
+    /// Where match conditions are shared.
+    pub expressions: Arc<Pool>,
+    pub meters: Arc<crate::Meters>,
     /// How long the webhooks of one request with `failurePolicy: Ignore` may take together; None for no such limit.
     pub ignore_budget: Option<Duration>,
     /// ExcludeAdmissionWebhookVirtualResources.
@@ -123,9 +150,9 @@ pub struct Options {
 /// The hooks of one plugin.
 struct Hooks {
     configurations: Compiled<Configured>,
-    manifests: Option<Manifests<Configured>>,
+    manifests: Option<Arc<Manifests<Vec<Configured>>>>,
     clients: Arc<Webhooks>,
-    meters: Arc<Meters>,
+    meters: Arc<crate::Meters>,
     ignore_budget: Option<Duration>,
     breaker: Breaker,
     exclude_virtual_resources: bool,
@@ -162,7 +189,9 @@ pub(crate) fn is_virtual(attributes: &Attributes<'_>) -> bool {
 impl Hooks {
     fn new(options: Options) -> Hooks {
         Hooks {
-            configurations: Compiled::new(options.configurations, Configured::compile),
+            configurations: Compiled::new(options.configurations, move |object| {
+                Configured::compile(object, &options.expressions)
+            }),
             manifests: options.manifests,
             clients: options.clients,
             meters: options.meters,
@@ -176,7 +205,6 @@ impl Hooks {
     /// Whether a hook's match conditions hold for the objects in its version. Err refuses the request.
     async fn conditions_hold(
         &self,
-        step: Step,
         hook: &Hook,
         attributes: &Attributes<'_>,
         form: &Form,
@@ -186,15 +214,9 @@ impl Hooks {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let operation = attributes.operation.as_str();
-        match hook.conditions.hold_for_webhook(attributes, &*self.host, form, object, old).await {
-            Ok(true) => Ok(true),
-            Ok(false) => {
-                self.meters.excluded(&hook.name, "webhook", step.label(), operation);
-                Ok(false)
-            }
+        match hook.conditions.hold_for_webhook(attributes, &*self.host, &self.meters, form, object, old).await {
+            Ok(holds) => Ok(holds),
             Err(why) => {
-                self.meters.condition_failed(&hook.name, "webhook", step.label(), operation);
                 let resource = attributes.resource;
                 let resource = GroupResource::new(resource.group.clone(), resource.resource.clone());
                 Err(Status::forbidden(&resource, attributes.name, why))
@@ -208,7 +230,7 @@ impl Hooks {
         if self.exclude_virtual_resources && is_virtual(attributes) {
             return Ok(None);
         }
-        let from_files = self.manifests.as_ref().map(Manifests::current).unwrap_or_default();
+        let from_files = self.manifests.as_ref().map(|manifests| manifests.current()).unwrap_or_default();
         let mut from_api = None;
         if !is_admission_configuration(attributes) {
             let current = self.configurations.current().map_err(|_| {
@@ -226,7 +248,7 @@ impl Hooks {
 
 /// The configurations that are in force for a request: those from files come first.
 struct Current {
-    from_files: Arc<Vec<Arc<Configured>>>,
+    from_files: Arc<Vec<Configured>>,
     /// None for requests about the configuration of admission itself.
     from_api: Option<Arc<Snapshot<Configured>>>,
 }
@@ -234,7 +256,7 @@ struct Current {
 impl Current {
     /// All hooks in the order in which they are called, numbered.
     fn hooks(&self) -> impl Iterator<Item = (usize, &Hook)> {
-        let from_api = self.from_api.iter().flat_map(|snapshot| snapshot.iter());
+        let from_api = self.from_api.iter().flat_map(|snapshot| snapshot.iter().map(|configured| &**configured));
         self.from_files.iter().chain(from_api).flat_map(|configured| configured.hooks.iter()).enumerate()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use ::admission::plugins::{QuotaWriter, Settings};
-use ::admission::{Answer, Chain, Configuration, policy, webhook};
+use ::admission::{Answer, Chain, Configuration, Meters, policy, webhook};
 use async_trait::async_trait;
 use authz::Authorizer;
 
@@ -13,8 +13,8 @@ use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, St
 use request::{Access, User};
 use rest::{Api, Tracked};
 
+use crate::Config;
 use crate::services::Services;
-use crate::{Config, unsupported};
 
 /// The chain that the flags ask for.
 pub fn chain(
@@ -25,8 +25,7 @@ pub fn chain(
     egress: &Egress,
 ) -> Result<Chain, String> {
     let configuration = Configuration::read(config.admission_config_file.as_deref())?;
-    unsupported::check_plugins(|plugin| configuration.of(plugin).is_some())?;
-    let (services, meters) = (server.services.clone(), server.webhook_meters.clone());
+    let (services, meters, expressions) = (server.services.clone(), server.meters.clone(), server.expressions.clone());
     let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
     ::admission::plugins::chain(&Settings {
         enabled: &config.enable_admission_plugins,
@@ -40,15 +39,16 @@ pub fn chain(
             validating: catalog.stored(webhook::GROUP, "validatingwebhookconfigurations").cloned(),
             services,
             egress: egress.clone(),
-            meters,
             ignore_budget: config.webhook_ignore_budget,
             exclude_virtual_resources: features.enabled("ExcludeAdmissionWebhookVirtualResources"),
-            manifests: features.enabled("ManifestBasedAdmissionControlConfig"),
         },
         policies: policy::Settings {
             mutating: policies(catalog, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
             validating: policies(catalog, "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
         },
+        meters,
+        expressions,
+        manifests: features.enabled("ManifestBasedAdmissionControlConfig"),
     })
 }
 
@@ -64,12 +64,17 @@ pub struct Host {
     api: OnceLock<Weak<Api>>,
     /// Where webhooks find services.
     pub services: Arc<Services>,
-    pub webhook_meters: Arc<webhook::Meters>,
+    pub meters: Arc<Meters>,
+    /// Compiled CEL expressions of the whole server.
+    pub expressions: Arc<cel::Pool>,
 }
 
 impl Host {
-    pub fn new(authorizer: Arc<dyn Authorizer>, services: Services) -> Host {
-        Host { authorizer, api: OnceLock::new(), services: Arc::new(services), webhook_meters: Arc::default() }
+    /// `id` is the identity of this server, the name of its lease.
+    pub fn new(authorizer: Arc<dyn Authorizer>, services: Services, id: &str) -> Host {
+        let meters = Arc::new(Meters::new(id));
+        let (api, services) = (OnceLock::new(), Arc::new(services));
+        Host { authorizer, api, services, meters, expressions: Arc::default() }
     }
 
     /// Hands over the API, once there is one.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::admission::{Attributes, Operation, Plugin};
+use ::admission::{Attributes, Operation, Plugin, Sees};
 use async_trait::async_trait;
 use authz::Authorizer;
 use authz::rbac::{Rbac, Rule};
@@ -18,14 +18,18 @@ pub struct EscalationCheck {
     pub authorizer: Arc<dyn Authorizer>,
 }
 
+impl EscalationCheck {
+    /// The requests that it sees.
+    pub const SEES: Sees = Sees {
+        operations: &[Operation::Create, Operation::Update],
+        resources: &["roles", "clusterroles", "rolebindings", "clusterrolebindings"],
+    };
+}
+
 #[async_trait]
 impl Plugin for EscalationCheck {
     fn name(&self) -> &'static str {
         "RBACEscalationCheck"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {

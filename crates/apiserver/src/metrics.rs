@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ::admission::webhook;
 use outbound::Egress;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Metrics, Version, metric_head};
@@ -13,16 +12,9 @@ use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
 
 /// Lets the metrics show what the API and the store know.
-pub fn contribute(
-    metrics: &Metrics,
-    api: &Arc<Api>,
-    timings: Arc<Timings>,
-    webhooks: Arc<webhook::Meters>,
-    kinds: &kinds::Options,
-) {
+pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, kinds: &kinds::Options) {
     let durations = kinds.certificate_durations.clone();
     metrics.contribute(move |out| durations.write(out).expect("writing to a string cannot fail"));
-    metrics.contribute(move |out| webhooks.write(out).expect("writing to a string cannot fail"));
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {
         if let Some(api) = weak.upgrade() {
@@ -44,6 +36,22 @@ pub fn contribute_access(metrics: &Metrics, authorization: &Authorization, egres
         if let Some(reloads) = &reloads {
             reloads.write(out).expect("writing to a string cannot fail");
         }
+    });
+}
+
+/// Lets the metrics show what admission does, and how many compiled expressions there are.
+pub fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Meters>, expressions: Arc<cel::Pool>) {
+    metrics.contribute(move |out| {
+        let written = admission.write(out).and_then(|()| {
+            let count = expressions.count();
+            let name = "ferrokube_cel_expressions";
+            metric_head(out, name, "gauge", "Compiled CEL expressions with different texts or types.")?;
+            writeln!(out, "{name} {}", count.expressions)?;
+            let name = "ferrokube_cel_expression_uses";
+            metric_head(out, name, "gauge", "How often policies and webhooks use compiled CEL expressions.")?;
+            writeln!(out, "{name} {}", count.uses)
+        });
+        written.expect("writing to a string cannot fail");
     });
 }
 

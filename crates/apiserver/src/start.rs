@@ -141,7 +141,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
-    let host = Arc::new(Host::new(authorizer.clone(), Services::new(config.aggregation.to_endpoints)));
+    let server_id = standalone::Identity::lease_name_on(&hostname());
+    let services = Services::new(config.aggregation.to_endpoints);
+    let host = Arc::new(Host::new(authorizer.clone(), services, &server_id));
     let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
     let api = Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
@@ -164,7 +166,8 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let (listener, address) = listen(&config, &pki).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
-    crate::metrics::contribute(&metrics, &api, timings, host.webhook_meters.clone(), &kinds);
+    crate::metrics::contribute(&metrics, &api, timings, &kinds);
+    crate::metrics::contribute_admission(&metrics, host.meters.clone(), host.expressions.clone());
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authorization, &egress);
@@ -216,7 +219,8 @@ fn admission(
     let chain = crate::admission::chain(config, catalog, features, host.clone(), egress);
     let mut chain = chain.map_err(StartError::Setting)?;
     if let Some(rbac) = authorization.rbac.clone() {
-        chain.push(Arc::new(EscalationCheck { rbac, authorizer: authorization.authorizer.clone() }));
+        let check = EscalationCheck { rbac, authorizer: authorization.authorizer.clone() };
+        chain.push(Arc::new(check), EscalationCheck::SEES);
     }
     Ok(chain)
 }

@@ -11,9 +11,6 @@ const FLAGS: &[(&str, &str)] = &[
     ("service-account-signing-endpoint", "signing of service account tokens by another process"),
 ];
 
-/// Admission plugins that must not have a part in `--admission-control-config-file`: their policies in files are not read.
-const ADMISSION_PLUGINS: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
-
 /// Refuses a flag that was given a value.
 pub fn check_flag(name: &str, values: &[String]) -> Result<(), String> {
     let feature = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, feature)| *feature);
@@ -21,16 +18,6 @@ pub fn check_flag(name: &str, values: &[String]) -> Result<(), String> {
         Some(feature) => refuse(&format!("--{name}"), feature),
         None => Ok(()),
     }
-}
-
-/// Refuses plugins that were configured.
-pub fn check_plugins(is_configured: impl Fn(&str) -> bool) -> Result<(), String> {
-    for plugin in ADMISSION_PLUGINS {
-        if is_configured(plugin) {
-            refuse("--admission-control-config-file", &format!("the configuration of the admission plugin {plugin}"))?;
-        }
-    }
-    Ok(())
 }
 
 fn refuse(setting: &str, feature: &str) -> Result<(), String> {
@@ -55,10 +42,6 @@ mod tests {
             assert!(refused.starts_with(&format!("--{flag}: {feature} is not implemented yet")), "{refused}");
             assert_eq!(check_flag(flag, &strings(&[""])), Ok(()));
         }
-        for plugin in ADMISSION_PLUGINS {
-            assert!(check_plugins(|name| name == *plugin).is_err());
-        }
         assert_eq!(check_flag("profiling", &strings(&["false"])), Ok(()));
-        assert_eq!(check_plugins(|_| false), Ok(()));
     }
 }

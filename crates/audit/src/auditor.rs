@@ -119,10 +119,12 @@ impl Sink {
         for backend in &self.backends {
             stored &= backend.store(event.clone()).await || !backend.is_strict();
         }
-        if !stored {
-            self.numbers.request_rejected();
-        }
         stored
+    }
+
+    /// Counts a request that fails because its event could not be stored.
+    pub fn request_rejected(&self) {
+        self.numbers.request_rejected();
     }
 
     /// Hands the event to all backends.

@@ -88,7 +88,11 @@ impl Record {
     /// and a backend is strict about that.
     pub async fn received(&self) -> bool {
         let Some(event) = self.at(Stage::RequestReceived, |event| event.received) else { return true };
-        self.sink.process_and_wait(event).await
+        let stored = self.sink.process_and_wait(event).await;
+        if !stored {
+            self.sink.request_rejected();
+        }
+        stored
     }
 
     /// The headers of a long-running request's answer are about to be sent.
@@ -101,6 +105,15 @@ impl Record {
     pub fn response_complete(&self, code: u16) {
         self.set_code(code);
         self.emit(Stage::ResponseComplete);
+    }
+
+    /// The same before the answer is sent: returns when the backends that block have stored the event, so that a client
+    /// which has its answer finds the event.
+    pub async fn response_stored(&self, code: u16) {
+        self.set_code(code);
+        if let Some(event) = self.at(Stage::ResponseComplete, |_| SystemClock.now()) {
+            self.sink.process_and_wait(event).await;
+        }
     }
 
     /// Notes the JSON that is sent back, which is no Status.

@@ -2,6 +2,7 @@
 
 pub mod admission;
 mod openapi;
+mod structural;
 
 use std::sync::Arc;
 

@@ -23,6 +23,7 @@ pub const PREVIOUS: Version = Version { major: 1, minor: 36 };
 pub struct Environment {
     version: Version,
     functions: HashMap<&'static str, Function>,
+    has_patch_types: bool,
     /// Whether literals are checked by Kubernetes' own rules, beyond those of the language.
     checks_literals: bool,
 }
@@ -90,7 +91,12 @@ impl Environment {
                 function.overloads.push(overload);
             }
         }
-        Environment { version, functions, checks_literals: true }
+        Environment { version, functions, has_patch_types, checks_literals: true }
+    }
+
+    /// Tells environments apart that understand expressions differently.
+    pub(crate) fn fingerprint(&self) -> String {
+        format!("{:?} {} {}", self.version, self.has_patch_types, self.checks_literals)
     }
 
     fn since(&self, minor: u16) -> bool {

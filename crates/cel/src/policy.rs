@@ -1,5 +1,6 @@
 //! Expressions of admission policies and match conditions: which variables they have and what they must evaluate to.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use object::Str;
@@ -7,6 +8,7 @@ use object::Str;
 use crate::decl::{Decl, Field, Shape, admission};
 use crate::environment::{Declarations, Environment, Mode};
 use crate::expression::Expression;
+use crate::pool::{Pool, Pooled};
 use crate::program::Program;
 use crate::types::Type;
 
@@ -73,13 +75,17 @@ pub enum Variable {
 /// An expression that compiled.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    pub text: Str,
+    pooled: Arc<Pooled>,
     pub program: Arc<Program>,
     params: bool,
     authorizer: bool,
 }
 
 impl Compiled {
+    pub fn text(&self) -> &str {
+        &self.pooled.text
+    }
+
     /// The variable at a place among the declarations.
     pub fn variable(&self, at: usize) -> Option<Variable> {
         use Variable::{Authorizer, NamespaceObject, Object, OldObject, Params, Request, RequestResource, Variables};
@@ -91,7 +97,7 @@ impl Compiled {
 }
 
 /// Compiles the expressions of one policy.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Compiler {
     /// Whether there is `params`.
     params: bool,
@@ -100,6 +106,10 @@ pub struct Compiler {
     /// The types of object and of params where a schema tells them; dyn otherwise.
     object: Option<Arc<Decl>>,
     params_type: Option<Arc<Decl>>,
+    /// Whether expressions are only checked, with these types.
+    checks_types: bool,
+    /// Where compiled expressions are shared; None for expressions that are only checked.
+    pool: Option<Arc<Pool>>,
 }
 
 impl Compiler {
@@ -113,9 +123,15 @@ impl Compiler {
         Compiler { params, variables: Some(Vec::new()), ..Compiler::default() }
     }
 
+    /// The same with expressions that are shared with everything else that uses the pool.
+    pub fn pooled(self, pool: &Arc<Pool>) -> Compiler {
+        Compiler { pool: Some(pool.clone()), ..self }
+    }
+
     /// The same with the types that schemas tell, for type checking.
     pub fn typed(self, object: Option<Arc<Decl>>, params: Option<Arc<Decl>>) -> Compiler {
-        Compiler { object, params_type: params, ..self }
+        // Descriptions of types do not tell schemas apart.
+        Compiler { object, params_type: params, checks_types: true, pool: None, ..self }
     }
 
     /// Compiles a variable and lets the expressions after it use it, even if it does not compile.
@@ -154,8 +170,14 @@ impl Compiler {
     ) -> Result<(Type, Result<Compiled, Refusal>), Refusal> {
         let patches = wanted.has_patch_types();
         let environment = if patches { Environment::mutation(mode) } else { Environment::base(mode) };
-        let compiled = Expression::compile(text, &environment, &self.declarations(wanted, authorizer))
-            .map_err(|error| Refusal::Invalid(format!("compilation failed: {error}")))?;
+        let declarations = self.declarations(wanted, authorizer);
+        let pooled = match &self.pool {
+            Some(pool) => pool.expression(text, &environment, &declarations, &self.types(wanted, authorizer)),
+            None => Expression::compile(text, &environment, &declarations)
+                .map(|expression| Arc::new(Pooled { text: text.into(), expression })),
+        };
+        let pooled = pooled.map_err(|error| Refusal::Invalid(format!("compilation failed: {error}")))?;
+        let compiled = &pooled.expression;
         let (got, names) = (compiled.ty.declared_name(), wanted.names());
         match names {
             [] => {}
@@ -166,13 +188,29 @@ impl Compiler {
                 return Err(Refusal::Invalid(format!("must evaluate to one of [{several}] but got {got}")));
             }
         }
-        let program = compiled.program.map_err(|why| Refusal::Internal(format!("program instantiation failed: {why}")));
-        let made = program.map(|program| Compiled { text: text.into(), program, params: self.params, authorizer });
-        Ok((compiled.ty, made))
+        let program = compiled.program.clone();
+        let program = program.map_err(|why| Refusal::Internal(format!("program instantiation failed: {why}")));
+        let (ty, params) = (compiled.ty.clone(), self.params);
+        Ok((ty, program.map(|program| Compiled { pooled, program, params, authorizer })))
+    }
+
+    /// Describes the declarations of expressions whose object and params have no known types.
+    fn types(&self, wanted: Wanted, authorizer: bool) -> String {
+        let mut types = format!("policy {} {authorizer} {}", self.params, wanted.has_patch_types());
+        for (name, ty) in self.variables.iter().flatten() {
+            let _ = write!(types, " {name}:{}", ty.declared_name());
+        }
+        if self.variables.is_some() { types + " composed" } else { types }
     }
 
     fn declarations(&self, wanted: Wanted, authorizer: bool) -> Declarations {
-        let optional = admission::Optional { params: self.params, authorizer, patch_types: wanted.has_patch_types() };
+        let optional = admission::Optional {
+            params: self.params,
+            authorizer,
+            // Upstream's type checker does not know it.
+            request_resource: !self.checks_types,
+            patch_types: wanted.has_patch_types(),
+        };
         let ty = |decl: &Option<Arc<Decl>>| decl.as_ref().and_then(Decl::ty).unwrap_or(Type::Dyn);
         let declarations = admission::typed_declarations(optional, ty(&self.object), ty(&self.params_type));
         match &self.variables {

@@ -1,7 +1,8 @@
 //! From stored bytes to what a client asked for.
 //!
 //! The body of an object, everything but its apiVersion and kind, is encoded once for each version and media type and
-//! shared by GET, LIST and WATCH: lists of built-in kinds leave the type out, and where it belongs it goes in front.
+//! shared by GET, LIST and WATCH: lists of built-in kinds leave the type out, and where it belongs it goes in front. CBOR
+//! sorts the members of an object, so there the type stays where it is sorted to.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cache::{Object, RenditionKey};
@@ -11,7 +12,7 @@ use storage::Revision;
 
 use crate::media::Media;
 
-/// The encoded object without its type (custom resources: with it, among the other fields).
+/// The encoded object without its type (custom resources and CBOR: with it, among the other fields).
 ///
 /// `revision` is the one clients shall see: the object's own, or that of its deletion.
 pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {

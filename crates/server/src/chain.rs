@@ -114,6 +114,7 @@ impl Server {
         let mut reply = reply;
         if let Some(record) = &tracked.record {
             audit::note_reply(record, &mut reply, long_running).await;
+            tracked.record_reply(&reply).await;
         }
         // A watch ends when the server shuts down, every other response when the request's time is over.
         let (end, deadline) = match long_running {

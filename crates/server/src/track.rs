@@ -73,6 +73,20 @@ impl Tracked {
     }
 }
 
+impl Tracked {
+    /// Writes the last audit event of a response that is complete and small, before it is sent.
+    pub fn record_reply(&mut self, reply: &Reply) -> impl Future<Output = ()> + Send + use<> {
+        let is_small = matches!(&reply.body, ReplyBody::Ready(bytes) if bytes.len() <= HANDED_OVER_BYTES);
+        let record = if is_small && !self.long_running { self.record.take() } else { None };
+        let code = reply.status.as_u16();
+        async move {
+            if let Some(record) = record {
+                record.response_stored(code).await;
+            }
+        }
+    }
+}
+
 impl Drop for Tracked {
     fn drop(&mut self) {
         let (code, bytes) = (self.code, self.bytes);

@@ -1,7 +1,7 @@
 //! What a controller manager does that people expect of a server used alone: namespaces that are deleted become empty and
-//! go away, objects whose owners are gone are collected, quotas are counted, every namespace has its default service
-//! account and the authority's certificate. Besides, what every server does by itself: flow schemas say whether their
-//! priority level is there.
+//! go away, objects whose owners are gone are collected, quotas are counted, the types of policies' expressions are checked,
+//! every namespace has its default service account and the authority's certificate. Besides, what every server does by
+//! itself: flow schemas say whether their priority level is there.
 //!
 //! The loops use the public API only: every call is authorized and goes through a REST verb, as if it came over the
 //! network. They keep no state that a restart could lose.
@@ -14,6 +14,7 @@ mod garbage;
 mod identity;
 mod namespaces;
 mod own_service;
+mod policies;
 mod queue;
 mod quotas;
 mod resources;
@@ -67,6 +68,7 @@ pub async fn start(api: Arc<Api>, authority_pem: String) -> Loops {
     tasks.spawn(accounts::run(client.clone(), authority_pem, ready));
     tasks.spawn(namespaces::run(client.clone()));
     tasks.spawn(quotas::run(client.clone()));
+    tasks.spawn(policies::run(client.clone()));
     tasks.spawn(garbage::run(client));
     // The loop answers or is gone: either way there is nothing more to wait for.
     let _ = when_ready.await;

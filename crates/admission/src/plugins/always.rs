@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use object::{Status, Value};
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct AlwaysAdmit;
 
@@ -14,20 +14,12 @@ impl Plugin for AlwaysAdmit {
     fn name(&self) -> &'static str {
         "AlwaysAdmit"
     }
-
-    fn handles(&self, _: Operation) -> bool {
-        true
-    }
 }
 
 #[async_trait]
 impl Plugin for AlwaysDeny {
     fn name(&self) -> &'static str {
         "AlwaysDeny"
-    }
-
-    fn handles(&self, _: Operation) -> bool {
-        true
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use object::{Errors, Path, Status, Value};
 
 use super::{forbidden, plain_failure};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct AlwaysPullImages;
 
@@ -15,10 +15,6 @@ const CONTAINERS: &[&str] = &["initContainers", "containers", "ephemeralContaine
 impl Plugin for AlwaysPullImages {
     fn name(&self) -> &'static str {
         "AlwaysPullImages"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, pod: &mut Value, old: Option<&Value>) -> Result<(), Status> {

@@ -14,7 +14,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::x509::AttributeTypeAndValue;
 
 use super::forbidden;
-use crate::{Attributes, Host, Operation, Plugin};
+use crate::{Attributes, Host, Plugin};
 
 const GROUP: &str = "certificates.k8s.io";
 const API_SERVER_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -39,10 +39,6 @@ impl Plugin for CertificateApproval {
         "CertificateApproval"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
-    }
-
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -62,10 +58,6 @@ impl Plugin for CertificateApproval {
 impl Plugin for CertificateSigning {
     fn name(&self) -> &'static str {
         "CertificateSigning"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
     }
 
     async fn validate(
@@ -93,10 +85,6 @@ impl Plugin for ClusterTrustBundleAttest {
         "ClusterTrustBundleAttest"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -119,10 +107,6 @@ impl Plugin for ClusterTrustBundleAttest {
 impl Plugin for CertificateSubjectRestriction {
     fn name(&self) -> &'static str {
         "CertificateSubjectRestriction"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn validate(

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use object::{Status, Value, value};
 
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 /// How long pods stay that do not say: `--default-not-ready-toleration-seconds` and its like.
 pub struct DefaultTolerationSeconds {
@@ -15,10 +15,6 @@ pub struct DefaultTolerationSeconds {
 impl Plugin for DefaultTolerationSeconds {
     fn name(&self) -> &'static str {
         "DefaultTolerationSeconds"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {

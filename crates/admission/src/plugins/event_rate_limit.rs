@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use object::{Cursor, Errors, Status, Timestamp, Value};
 
-use crate::{Attributes, Configuration, Operation, Plugin};
+use crate::{Attributes, Configuration, Plugin};
 
 const CACHE_SIZE: usize = 4096;
 const TYPES: &[&str] = &["Server", "Namespace", "User", "SourceAndObject"];
@@ -79,10 +79,6 @@ fn errors_in(config: &Cursor) -> Errors {
 impl Plugin for EventRateLimit {
     fn name(&self) -> &'static str {
         "EventRateLimit"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(

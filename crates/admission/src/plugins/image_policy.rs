@@ -12,7 +12,7 @@ use outbound::{CallError, Client, Kubeconfig, Request};
 use parking_lot::Mutex;
 
 use super::forbidden;
-use crate::{Attributes, Configuration, Operation, Plugin};
+use crate::{Attributes, Configuration, Plugin};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
@@ -116,10 +116,6 @@ impl ImagePolicyWebhook {
 impl Plugin for ImagePolicyWebhook {
     fn name(&self) -> &'static str {
         "ImagePolicyWebhook"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(

@@ -27,10 +27,6 @@ impl Plugin for LimitRanger {
         "LimitRanger"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if attributes.resource.resource == "pods" {
             for range in ranges(attributes, old) {

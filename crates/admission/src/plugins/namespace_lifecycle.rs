@@ -17,10 +17,6 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Delete)
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
         let namespace = attributes.cx.namespace;
         let is_namespace = attributes.resource.group.is_empty() && attributes.resource.resource == "namespaces";

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object::{GroupResource, Status, Value};
 
 use super::forbidden;
-use crate::{Attributes, Host, Operation, Plugin};
+use crate::{Attributes, Host, Plugin};
 
 pub struct NamespaceAutoProvision {
     pub server: Arc<dyn Host>,
@@ -18,10 +18,6 @@ pub struct NamespaceExists;
 impl Plugin for NamespaceAutoProvision {
     fn name(&self) -> &'static str {
         "NamespaceAutoProvision"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
@@ -37,10 +33,6 @@ impl Plugin for NamespaceAutoProvision {
 impl Plugin for NamespaceExists {
     fn name(&self) -> &'static str {
         "NamespaceExists"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
     }
 
     async fn validate(&self, attributes: &Attributes<'_>, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {

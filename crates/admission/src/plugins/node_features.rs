@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use object::{Meta, Status, Value, quote};
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct NodeDeclaredFeatureValidator;
 
@@ -14,10 +14,6 @@ const DEVICES: &str = "DRANodeAllocatableResources";
 impl Plugin for NodeDeclaredFeatureValidator {
     fn name(&self) -> &'static str {
         "NodeDeclaredFeatureValidator"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(

@@ -31,10 +31,6 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         self.check(attributes, Some(object), old).await
     }

@@ -20,10 +20,6 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         "OwnerReferencesPermissionEnforcement"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn validate(
         &self,
         attributes: &Attributes<'_>,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object::{GroupResource, Map, Meta, Status, Value};
 
 use super::plain_failure;
-use crate::{Attributes, Configuration, Operation, Plugin};
+use crate::{Attributes, Configuration, Plugin};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 const CLUSTER_DEFAULT: &str = "clusterDefaultNodeSelector";
@@ -54,10 +54,6 @@ impl PodNodeSelector {
 impl Plugin for PodNodeSelector {
     fn name(&self) -> &'static str {
         "PodNodeSelector"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, pod: &mut Value, _: Option<&Value>) -> Result<(), Status> {

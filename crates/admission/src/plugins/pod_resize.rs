@@ -5,7 +5,7 @@ use object::quantity::Quantity;
 use object::{Cause, Meta, Status, Value, quote};
 
 use super::{forbidden, resources};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct PodResizeValidator;
 
@@ -13,10 +13,6 @@ pub struct PodResizeValidator;
 impl Plugin for PodResizeValidator {
     fn name(&self) -> &'static str {
         "PodResizeValidator"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
     }
 
     async fn validate(

@@ -20,7 +20,7 @@ use object::{Cursor, Errors, GroupKind, Meta, Status, Value, names};
 use self::checks::{Pod, Violations, evaluate};
 use self::policy::{Level, LevelVersion, Policy};
 use super::forbidden;
-use crate::{Attributes, Configuration, Operation, Plugin};
+use crate::{Attributes, Configuration, Plugin};
 
 /// What namespaces that do not say are held to, and who is not held to anything.
 #[derive(Default)]
@@ -100,10 +100,6 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 impl Plugin for PodSecurity {
     fn name(&self) -> &'static str {
         "PodSecurity"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(

@@ -48,10 +48,6 @@ impl Plugin for PodTolerationRestriction {
         "PodTolerationRestriction"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, pod: &mut Value, _: Option<&Value>) -> Result<(), Status> {
         if !attributes.is("", "pods") {
             return Ok(());

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use object::{Meta, Status, Value};
 
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct PodTopologyLabels;
 
@@ -13,10 +13,6 @@ const LABELS: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io
 impl Plugin for PodTopologyLabels {
     fn name(&self) -> &'static str {
         "PodTopologyLabels"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     /// The object is a pod or, for the subresource `binding`, a Binding, whose labels end up on the pod.

@@ -20,10 +20,6 @@ impl Plugin for Priority {
         "Priority"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if !attributes.is("", "pods") {
             return Ok(());

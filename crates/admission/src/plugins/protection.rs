@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use object::{Meta, Status, Value};
 
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct StorageObjectInUseProtection;
 
@@ -11,10 +11,6 @@ pub struct StorageObjectInUseProtection;
 impl Plugin for StorageObjectInUseProtection {
     fn name(&self) -> &'static str {
         "StorageObjectInUseProtection"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {
@@ -40,10 +36,6 @@ const GROUP: &str = "scheduling.k8s.io";
 impl Plugin for PodGroupProtection {
     fn name(&self) -> &'static str {
         "PodGroupProtection"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use object::{Meta, Status, Value};
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 /// Services may not use external addresses, which any user could claim.
 pub struct DenyServiceExternalIps;
@@ -16,10 +16,6 @@ pub struct LimitPodHardAntiAffinityTopology;
 impl Plugin for DenyServiceExternalIps {
     fn name(&self) -> &'static str {
         "DenyServiceExternalIPs"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(
@@ -43,10 +39,6 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 impl Plugin for LimitPodHardAntiAffinityTopology {
     fn name(&self) -> &'static str {
         "LimitPodHardAntiAffinityTopology"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(

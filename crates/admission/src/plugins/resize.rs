@@ -5,7 +5,7 @@ use object::quantity::Quantity;
 use object::{Meta, Status, Value};
 
 use super::forbidden;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct PersistentVolumeClaimResize;
 
@@ -13,10 +13,6 @@ pub struct PersistentVolumeClaimResize;
 impl Plugin for PersistentVolumeClaimResize {
     fn name(&self) -> &'static str {
         "PersistentVolumeClaimResize"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
     }
 
     async fn validate(

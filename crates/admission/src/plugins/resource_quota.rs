@@ -23,7 +23,7 @@ use self::check::Request;
 use self::evaluator::Evaluator;
 use self::limited::Limited;
 use super::resources;
-use crate::{Attributes, Configuration, Operation, Plugin};
+use crate::{Attributes, Configuration, Plugin};
 
 /// Reads and charges quotas in the store.
 #[async_trait]
@@ -103,10 +103,6 @@ impl ResourceQuota {
 impl Plugin for ResourceQuota {
     fn name(&self) -> &'static str {
         "ResourceQuota"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn validate(

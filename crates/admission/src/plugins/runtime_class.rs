@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object::{Status, Value};
 
 use super::{forbidden, resources};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct RuntimeClass;
 
@@ -16,10 +16,6 @@ const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass'
 impl Plugin for RuntimeClass {
     fn name(&self) -> &'static str {
         "RuntimeClass"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, pod: &mut Value, _: Option<&Value>) -> Result<(), Status> {

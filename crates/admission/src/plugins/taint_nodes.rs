@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use object::{Status, Value, value};
 
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct TaintNodesByCondition;
 
@@ -13,10 +13,6 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 impl Plugin for TaintNodesByCondition {
     fn name(&self) -> &'static str {
         "TaintNodesByCondition"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {

@@ -11,7 +11,7 @@ use registry::{Catalog, Context, Features, Lookup, Resource, Shape};
 use request::{Access, User};
 
 use crate::plugins::QuotaWriter;
-use crate::{Attributes, Host, Operation, Plugin, webhook};
+use crate::{Attributes, Host, Operation, Plugin, plugins, webhook};
 
 /// Other objects, by group and resource.
 #[derive(Default)]
@@ -121,10 +121,8 @@ pub fn no_webhooks() -> webhook::Settings {
         validating: None,
         services: Arc::new(NoServices),
         egress: outbound::Egress::default(),
-        meters: Arc::default(),
         ignore_budget: None,
         exclude_virtual_resources: true,
-        manifests: true,
     }
 }
 
@@ -184,7 +182,7 @@ async fn admit_as(
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     let options = Value::map();
     let attributes = Attributes::new(operation, &kind, &about, &name, cx, &options);
-    if plugin.handles(operation) {
+    if plugins::sees(plugin.name()).sees(&attributes) {
         plugin.mutate(&attributes, &mut object, old.as_ref()).await?;
         plugin.validate(&attributes, Some(&object), old.as_ref()).await?;
     }

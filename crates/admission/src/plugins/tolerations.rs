@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use object::{Status, Value, names, value};
 
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 /// Pods that ask for special devices tolerate the taint that keeps others away from them.
 pub struct ExtendedResourceToleration;
@@ -14,10 +14,6 @@ pub struct ExtendedResourceToleration;
 impl Plugin for ExtendedResourceToleration {
     fn name(&self) -> &'static str {
         "ExtendedResourceToleration"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, pod: &mut Value, _: Option<&Value>) -> Result<(), Status> {

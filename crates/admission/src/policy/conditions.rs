@@ -1,17 +1,21 @@
 //! Match conditions of policies and webhooks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
 
-use cel::Mode;
 use cel::policy::{Compiler, Wanted};
-use object::Value;
+use cel::{Mode, Pool};
+use object::{Meta, Value};
 
 use super::authorization::Answers;
 use super::evaluation::{CONDITIONS_BUDGET, Expression};
 use super::subject::{Asked, request};
 use crate::matching::Matched;
+use crate::meters::ConditionLabels;
 use crate::versioned::Form;
-use crate::{Attributes, Host};
+use crate::webhook::Step;
+use crate::{Attributes, Host, Meters};
 
 /// `matchConditions`, compiled.
 #[derive(Debug)]
@@ -19,23 +23,29 @@ pub struct Conditions {
     expressions: Vec<Expression>,
     /// `failurePolicy: Ignore`.
     ignores_failures: bool,
+    labels: ConditionLabels,
 }
 
 impl Conditions {
     /// Reads a webhook.
-    pub fn of_webhook(webhook: &Value) -> Conditions {
-        let ignores_failures = webhook.str_at(&["failurePolicy"]) == "Ignore";
-        Conditions::compile(webhook, &Compiler::new(false), ignores_failures)
+    pub(crate) fn of_webhook(webhook: &Value, step: Step, pool: &Arc<Pool>) -> Conditions {
+        let labels = ConditionLabels { name: webhook.str_at(&["name"]).into(), kind: "webhook", step: step.label() };
+        Conditions::compile(webhook, &Compiler::new(false).pooled(pool), labels)
     }
 
-    /// Reads the `matchConditions` of a policy's spec or of a webhook.
-    pub(super) fn compile(spec: &Value, compiler: &Compiler, ignores_failures: bool) -> Conditions {
+    /// Reads a policy. Upstream counts mutating policies as `validate` too.
+    pub(super) fn of_policy(policy: &Value, compiler: &Compiler) -> Conditions {
+        let labels = ConditionLabels { name: policy.name().into(), kind: "policy", step: "validate" };
+        Conditions::compile(policy.field("spec"), compiler, labels)
+    }
+
+    fn compile(spec: &Value, compiler: &Compiler, labels: ConditionLabels) -> Conditions {
         let expressions = spec.list_at(&["matchConditions"]).iter().map(|condition| {
             let text = condition.str_at(&["expression"]);
-            let compiled = compiler.expression(text, Wanted::Bool, true, Mode::Stored);
-            Expression { text: text.into(), compiled }
+            Expression { compiled: compiler.expression(text, Wanted::Bool, true, Mode::Stored) }
         });
-        Conditions { expressions: expressions.collect(), ignores_failures }
+        let ignores_failures = spec.str_at(&["failurePolicy"]) == "Ignore";
+        Conditions { expressions: expressions.collect(), ignores_failures, labels }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -48,6 +58,7 @@ impl Conditions {
         &self,
         attributes: &Attributes<'_>,
         host: &dyn Host,
+        meters: &Meters,
         form: &Form,
         object: Option<&Value>,
         old: Option<&Value>,
@@ -61,9 +72,13 @@ impl Conditions {
         let (request, answers) = (request(attributes, &matched), Answers::default());
         let (params, namespace) = (&Value::Null, &Value::Null);
         let (object, old, request) = (&object, &old, &request);
-        let asked =
-            Asked { attributes, host, object, old, request, namespace, params, variables: &[], answers: &answers };
-        self.hold(&asked).await
+        let (variables, answers) = (&[][..], &answers);
+        let asked = Asked { attributes, host, meters, object, old, request, namespace, params, variables, answers };
+        let holds = self.hold(&asked).await;
+        if matches!(holds, Ok(false)) {
+            meters.conditions.excluded(&self.labels, attributes.operation.as_str());
+        }
+        holds
     }
 
     /// Whether the conditions hold. They do not see the namespace.
@@ -74,7 +89,12 @@ impl Conditions {
         let fails = |why: String| if self.ignores_failures { Ok(false) } else { Err(why) };
         let expressions: Vec<&Expression> = self.expressions.iter().collect();
         let asked = Asked { namespace: &Value::Null, ..*asked };
-        let evaluated = match asked.evaluate(&expressions, CONDITIONS_BUDGET).await {
+        let began = Instant::now();
+        let evaluated = asked.evaluate(&expressions, CONDITIONS_BUDGET).await;
+        let errors = evaluated.as_ref().map_or(0, |it| it.values.iter().filter(|value| value.is_err()).count());
+        let operation = asked.attributes.operation.as_str();
+        asked.meters.conditions.evaluated(&self.labels, operation, began.elapsed(), errors);
+        let evaluated = match evaluated {
             Ok(evaluated) => evaluated,
             Err(why) => return fails(why),
         };

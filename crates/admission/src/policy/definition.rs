@@ -1,7 +1,9 @@
 //! Policies and bindings, compiled.
 
-use cel::Mode;
+use std::sync::Arc;
+
 use cel::policy::{Compiler, Wanted};
+use cel::{Mode, Pool};
 use object::{GroupVersionKind, Str, Value};
 
 use super::conditions::Conditions;
@@ -60,22 +62,44 @@ pub struct Binding {
     /// None where it matches all that the policy matches.
     pub matcher: Option<Matcher>,
     pub params: Option<ParamRef>,
-    pub actions: Vec<Str>,
+    /// `validationActions` in their order; each can be there once.
+    pub actions: [Option<Action>; 3],
+}
+
+/// What becomes of a request that a validation refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Deny,
+    Audit,
+    Warn,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Deny => "Deny",
+            Action::Audit => "Audit",
+            Action::Warn => "Warn",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Action> {
+        [Action::Deny, Action::Audit, Action::Warn].into_iter().find(|action| action.as_str() == name)
+    }
 }
 
 impl Definition {
-    pub fn compile(policy: &Value) -> Definition {
+    pub fn compile(policy: &Value, pool: &Arc<Pool>) -> Definition {
         let spec = policy.field("spec");
         let param_kind = params::kind(policy);
-        let mut compiler = Compiler::composed(param_kind.is_some());
+        let mut compiler = Compiler::composed(param_kind.is_some()).pooled(pool);
         let variables = spec.list_at(&["variables"]).iter().map(|variable| {
             let (name, text) = (variable.str_at(&["name"]), variable.str_at(&["expression"]));
             let compiled = compiler.variable(name, text, Mode::Stored);
-            Defined { name: name.into(), expression: Expression { text: text.into(), compiled } }
+            Defined { name: name.into(), expression: Expression { compiled } }
         });
         let variables: Vec<Defined> = variables.collect();
         let expression = |text: &str, wanted: Wanted| Expression {
-            text: text.into(),
             compiled: compiler.expression(text, wanted, wanted != Wanted::String, Mode::Stored),
         };
         let ignores_failures = spec.str_at(&["failurePolicy"]) == "Ignore";
@@ -84,7 +108,7 @@ impl Definition {
             name: name_of(policy).into(),
             matcher: Matcher::of_policy(spec.field("matchConstraints")),
             ignores_failures,
-            conditions: Conditions::compile(spec, &compiler, ignores_failures),
+            conditions: Conditions::of_policy(policy, &compiler),
             validations: spec.list_at(&["validations"]).iter().map(|item| validation(item, &expression)).collect(),
             annotations: annotations
                 .map(|item| Annotation {
@@ -122,13 +146,15 @@ fn mutation(item: &Value, expression: &dyn Fn(&str, Wanted) -> Expression) -> Op
 impl Binding {
     pub fn compile(binding: &Value) -> Binding {
         let resources = binding.at(&["spec", "matchResources"]);
-        let actions = binding.list_at(&["spec", "validationActions"]).iter();
+        let listed = binding.list_at(&["spec", "validationActions"]).iter();
+        let mut listed = listed.filter_map(Value::as_str).filter_map(Action::parse);
+        let actions = std::array::from_fn(|_| listed.next());
         Binding {
             name: name_of(binding).into(),
             policy: binding.str_at(&["spec", "policyName"]).into(),
             matcher: resources.as_map().map(|_| Matcher::of_policy(resources)),
             params: ParamRef::read(binding),
-            actions: actions.filter_map(Value::as_str).map(Str::from).collect(),
+            actions,
         }
     }
 }

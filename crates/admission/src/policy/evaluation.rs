@@ -1,7 +1,7 @@
 //! Evaluation of a policy's expressions for one request, within a budget.
 
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cel::library::authorizer::{Authorizer, Resource};
 use cel::policy::{Compiled, Refusal, Variable};
@@ -22,8 +22,14 @@ const OUT_OF_BUDGET: &str =
 /// An expression as a policy keeps it.
 #[derive(Debug)]
 pub struct Expression {
-    pub text: Str,
     pub compiled: Result<Compiled, Refusal>,
+}
+
+impl Expression {
+    /// "" if it does not compile.
+    pub fn text(&self) -> &str {
+        self.compiled.as_ref().map_or("", Compiled::text)
+    }
 }
 
 /// A variable that a policy defines.
@@ -51,6 +57,8 @@ pub struct Input<'i> {
 /// The value of each expression, or why it has none; and what is left of the budget.
 pub struct Evaluated {
     pub values: Vec<Result<Value, String>>,
+    /// How long each took.
+    pub took: Vec<Duration>,
     pub budget: u64,
 }
 
@@ -63,12 +71,14 @@ pub fn evaluate<'e>(
 ) -> Result<Evaluated, String> {
     let arena = Arena::new();
     let scope = Scope::new(input, &arena);
-    let mut values = Vec::new();
+    let (mut values, mut took) = (Vec::new(), Vec::new());
+    let mut began = Instant::now();
     for expression in expressions {
         let compiled = match &expression.compiled {
             Ok(compiled) => compiled,
             Err(refusal) => {
                 values.push(Err(format!("compilation error: {refusal}")));
+                took.push(Duration::ZERO);
                 continue;
             }
         };
@@ -77,10 +87,13 @@ pub fn evaluate<'e>(
         budget = budget.checked_sub(cost).ok_or(OUT_OF_BUDGET)?;
         values.push(match outcome {
             Ok(value) => native(value, &arena),
-            Err(error) => Err(format!("expression '{}' resulted in error: {error}", expression.text)),
+            Err(error) => Err(format!("expression '{}' resulted in error: {error}", compiled.text())),
         });
+        let now = Instant::now();
+        took.push(now - began);
+        began = now;
     }
-    Ok(Evaluated { values, budget })
+    Ok(Evaluated { values, took, budget })
 }
 
 /// The variables of all expressions of one evaluation.

@@ -1,6 +1,6 @@
 //! MutatingAdmissionPolicy: policies that change objects, one after the other.
 
-use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use object::{Cause, Meta, Reason, Status, Str, Value, quote};
@@ -10,18 +10,12 @@ use super::authorization::Answers;
 use super::definition::{Binding, Definition, Mutation, PatchKind};
 use super::evaluation::BUDGET;
 use super::subject::{Asked, Subject, namespace_object};
-use super::{Hook, Policies, Stored, params};
+use super::{Hook, Policies, params};
 use crate::matching::Matched;
 use crate::reinvocation::Caller;
-use crate::{Attributes, Host, Operation, Plugin, metadata, plugins};
+use crate::{Attributes, Host, Meters, Plugin, metadata, plugins};
 
-pub struct MutatingPolicies(Policies);
-
-impl MutatingPolicies {
-    pub fn new(stored: Stored, host: Arc<dyn Host>) -> MutatingPolicies {
-        MutatingPolicies(Policies::new(stored, host))
-    }
-}
+pub struct MutatingPolicies(pub(crate) Policies);
 
 #[async_trait]
 impl Plugin for MutatingPolicies {
@@ -29,20 +23,20 @@ impl Plugin for MutatingPolicies {
         "MutatingAdmissionPolicy"
     }
 
-    fn handles(&self, operation: Operation) -> bool {
-        operation != Operation::Delete
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        let hooks = self.0.current(attributes)?;
-        if hooks.is_empty() { Ok(()) } else { Box::pin(dispatch(&hooks, &*self.0.host, attributes, object, old)).await }
+        let Some(current) = self.0.current(attributes)? else { return Ok(()) };
+        let hooks = current.about(&attributes.resource.resource);
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        Box::pin(dispatch(&hooks, (&*self.0.host, &self.0.meters), attributes, object, old)).await
     }
 }
 
 /// Lets all policies change an object.
 pub(super) async fn dispatch(
-    hooks: &[Hook],
-    host: &dyn Host,
+    hooks: &[&Hook],
+    (host, meters): (&dyn Host, &Meters),
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
@@ -50,7 +44,7 @@ pub(super) async fn dispatch(
     let mut failures = Failures::default();
     let invocations = invocations(hooks, attributes, object, old, &mut failures);
     if !invocations.is_empty() {
-        let round = Round { attributes, host, object, old, current: None, changed: false };
+        let round = Round { attributes, host, meters, object, old, current: None, changed: false };
         if let Some(changed) = round.run(&invocations, &mut failures).await? {
             *object = changed;
         }
@@ -110,7 +104,7 @@ impl Failures {
 
 /// All that a request matches.
 fn invocations<'h>(
-    hooks: &'h [Hook],
+    hooks: &[&'h Hook],
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
@@ -160,6 +154,7 @@ fn invocations<'h>(
 struct Round<'a> {
     attributes: &'a Attributes<'a>,
     host: &'a dyn Host,
+    meters: &'a Meters,
     /// As plugins pass them, in the stored version.
     object: &'a Value,
     old: Option<&'a Value>,
@@ -203,7 +198,15 @@ impl Round<'_> {
             }
             let mut changed = false;
             for mutation in &policy.mutations {
-                match self.mutate(invocation, mutation, &namespace, &answers).await {
+                let began = Instant::now();
+                let outcome = self.mutate(invocation, mutation, &namespace, &answers).await;
+                let error = match &outcome {
+                    Ok(_) => None,
+                    Err(Failure::Policy(why)) => Some(why.as_str()),
+                    Err(Failure::Request(status)) => Some(status.message.as_str()),
+                };
+                self.meters.policies.mutated(&policy.name, &binding.name, error, began.elapsed());
+                match outcome {
                     Ok(mutated) => changed |= mutated,
                     Err(Failure::Request(status)) => return Err(status),
                     Err(Failure::Policy(why)) => failures.add(policy, Some(binding), &why, Some(Reason::Invalid)),
@@ -230,6 +233,7 @@ impl Round<'_> {
         Asked {
             attributes: self.attributes,
             host: self.host,
+            meters: self.meters,
             object: &subject.object,
             old: &subject.old,
             request: &subject.request,

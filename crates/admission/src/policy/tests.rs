@@ -6,14 +6,15 @@ use async_trait::async_trait;
 use object::{Status, Value, value};
 
 use super::definition::{Binding, Definition};
-use super::{Hook, mutating, validating};
+use super::{Hook, Hooks, mutating, validating};
 use crate::plugins::testing::{Closed, World, create};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Meters, Plugin};
 
 /// A plugin with policies that are not stored anywhere.
 struct Fixed {
     hooks: Vec<Hook>,
     host: Closed,
+    meters: Meters,
 }
 
 #[async_trait]
@@ -22,15 +23,12 @@ impl Plugin for Fixed {
         "Fixed"
     }
 
-    fn handles(&self, _: Operation) -> bool {
-        true
-    }
-
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if self.hooks.iter().all(|hook| hook.policy.mutations.is_empty()) {
             return Ok(());
         }
-        mutating::dispatch(&self.hooks, &self.host, attributes, object, old).await
+        let hooks: Vec<&Hook> = self.hooks.iter().collect();
+        mutating::dispatch(&hooks, (&self.host, &self.meters), attributes, object, old).await
     }
 
     async fn validate(
@@ -39,7 +37,10 @@ impl Plugin for Fixed {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        validating::dispatch(&self.hooks, &self.host, attributes, object, old).await
+        let hooks: Vec<&Hook> = self.hooks.iter().collect();
+        let (host, meters) = (&self.host, &self.meters);
+        let (answers, subjects) = Default::default();
+        validating::Request { attributes, host, meters, object, old, answers, subjects }.dispatch(&hooks).await
     }
 }
 
@@ -53,9 +54,11 @@ fn play(mut spec: Value, actions: Value, object: Value) -> String {
         "metadata": {"name": "b"},
         "spec": {"policyName": "p", "validationActions": (actions), "paramRef": {"name": "missing", "parameterNotFoundAction": "Allow"}},
     });
-    let hook =
-        Hook { policy: Arc::new(Definition::compile(&policy)), bindings: vec![Arc::new(Binding::compile(&binding))] };
-    let plugin = Fixed { hooks: vec![hook], host: Closed { allowed: "get allowed" } };
+    let hook = Hook {
+        policy: Arc::new(Definition::compile(&policy, &Arc::default())),
+        bindings: vec![Arc::new(Binding::compile(&binding))],
+    };
+    let plugin = Fixed { hooks: vec![hook], host: Closed { allowed: "get allowed" }, meters: Meters::new("") };
     let world = World::default().with("", "namespaces", value!({"metadata": {"name": "ns", "labels": {"team": "a"}}}));
     match create(&plugin, &world, "nodes", object) {
         Ok(admitted) => {
@@ -187,4 +190,43 @@ fn mutations_change_the_object() {
             "policy 'p' with binding 'b' denied request: type mismatch: unexpected type name \"Object.wrong\", expected \"Object.metadata\", which matches field name path from root Object type",
         ),
     ]);
+}
+
+#[test]
+fn many_policies_share_expressions_and_are_found_by_resource() {
+    let pool = Arc::new(cel::Pool::default());
+    let policy = |number: usize| {
+        let resource = format!("r{}", number % 10);
+        let rule = value!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": [resource]});
+        let expressions: Vec<Value> =
+            (0..5).map(|n| value!({"expression": (format!("object.spec.size > {n}"))})).collect();
+        value!({
+            "metadata": {"name": (format!("p{number:04}"))},
+            "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": expressions},
+        })
+    };
+    let policies: Vec<Arc<Definition>> =
+        (0..1000).map(|number| Arc::new(Definition::compile(&policy(number), &pool))).collect();
+    assert_eq!(pool.count(), cel::Count { expressions: 5, uses: 5000 });
+    let anything = value!({
+        "metadata": {"name": "all"},
+        "spec": {"matchConstraints": {"resourceRules": [
+            {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]}},
+    });
+    let all: Vec<Arc<Definition>> =
+        [Arc::new(Definition::compile(&anything, &pool))].into_iter().chain(policies).collect();
+    let binding = |number: usize| {
+        let name = match number {
+            1000 => "all".to_string(),
+            number => format!("p{number:04}"),
+        };
+        Arc::new(Binding::compile(&value!({"metadata": {"name": "b"}, "spec": {"policyName": name}})))
+    };
+    let bindings: Vec<Arc<Binding>> = (0..=1000).flat_map(|number| (0..3).map(move |_| binding(number))).collect();
+    let hooks = Hooks::join(all.iter(), bindings.iter());
+    let about = |resource: &str| hooks.about(resource).map(|hook| hook.policy.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(about("unknown"), ["all"]);
+    assert_eq!(about("r7").len(), 101);
+    assert_eq!(about("r7")[..3], ["all", "p0007", "p0017"]);
+    assert!(hooks.about("r7").all(|hook| hook.bindings.len() == 3));
 }

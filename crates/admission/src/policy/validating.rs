@@ -1,16 +1,16 @@
 //! ValidatingAdmissionPolicy: policies that refuse, warn or leave a trace in the audit log.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use object::{Cause, Reason, Status, Value};
 
 use super::authorization::Answers;
-use super::definition::{Annotation, Binding, Definition, Validation};
+use super::definition::{Action, Annotation, Binding, Definition, Validation};
 use super::evaluation::{BUDGET, Expression};
 use super::subject::{Asked, Subject, namespace_object};
-use super::{Hook, Policies, Stored, params};
-use crate::{Attributes, Host, Operation, Plugin, plugins};
+use super::{Hook, Policies, params};
+use crate::{Attributes, Host, Meters, Plugin, plugins};
 
 /// The longest message that a messageExpression can make.
 const MESSAGE_MAX_BYTES: usize = 5 * 1024;
@@ -19,22 +19,12 @@ const ANNOTATION_MAX_BYTES: usize = 10 * 1024;
 /// More failures than these are not told in the audit annotation.
 const FAILURES_MAX: usize = 50;
 
-pub struct ValidatingPolicies(Policies);
-
-impl ValidatingPolicies {
-    pub fn new(stored: Stored, host: Arc<dyn Host>) -> ValidatingPolicies {
-        ValidatingPolicies(Policies::new(stored, host))
-    }
-}
+pub struct ValidatingPolicies(pub(crate) Policies);
 
 #[async_trait]
 impl Plugin for ValidatingPolicies {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionPolicy"
-    }
-
-    fn handles(&self, _: Operation) -> bool {
-        true
     }
 
     async fn validate(
@@ -43,47 +33,48 @@ impl Plugin for ValidatingPolicies {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        let hooks = self.0.current(attributes)?;
-        if hooks.is_empty() { Ok(()) } else { Box::pin(dispatch(&hooks, &*self.0.host, attributes, object, old)).await }
+        let Some(current) = self.0.current(attributes)? else { return Ok(()) };
+        let hooks = current.about(&attributes.resource.resource);
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        let (host, meters) = (&*self.0.host, &*self.0.meters);
+        let request =
+            Request { attributes, host, meters, object, old, answers: Answers::default(), subjects: Vec::new() };
+        Box::pin(request.dispatch(&hooks)).await
     }
-}
-
-/// Asks all policies about a request.
-pub(super) async fn dispatch(
-    hooks: &[Hook],
-    host: &dyn Host,
-    attributes: &Attributes<'_>,
-    object: Option<&Value>,
-    old: Option<&Value>,
-) -> Result<(), Status> {
-    let mut request = Request { attributes, host, object, old, answers: Answers::default(), subjects: Vec::new() };
-    let mut verdict = Verdict::default();
-    for hook in hooks {
-        request.ask(hook, &mut verdict).await?;
-    }
-    verdict.settle(attributes)
 }
 
 /// A request that is matched against all policies.
-struct Request<'a> {
-    attributes: &'a Attributes<'a>,
-    host: &'a dyn Host,
-    object: Option<&'a Value>,
-    old: Option<&'a Value>,
-    answers: Answers,
+pub(super) struct Request<'a> {
+    pub attributes: &'a Attributes<'a>,
+    pub host: &'a dyn Host,
+    pub meters: &'a Meters,
+    pub object: Option<&'a Value>,
+    pub old: Option<&'a Value>,
+    pub answers: Answers,
     /// The objects in the versions that policies asked for so far.
-    subjects: Vec<Subject>,
+    pub subjects: Vec<Subject>,
 }
 
 /// What a policy says to one validation or annotation.
 enum Decision {
     Admit,
-    Deny { message: String, reason: String },
+    /// It could not be evaluated, which `failurePolicy: Ignore` lets through.
+    Ignored {
+        message: String,
+        took: Duration,
+    },
+    Deny {
+        message: String,
+        reason: String,
+        took: Duration,
+    },
 }
 
 /// What came of all policies.
-#[derive(Default)]
-struct Verdict {
+struct Verdict<'m> {
+    meters: &'m Meters,
     /// The first refusal counts.
     denied: Option<(String, String)>,
     /// For the audit annotation, as JSON.
@@ -91,7 +82,16 @@ struct Verdict {
 }
 
 impl Request<'_> {
-    async fn ask(&mut self, hook: &Hook, verdict: &mut Verdict) -> Result<(), Status> {
+    /// Asks all policies about the request.
+    pub async fn dispatch(mut self, hooks: &[&Hook]) -> Result<(), Status> {
+        let mut verdict = Verdict { meters: self.meters, denied: None, failures: Vec::new() };
+        for hook in hooks {
+            self.ask(hook, &mut verdict).await?;
+        }
+        verdict.settle(self.attributes)
+    }
+
+    async fn ask(&mut self, hook: &Hook, verdict: &mut Verdict<'_>) -> Result<(), Status> {
         let policy = &*hook.policy;
         let matched = match policy.matcher.matches(self.attributes, self.object, self.old) {
             Ok(Some(matched)) => matched,
@@ -138,10 +138,11 @@ impl Request<'_> {
             let namespace = namespace_object(self.attributes)?;
             for params in &found {
                 let Some(subject) = self.subjects.get(at) else { continue };
-                let (attributes, host, answers) = (self.attributes, self.host, &self.answers);
+                let (attributes, host, meters, answers) = (self.attributes, self.host, self.meters, &self.answers);
                 let (object, old, request) = (&subject.object, &subject.old, &subject.request);
                 let (namespace, variables) = (&namespace, &*policy.variables);
-                let asked = Asked { attributes, host, object, old, request, namespace, params, variables, answers };
+                let asked =
+                    Asked { attributes, host, meters, object, old, request, namespace, params, variables, answers };
                 validate(policy, &asked, binding, verdict, &mut published).await;
             }
         }
@@ -167,34 +168,38 @@ async fn validate<'p>(
     policy: &'p Definition,
     asked: &Asked<'_>,
     binding: &Binding,
-    verdict: &mut Verdict,
+    verdict: &mut Verdict<'_>,
     published: &mut Vec<(&'p str, Vec<String>)>,
 ) {
     match policy.conditions.hold(asked).await {
         Ok(true) => {}
         Ok(false) => return,
-        Err(why) => return verdict.take(policy, binding, 0, failure(policy, why), asked.attributes),
+        Err(why) => return verdict.take(policy, binding, 0, failure(policy, why, Duration::ZERO), asked.attributes),
     }
     let decisions = match decide(policy, asked).await {
         Ok(decisions) => decisions,
-        Err(why) => return verdict.take(policy, binding, 0, failure(policy, why), asked.attributes),
+        Err(why) => return verdict.take(policy, binding, 0, failure(policy, why, Duration::ZERO), asked.attributes),
     };
     let annotations: Vec<&Expression> = policy.annotations.iter().map(|annotation| &annotation.value).collect();
-    let values = match asked.evaluate(&annotations, BUDGET).await {
-        Ok(evaluated) => evaluated.values,
-        Err(why) => return verdict.take(policy, binding, 0, failure(policy, why), asked.attributes),
+    let evaluated = match asked.evaluate(&annotations, BUDGET).await {
+        Ok(evaluated) => evaluated,
+        Err(why) => return verdict.take(policy, binding, 0, failure(policy, why, Duration::ZERO), asked.attributes),
     };
     for (index, decision) in decisions.into_iter().enumerate() {
         verdict.take(policy, binding, index, decision, asked.attributes);
     }
-    for (annotation, value) in policy.annotations.iter().zip(values) {
-        annotate(annotation, value, policy, binding, verdict, published);
+    let values = evaluated.values.into_iter().zip(evaluated.took);
+    for (annotation, (value, took)) in policy.annotations.iter().zip(values) {
+        annotate(annotation, value, (policy, binding, took), verdict, published);
     }
 }
 
 /// What an expression that cannot be evaluated means.
-fn failure(policy: &Definition, message: String) -> Decision {
-    if policy.ignores_failures { Decision::Admit } else { Decision::Deny { message, reason: String::new() } }
+fn failure(policy: &Definition, message: String, took: Duration) -> Decision {
+    match policy.ignores_failures {
+        true => Decision::Ignored { message, took },
+        false => Decision::Deny { message, reason: String::new(), took },
+    }
 }
 
 /// The decisions of all validations.
@@ -207,18 +212,19 @@ async fn decide(policy: &Definition, asked: &Asked<'_>) -> Result<Vec<Decision>,
     let messages = asked.evaluate(&made, evaluated.budget).await;
     let mut messages = messages.map(|messages| messages.values.into_iter());
     let mut decisions = Vec::with_capacity(policy.validations.len());
-    for (validation, value) in policy.validations.iter().zip(evaluated.values) {
+    let values = evaluated.values.into_iter().zip(evaluated.took);
+    for (validation, (value, took)) in policy.validations.iter().zip(values) {
         let message = match &mut messages {
             Ok(values) if validation.message_expression.is_some() => Ok(values.next()),
             Ok(_) => Ok(None),
             Err(why) => Err(why.clone()),
         };
         decisions.push(match (value, message) {
-            (Err(why), _) => failure(policy, why),
-            (Ok(_), Err(why)) => failure(policy, format!("failed messageExpression: {why}")),
+            (Err(why), _) => failure(policy, why, took),
+            (Ok(_), Err(why)) => failure(policy, format!("failed messageExpression: {why}"), took),
             (Ok(Value::Bool(true)), _) => Decision::Admit,
             (Ok(_), Ok(made)) => {
-                Decision::Deny { message: message_of(validation, made), reason: validation.reason.to_string() }
+                Decision::Deny { message: message_of(validation, made), reason: validation.reason.to_string(), took }
             }
         });
     }
@@ -235,7 +241,7 @@ fn message_of(validation: &Validation, made: Option<Result<Value, String>>) -> S
         return made.to_string();
     }
     match validation.message.trim() {
-        "" => format!("failed expression: {}", validation.expression.text.trim()),
+        "" => format!("failed expression: {}", validation.expression.text().trim()),
         message => message.to_string(),
     }
 }
@@ -243,16 +249,18 @@ fn message_of(validation: &Validation, made: Option<Result<Value, String>>) -> S
 fn annotate<'p>(
     annotation: &'p Annotation,
     value: Result<Value, String>,
-    policy: &Definition,
-    binding: &Binding,
-    verdict: &mut Verdict,
+    (policy, binding, took): (&Definition, &Binding, Duration),
+    verdict: &mut Verdict<'_>,
     published: &mut Vec<(&'p str, Vec<String>)>,
 ) {
     let text = match value {
         Ok(Value::String(text)) => text.trim().to_string(),
         Ok(_) => return,
         Err(_) if policy.ignores_failures => return,
-        Err(why) => return verdict.deny(policy, Some(binding), &why, ""),
+        Err(why) => {
+            verdict.meters.policies.checked(&policy.name, &binding.name, &why, "deny", took);
+            return verdict.deny(policy, Some(binding), &why, "");
+        }
     };
     if text.is_empty() {
         return;
@@ -274,7 +282,7 @@ fn annotate<'p>(
     }
 }
 
-impl Verdict {
+impl Verdict<'_> {
     /// A policy or binding that cannot be used.
     fn misconfigured(&mut self, policy: &Definition, binding: Option<&Binding>, why: &str) {
         if !policy.ignores_failures {
@@ -298,19 +306,35 @@ impl Verdict {
         decision: Decision,
         attributes: &Attributes<'_>,
     ) {
-        let Decision::Deny { message, reason } = decision else { return };
-        for action in &binding.actions {
-            match action.as_str() {
-                "Deny" => self.deny(policy, Some(binding), &message, &reason),
-                "Audit" if self.failures.len() < FAILURES_MAX => {
-                    self.failures.push(failure_json(&message, binding, index));
-                }
-                "Warn" => attributes.warn(format!(
-                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
-                    policy.name, binding.name
-                )),
-                _ => {}
+        let meters = &self.meters.policies;
+        let (message, reason, took) = match decision {
+            Decision::Admit => return,
+            Decision::Ignored { message, took } => {
+                return meters.checked(&policy.name, &binding.name, &message, "allow", took);
             }
+            Decision::Deny { message, reason, took } => (message, reason, took),
+        };
+        for action in binding.actions.into_iter().flatten() {
+            let label = match action {
+                Action::Deny => {
+                    self.deny(policy, Some(binding), &message, &reason);
+                    "deny"
+                }
+                Action::Audit => {
+                    if self.failures.len() < FAILURES_MAX {
+                        self.failures.push(failure_json(&message, binding, index));
+                    }
+                    "audit"
+                }
+                Action::Warn => {
+                    attributes.warn(format!(
+                        "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
+                        policy.name, binding.name
+                    ));
+                    "warn"
+                }
+            };
+            meters.checked(&policy.name, &binding.name, &message, label, took);
         }
     }
 
@@ -341,7 +365,7 @@ fn failure_json(message: &str, binding: &Binding, index: usize) -> String {
         codec::json::encode(&Value::from(text), None, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     };
-    let actions: Vec<String> = binding.actions.iter().map(|action| text(action)).collect();
+    let actions: Vec<String> = binding.actions.into_iter().flatten().map(|action| text(action.as_str())).collect();
     format!(
         "{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{index},\"validationActions\":[{}]}}",
         text(message),

@@ -117,8 +117,8 @@ impl Hooks {
         if hook.ignores_failures && self.ignore_budget.is_some() {
             self.breaker.record(hook, matches!(outcome, Err(Failure::Calling { .. })));
         }
-        let called = |rejected, code| self.meters.called(&hook.name, label, operation, took, rejected, code);
-        let rejected = |why, code| self.meters.rejected(&hook.name, label, operation, why, code);
+        let called = |rejected, code| self.meters.webhooks.called(&hook.name, label, operation, took, rejected, code);
+        let rejected = |why, code| self.meters.webhooks.rejected(&hook.name, label, operation, why, code);
         match outcome {
             Ok(outcome) => {
                 called(false, 200);
@@ -129,7 +129,7 @@ impl Hooks {
                 let text = format!("failed calling webhook {}: {reason}", quote(&hook.name));
                 if hook.ignores_failures {
                     tracing::warn!(webhook = %hook.name, %reason, "failed calling webhook, failing open");
-                    self.meters.failed_open(&hook.name, label);
+                    self.meters.webhooks.failed_open(&hook.name, label);
                     let key = format!("{}round_{round}_index_{index}", step.failed_open_prefix());
                     attributes.annotate(key, hook.name.to_string());
                     return Ok(None);

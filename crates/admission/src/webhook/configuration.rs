@@ -1,11 +1,14 @@
 //! Webhook configurations, compiled.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use object::{Str, Value};
+use cel::Pool;
+use object::{Meta, Str, Value};
 use outbound::Target;
 
+use super::call::Step;
 use crate::compiled::name_of;
 use crate::matching::Matcher;
 use crate::policy::Conditions;
@@ -52,21 +55,25 @@ pub enum SideEffects {
 }
 
 impl Configured {
-    pub fn compile(configuration: &Value) -> Configured {
-        Configured::read(configuration, "")
+    pub fn compile(configuration: &Value, pool: &Arc<Pool>) -> Configured {
+        Configured::read(configuration, "", pool)
     }
 
     /// A configuration from a file.
-    pub fn of_manifest(configuration: &Value) -> Configured {
-        Configured::read(configuration, "manifest/")
+    pub fn of_manifest(configuration: &Value, pool: &Arc<Pool>) -> Configured {
+        Configured::read(configuration, "manifest/", pool)
     }
 
-    fn read(configuration: &Value, source: &str) -> Configured {
+    fn read(configuration: &Value, source: &str, pool: &Arc<Pool>) -> Configured {
         let name = name_of(configuration);
+        let step = match configuration.kind() {
+            "MutatingWebhookConfiguration" => Step::Mutating,
+            _ => Step::Validating,
+        };
         let mut seen: HashMap<&str, usize> = HashMap::new();
         let hooks = configuration.list_at(&["webhooks"]).iter().map(|webhook| {
             let count = seen.entry(webhook.str_at(&["name"])).or_default();
-            let hook = Hook::compile(source, &name, *count, webhook);
+            let hook = Hook::compile((source, &name, *count), webhook, Conditions::of_webhook(webhook, step, pool));
             *count += 1;
             hook
         });
@@ -75,7 +82,7 @@ impl Configured {
 }
 
 impl Hook {
-    fn compile(source: &str, configuration: &str, number: usize, webhook: &Value) -> Hook {
+    fn compile((source, configuration, number): (&str, &str, usize), webhook: &Value, conditions: Conditions) -> Hook {
         let name = webhook.str_at(&["name"]);
         let seconds = webhook.field("timeoutSeconds").as_int().and_then(|seconds| u64::try_from(seconds).ok());
         let versions = webhook.list_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
@@ -89,7 +96,7 @@ impl Hook {
             name: name.into(),
             id: format!("{source}{configuration}/{name}/{number}").into(),
             matcher: Matcher::of_webhook(webhook),
-            conditions: Conditions::of_webhook(webhook),
+            conditions,
             target: Target::read(webhook.field("clientConfig")),
             ignores_failures: webhook.str_at(&["failurePolicy"]) == "Ignore",
             side_effects: match webhook.str_at(&["sideEffects"]) {

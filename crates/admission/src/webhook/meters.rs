@@ -15,8 +15,6 @@ pub struct Meters {
     rejections: Family<Counter>,
     failed_open: Family<Counter>,
     requests: Family<Counter>,
-    exclusions: Family<Counter>,
-    condition_errors: Family<Counter>,
 }
 
 /// Why a request was refused.
@@ -74,22 +72,6 @@ impl Default for Meters {
                 &["name", "type", "operation", "code", "rejected"],
                 Counter::default,
             ),
-            exclusions: Family::new(
-                "apiserver_admission_match_condition_exclusions_total",
-                "[ALPHA] Admission match condition evaluation exclusions count, identified by name of resource containing \
-                 the match condition and broken out for each kind containing matchConditions (webhook or policy), \
-                 operation and admission type (validate or admit).",
-                &["name", "kind", "type", "operation"],
-                Counter::default,
-            ),
-            condition_errors: Family::new(
-                "apiserver_admission_match_condition_evaluation_errors_total",
-                "[ALPHA] Admission match condition evaluation errors count, identified by name of resource containing \
-                 the match condition and broken out for each kind containing matchConditions (webhook or policy), \
-                 operation and admission type (validate or admit).",
-                &["name", "kind", "type", "operation"],
-                Counter::default,
-            ),
         }
     }
 }
@@ -111,18 +93,9 @@ impl Meters {
         self.failed_open.with(&[hook, step]).increment();
     }
 
-    /// A match condition said that the request is none of the webhook's or policy's (`kind`) business.
-    pub fn excluded(&self, name: &str, kind: &str, step: &str, operation: &str) {
-        self.exclusions.with(&[name, kind, step, operation]).increment();
-    }
-
-    pub fn condition_failed(&self, name: &str, kind: &str, step: &str, operation: &str) {
-        self.condition_errors.with(&[name, kind, step, operation]).increment();
-    }
-
     pub fn write(&self, out: &mut String) -> fmt::Result {
         self.seconds.write(out)?;
-        for family in [&self.rejections, &self.failed_open, &self.requests, &self.exclusions, &self.condition_errors] {
+        for family in [&self.rejections, &self.failed_open, &self.requests] {
             family.write(out)?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use super::{Hooks, Options};
 use crate::matching::Matched;
 use crate::reinvocation::Caller;
 use crate::versioned::Form;
-use crate::{Attributes, Operation, Plugin, metadata};
+use crate::{Attributes, Plugin, metadata};
 
 pub struct MutatingWebhooks(Hooks);
 
@@ -27,10 +27,6 @@ impl MutatingWebhooks {
 impl Plugin for MutatingWebhooks {
     fn name(&self) -> &'static str {
         "MutatingAdmissionWebhook"
-    }
-
-    fn handles(&self, _: Operation) -> bool {
-        true
     }
 
     async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
@@ -122,7 +118,7 @@ impl<'a> Round<'a> {
     async fn conditions_hold(&self, hook: &Hook) -> Result<bool, Status> {
         let Some(Current { form, object, old, .. }) = &self.current else { return Ok(false) };
         let (object, old) = (object.as_ref(), old.as_ref());
-        self.plugin.0.conditions_hold(Step::Mutating, hook, self.attributes, form, object, old).await
+        self.plugin.0.conditions_hold(hook, self.attributes, form, object, old).await
     }
 
     /// Brings the objects into the version that a hook wants.

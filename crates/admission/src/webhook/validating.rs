@@ -13,7 +13,7 @@ use super::review::Subject;
 use super::{Hooks, Options};
 use crate::matching::Matched;
 use crate::versioned::Form;
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct ValidatingWebhooks(Hooks);
 
@@ -27,10 +27,6 @@ impl ValidatingWebhooks {
 impl Plugin for ValidatingWebhooks {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionWebhook"
-    }
-
-    fn handles(&self, _: Operation) -> bool {
-        true
     }
 
     async fn validate(
@@ -94,7 +90,7 @@ impl ValidatingWebhooks {
             };
             let Some(Version { form, object, old, .. }) = versions.get(at) else { continue };
             let (object, old) = (object.as_ref(), old.as_ref());
-            if self.0.conditions_hold(Step::Validating, hook, attributes, form, object, old).await? {
+            if self.0.conditions_hold(hook, attributes, form, object, old).await? {
                 relevant.push((at, hook));
             }
         }

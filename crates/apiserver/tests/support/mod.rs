@@ -1,5 +1,8 @@
 //! Servers, and clients that speak to them as everybody does: over TLS, as the administrator.
 
+#[allow(dead_code)] // Not every test program has webhooks.
+pub mod hooks;
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -162,6 +165,20 @@ impl Client {
         path: &str,
         body: &Value,
     ) -> (u16, http::HeaderMap, Value) {
+        let (status, headers, bytes) = self.send(token, method, path, body).await;
+        // What is no JSON is a text.
+        let decoded = codec::json::decode(&bytes, None, &mut codec::Notes::ignore());
+        let text = |_| Value::from(String::from_utf8_lossy(&bytes).as_ref());
+        (status, headers, decoded.unwrap_or_else(text))
+    }
+
+    /// What a path answers that is not JSON.
+    #[allow(dead_code)]
+    pub async fn text(&mut self, path: &str) -> String {
+        String::from_utf8(self.send("", "GET", path, &Value::Null).await.2.to_vec()).unwrap()
+    }
+
+    async fn send(&mut self, token: &str, method: &str, path: &str, body: &Value) -> (u16, http::HeaderMap, Bytes) {
         let mut text = Vec::new();
         if !body.is_null() {
             codec::json::encode(body, None, &mut text);
@@ -179,10 +196,6 @@ impl Client {
         self.sender.ready().await.unwrap();
         let response = self.sender.send_request(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        // What is no JSON is a text.
-        let decoded = codec::json::decode(&bytes, None, &mut codec::Notes::ignore());
-        let text = |_| Value::from(String::from_utf8_lossy(&bytes).as_ref());
-        (status, headers, decoded.unwrap_or_else(text))
+        (status, headers, response.into_body().collect().await.unwrap().to_bytes())
     }
 }

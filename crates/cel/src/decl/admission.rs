@@ -11,6 +11,8 @@ use crate::types::Type;
 pub struct Optional {
     pub params: bool,
     pub authorizer: bool,
+    /// `authorizer.requestResource`, where there is an authorizer.
+    pub request_resource: bool,
     /// `Object{…}` and `JSONPatch{…}`, for mutations.
     pub patch_types: bool,
 }
@@ -32,9 +34,11 @@ pub fn typed_declarations(optional: Optional, object: Type, params: Type) -> Dec
         declarations = declarations.variable_of("params", params);
     }
     if optional.authorizer {
-        declarations = declarations
-            .variable_of("authorizer", Type::Abstract("kubernetes.authorization.Authorizer"))
-            .variable_of("authorizer.requestResource", Type::Abstract("kubernetes.authorization.ResourceCheck"));
+        declarations = declarations.variable_of("authorizer", Type::Abstract("kubernetes.authorization.Authorizer"));
+        if optional.request_resource {
+            let check = Type::Abstract("kubernetes.authorization.ResourceCheck");
+            declarations = declarations.variable_of("authorizer.requestResource", check);
+        }
     }
     if optional.patch_types { declarations.with_patch_types() } else { declarations }
 }

@@ -114,6 +114,7 @@ fn expression(fact: &Json, outcome: &Json, mode: Mode, score: &mut Score) {
     let mut declarations = match env {
         "base" => Declarations::new(),
         _ => admission::declarations(admission::Optional {
+            request_resource: true,
             params: true,
             authorizer: true,
             patch_types: env == "mutation",

@@ -8,3 +8,4 @@ mod cves;
 mod identity;
 mod matrix;
 mod seats;
+mod webhooks;

@@ -40,7 +40,7 @@ impl Server {
         };
         Server(Arc::new(Api {
             catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
-            admission: Chain::new(plugins),
+            admission: Chain::of(plugins),
             authorizer: Arc::new(AlwaysAllow),
             clock: Arc::new(SystemClock),
             features: Arc::new(features),
