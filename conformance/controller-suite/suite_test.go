@@ -2,8 +2,6 @@
 //
 //	KUBEBUILDER_ASSETS=folder controller-suite   envtest starts the etcd and kube-apiserver it finds there
 //	KUBECONFIG=file controller-suite             uses a server that runs already
-//
-// TestCustomResource needs custom resource definitions and TestWebhook admission webhooks; -test.skip leaves them out.
 package suite
 
 import (

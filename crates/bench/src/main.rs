@@ -1,6 +1,7 @@
 //! Starts API servers one after the other, puts the same load on each over HTTP/2 and TLS, and writes down what it cost:
 //! requests per second, latencies, CPU time of the server's processes per request, and memory.
 
+mod admission;
 mod client;
 mod load;
 mod objects;

@@ -13,15 +13,15 @@ use crate::client::{Client, Reply};
 use crate::load::{self, Cost, MakeRequest};
 use crate::objects::{NAMESPACE, config_map, pod};
 use crate::target::{Kind, Target};
-use crate::watchers;
+use crate::{admission, watchers};
 
-const JSON: &str = "application/json";
+pub const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const APPLY: &str = "application/apply-patch+yaml";
 /// Objects that updates, applies and mixed loads work on.
 const WORKING_SET: u64 = 512;
 /// Requests open at a time, where it is not one thing per client.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 64;
 
 /// Everything measured on one server.
 pub struct Measured {
@@ -37,6 +37,7 @@ pub async fn all(arguments: &Arguments, kind: Kind) -> Result<Measured, String> 
     let (ready, idle_memory) = (target.ready, target.memory());
     eprintln!("ready after {} ms, idle with {} MiB", ready.as_millis(), idle_memory >> 20);
     let mut loads = writes(&target, arguments).await?;
+    loads.extend(admission::run(&target, arguments.seconds).await?);
     loads.extend(reads(&target, arguments).await?);
     for count in [200, 1000] {
         loads.push(watchers::run(&target, count, arguments.seconds).await?);
@@ -120,7 +121,7 @@ async fn reads(target: &Target, arguments: &Arguments) -> Result<Vec<Cost>, Stri
     Ok(loads)
 }
 
-fn request<F>(make: F) -> MakeRequest
+pub fn request<F>(make: F) -> MakeRequest
 where
     F: Fn(Client, u64) -> futures::future::BoxFuture<'static, Result<(), String>> + Send + Sync + 'static,
 {

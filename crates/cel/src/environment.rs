@@ -7,7 +7,7 @@ use object::Str;
 
 use crate::decl::Decl;
 use crate::escape::is_reserved;
-use crate::library::{Library, Overload, Version, jsonpatch, libraries};
+use crate::library::{Library, Overload, Version, jsonpatch, libraries, lists};
 use crate::message::Message;
 use crate::syntax::Macros;
 use crate::types::{Link, Type};
@@ -24,6 +24,8 @@ pub struct Environment {
     version: Version,
     functions: HashMap<&'static str, Function>,
     has_patch_types: bool,
+    /// Whether there is `cel.bind`.
+    has_bindings: bool,
     /// Whether literals are checked by Kubernetes' own rules, beyond those of the language.
     checks_literals: bool,
 }
@@ -56,6 +58,19 @@ impl Environment {
         Environment::shared(mode, true)
     }
 
+    /// The environment of new expressions that select devices. Attributes that are lists come with a function for them.
+    pub fn devices(has_lists: bool) -> Arc<Environment> {
+        static DEVICES: [OnceLock<Arc<Environment>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let make = || {
+            let mut environment = Environment { has_bindings: true, ..Environment::new(PREVIOUS, false) };
+            if has_lists {
+                environment.add(&lists::INCLUDES);
+            }
+            Arc::new(environment)
+        };
+        DEVICES[usize::from(has_lists)].get_or_init(make).clone()
+    }
+
     /// The environment of the language's own conformance tests, which mix types in lists and maps.
     pub fn specification() -> Arc<Environment> {
         let everything = Version { major: u16::MAX, minor: u16::MAX };
@@ -80,23 +95,29 @@ impl Environment {
     }
 
     fn new(version: Version, has_patch_types: bool) -> Environment {
-        let mut functions: HashMap<&'static str, Function> = HashMap::new();
         let patch = has_patch_types.then_some(&jsonpatch::LIBRARY);
         let is_known =
             |library: &&Library| library.since <= version && library.until.is_none_or(|until| version < until);
+        let functions = HashMap::new();
+        let mut environment =
+            Environment { version, functions, has_patch_types, has_bindings: false, checks_literals: true };
         for library in libraries().iter().copied().filter(is_known).chain(patch) {
-            for overload in library.overloads {
-                let name = overload.function;
-                let function = functions.entry(name).or_insert_with(|| Function { name, overloads: Vec::new() });
-                function.overloads.push(overload);
-            }
+            environment.add(library);
         }
-        Environment { version, functions, has_patch_types, checks_literals: true }
+        environment
+    }
+
+    fn add(&mut self, library: &Library) {
+        for overload in library.overloads {
+            let name = overload.function;
+            let function = self.functions.entry(name).or_insert_with(|| Function { name, overloads: Vec::new() });
+            function.overloads.push(overload);
+        }
     }
 
     /// Tells environments apart that understand expressions differently.
     pub(crate) fn fingerprint(&self) -> String {
-        format!("{:?} {} {}", self.version, self.has_patch_types, self.checks_literals)
+        format!("{:?} {} {} {}", self.version, self.has_patch_types, self.has_bindings, self.checks_literals)
     }
 
     fn since(&self, minor: u16) -> bool {
@@ -113,7 +134,12 @@ impl Environment {
     }
 
     pub(crate) fn macros(&self) -> Macros {
-        Macros { optional: self.since(28), two_variables: self.since(32), sort_by: self.since(34) }
+        Macros {
+            optional: self.since(28),
+            two_variables: self.since(32),
+            sort_by: self.since(34),
+            bindings: self.has_bindings,
+        }
     }
 
     /// Whether literals of durations, timestamps and regular expressions are checked with the expression.
@@ -202,9 +228,9 @@ impl Declarations {
         self.variables.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The schema that bounds sizes: that of `self`.
+    /// The schema that bounds sizes: that of `self` or `device`.
     pub(crate) fn schema(&self) -> Option<&Arc<Decl>> {
-        self.decls.iter().find(|(name, _)| name == "self").map(|(_, decl)| decl)
+        self.decls.iter().find(|(name, _)| name == "self" || name == "device").map(|(_, decl)| decl)
     }
 
     /// The place and type of a variable; the one added last counts.

@@ -8,6 +8,7 @@ mod constant;
 mod convert;
 pub mod cost;
 pub mod decl;
+pub mod device;
 pub mod environment;
 mod error;
 mod escape;

@@ -39,8 +39,10 @@ impl Plugin for Fixed {
     ) -> Result<(), Status> {
         let hooks: Vec<&Hook> = self.hooks.iter().collect();
         let (host, meters) = (&self.host, &self.meters);
-        let (answers, subjects) = Default::default();
-        validating::Request { attributes, host, meters, object, old, answers, subjects }.dispatch(&hooks).await
+        let (answers, subjects, namespace) = Default::default();
+        validating::Request { attributes, host, meters, object, old, answers, subjects, namespace }
+            .dispatch(&hooks)
+            .await
     }
 }
 

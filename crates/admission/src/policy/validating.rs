@@ -39,8 +39,8 @@ impl Plugin for ValidatingPolicies {
             return Ok(());
         }
         let (host, meters) = (&*self.0.host, &*self.0.meters);
-        let request =
-            Request { attributes, host, meters, object, old, answers: Answers::default(), subjects: Vec::new() };
+        let (answers, subjects, namespace) = (Answers::default(), Vec::new(), None);
+        let request = Request { attributes, host, meters, object, old, answers, subjects, namespace };
         Box::pin(request.dispatch(&hooks)).await
     }
 }
@@ -55,6 +55,8 @@ pub(super) struct Request<'a> {
     pub answers: Answers,
     /// The objects in the versions that policies asked for so far.
     pub subjects: Vec<Subject>,
+    /// `namespaceObject`, once a policy has asked for it.
+    pub namespace: Option<Value>,
 }
 
 /// What a policy says to one validation or annotation.
@@ -135,12 +137,14 @@ impl Request<'_> {
                     continue;
                 }
             };
-            let namespace = namespace_object(self.attributes)?;
+            if self.namespace.is_none() {
+                self.namespace = Some(namespace_object(self.attributes)?);
+            }
             for params in &found {
-                let Some(subject) = self.subjects.get(at) else { continue };
+                let (Some(subject), Some(namespace)) = (self.subjects.get(at), &self.namespace) else { continue };
                 let (attributes, host, meters, answers) = (self.attributes, self.host, self.meters, &self.answers);
                 let (object, old, request) = (&subject.object, &subject.old, &subject.request);
-                let (namespace, variables) = (&namespace, &*policy.variables);
+                let variables = &*policy.variables;
                 let asked =
                     Asked { attributes, host, meters, object, old, request, namespace, params, variables, answers };
                 validate(policy, &asked, binding, verdict, &mut published).await;

@@ -397,6 +397,8 @@ fn below<'d>(decl: &'d Decl, name: &str) -> Option<&'d Decl> {
     let found = match (name, &decl.shape) {
         ("@items" | "@values", Shape::List { items, .. }) => items.as_ref(),
         ("@items" | "@values", Shape::Map(values)) => Some(values),
+        // The attributes of a device are as large as each other, whatever they are called.
+        (_, Shape::Map(values)) if matches!(values.shape, Shape::Json(Type::Any)) => Some(values),
         (name, Shape::Object(_)) => decl.visible_field(name),
         _ => None,
     };

@@ -11,6 +11,8 @@ pub struct Macros {
     /// `transformList` and the other macros with two variables.
     pub two_variables: bool,
     pub sort_by: bool,
+    /// `cel.bind`.
+    pub bindings: bool,
 }
 
 /// What the macro makes of a call; none if there is no such macro. A wrong use is reported and becomes an error node.
@@ -36,6 +38,9 @@ pub fn expand<'b>(
         (Some(target), "optMap", [var, transform]) if known.optional => maker.opt_map(target, var, transform, true),
         (Some(target), "optFlatMap", [var, transform]) if known.optional => {
             maker.opt_map(target, var, transform, false)
+        }
+        (Some(target), "bind", [var, value, result]) if known.bindings && matches!(target.kind, Kind::Ident("cel")) => {
+            maker.bind_named(var, value, result)
         }
         (Some(list), "sortBy", [var, key]) if known.sort_by => maker.sort_by(list, var, key),
         (Some(range), name, args) if known.two_variables => maker.two_variables(range, name, args)?,
@@ -218,6 +223,13 @@ impl<'b> Maker<'b, '_, '_> {
         let input = self.parser.node(self.offset, Kind::Ident(INPUT));
         let sorted = self.parser.plain_call(self.offset, "@sortByAssociatedKeys", Some(input), &[keys]);
         Ok(self.bind(INPUT, list, sorted))
+    }
+
+    fn bind_named(&mut self, var: Node<'b>, value: Node<'b>, result: Node<'b>) -> Expanded<'b> {
+        match var.kind {
+            Kind::Ident(name) => Ok(self.bind(name, value, result)),
+            _ => Err((var.offset, "cel.bind() variable names must be simple identifiers".into())),
+        }
     }
 
     /// `result` with the variable set to a value: a comprehension over nothing.

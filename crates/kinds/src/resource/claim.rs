@@ -91,17 +91,17 @@ pub fn require_admin_namespace(cx: &Context, path: &Path, errors: &mut Errors) {
 
 /// Checks a new ResourceClaimSpec.
 pub fn validate(cx: &Context, spec: &Cursor, errors: &mut Errors) {
-    validate_written(cx, spec, errors);
+    validate_written(cx, spec, false, errors);
     RESOURCE.validate(cx, "ResourceClaimSpec", spec, None, errors);
 }
 
-/// The rules that upstream does not declare.
-pub fn validate_written(cx: &Context, spec: &Cursor, errors: &mut Errors) {
+/// The rules that upstream does not declare. `stored` says that the spec is stored already.
+pub fn validate_written(cx: &Context, spec: &Cursor, stored: bool, errors: &mut Errors) {
     let claim = spec.field("devices");
     let known = Names::of(spec.value());
     let targets = Targets::of(&claim);
     for request in up_to(&claim.field("requests"), REQUESTS_MAX) {
-        validate_request(&request, &targets, errors);
+        validate_request((cx, stored), &request, &targets, errors);
     }
     for constraint in up_to(&claim.field("constraints"), CONSTRAINTS_MAX) {
         for name in up_to(&constraint.field("requests"), REQUESTS_MAX) {
@@ -187,7 +187,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-fn validate_request(request: &Cursor, targets: &Targets, errors: &mut Errors) {
+fn validate_request(cx: (&Context, bool), request: &Cursor, targets: &Targets, errors: &mut Errors) {
     let name = request.field("name");
     name.check(errors, names::dns1123_label);
     let (exactly, first) = (request.field("exactly"), request.field("firstAvailable"));
@@ -202,20 +202,26 @@ fn validate_request(request: &Cursor, targets: &Targets, errors: &mut Errors) {
             if class.require(errors) {
                 class.check(errors, names::dns1123_subdomain);
             }
-            validate_devices(&exactly, name.str(), targets, errors);
+            validate_devices(cx, &exactly, name.str(), targets, errors);
         }
         (false, true) => {
             for part in up_to(&first, FIRST_AVAILABLE_MAX) {
                 part.field("name").check(errors, names::dns1123_label);
                 let name = format!("{}/{}", name.str(), part.field("name").str());
-                validate_devices(&part, &name, targets, errors);
+                validate_devices(cx, &part, &name, targets, errors);
             }
         }
     }
 }
 
-fn validate_devices(request: &Cursor, name: &str, targets: &Targets, errors: &mut Errors) {
-    devices::selectors(&request.field("selectors"), errors);
+fn validate_devices(
+    (cx, stored): (&Context, bool),
+    request: &Cursor,
+    name: &str,
+    targets: &Targets,
+    errors: &mut Errors,
+) {
+    devices::selectors(cx, &request.field("selectors"), stored, errors);
     let mut seen = BTreeSet::new();
     let attributes = request.field("derivedAttributes");
     for attribute in attributes.each().map(|attribute| attribute.field("name")) {

@@ -37,7 +37,9 @@ impl Strategy for DeviceClass {
 
 fn validate_spec(cx: &Context, object: &Cursor, old: Option<&Value>, errors: &mut Errors) {
     let spec = object.field("spec");
-    devices::selectors(&spec.field("selectors"), errors);
+    let selectors = spec.field("selectors");
+    let stored = old.is_some_and(|old| old.field("selectors") == selectors.value());
+    devices::selectors(cx, &selectors, stored, errors);
     for config in up_to(&spec.field("config"), CONFIG_MAX) {
         devices::configuration(&config, errors);
     }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use cel::device;
+use cel::policy::Refusal;
 use object::timestamp::{Clock, SystemClock, Time};
 use object::{Cursor, Errors, Value, names};
+use registry::Context;
 
 use super::claim::up_to;
 use crate::common::checks::Checks;
@@ -12,6 +15,7 @@ pub const SELECTORS_MAX: usize = 32;
 pub const CONFIG_MAX: usize = 32;
 const BINDING_MAX: usize = 4;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
+const EXPRESSION_MAX_COST: u64 = 1_000_000;
 const PARAMETERS_MAX_BYTES: usize = 10 * 1024;
 const DRIVER_MAX_BYTES: usize = 63;
 const POOL_MAX_BYTES: usize = 253;
@@ -48,16 +52,33 @@ pub fn pool_name(name: &Cursor, errors: &mut Errors) {
     }
 }
 
-/// Selectors of devices; what the expressions say is not looked at here.
-pub fn selectors(list: &Cursor, errors: &mut Errors) {
+/// Selectors of devices. Expressions that are stored already were checked when they were written.
+pub fn selectors(cx: &Context, list: &Cursor, stored: bool, errors: &mut Errors) {
     for selector in up_to(list, SELECTORS_MAX) {
         let cel = selector.field("cel");
-        let expression = cel.field("expression");
         if !cel.is_set() {
             cel.required(errors, "");
-        } else if expression.str().len() > EXPRESSION_MAX_BYTES {
-            errors.too_long(expression.path(), EXPRESSION_MAX_BYTES);
+        } else if !stored {
+            expression(cx, &cel.field("expression"), errors);
         }
+    }
+}
+
+fn expression(cx: &Context, expression: &Cursor, errors: &mut Errors) {
+    if expression.str().len() > EXPRESSION_MAX_BYTES {
+        return errors.too_long(expression.path(), EXPRESSION_MAX_BYTES);
+    }
+    let features = device::Features {
+        consumable_capacity: cx.features.enabled("DRAConsumableCapacity"),
+        list_attributes: cx.features.enabled("DRAListTypeAttributes"),
+    };
+    match device::check(expression.str(), features) {
+        Ok(cost) if cost > EXPRESSION_MAX_COST => {
+            errors.forbidden(expression.path(), "too complex, exceeds cost limit");
+        }
+        Ok(_) => {}
+        Err(Refusal::Invalid(why)) => expression.invalid(errors, why),
+        Err(Refusal::Internal(why)) => errors.internal(expression.path(), why),
     }
 }
 

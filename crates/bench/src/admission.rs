@@ -1,0 +1,183 @@
+//! Creations under admission policies and webhooks. The webhooks answer from this process, so that their own work is not
+//! counted.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::FutureExt;
+use http::{Method, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::client::Client;
+use crate::load::{self, Cost};
+use crate::objects::{NAMESPACE, config_map};
+use crate::scenarios::{AT_ONCE, JSON, request, write};
+use crate::target::Target;
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+const POLICIES: [u64; 3] = [0, 1, 10];
+const WEBHOOKS: [u64; 2] = [1, 3];
+/// The name that every policy and webhook refuses, by which a server shows that they are in force.
+const REFUSED: &str = "refused";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub async fn run(target: &Target, seconds: u64) -> Result<Vec<Cost>, String> {
+    let client = Client::connect(target.port).await?;
+    let mut loads = Vec::new();
+    for count in POLICIES {
+        for number in 0..count {
+            create(&client, "validatingadmissionpolicies", &policy(number)).await?;
+            create(&client, "validatingadmissionpolicybindings", &binding(number)).await?;
+        }
+        wait_until(&client, count > 0).await?;
+        loads.push(load(target, &format!("create, {count} policies"), seconds).await?);
+        for number in 0..count {
+            delete(&client, &format!("validatingadmissionpolicybindings/b{number}")).await?;
+            delete(&client, &format!("validatingadmissionpolicies/p{number}")).await?;
+        }
+        wait_until(&client, false).await?;
+    }
+    let (port, bundle) = serve().await?;
+    for count in WEBHOOKS {
+        create(&client, "validatingwebhookconfigurations", &webhooks(count, port, &bundle)).await?;
+        wait_until(&client, true).await?;
+        loads.push(load(target, &format!("create, {count} webhooks"), seconds).await?);
+        delete(&client, "validatingwebhookconfigurations/bench").await?;
+        wait_until(&client, false).await?;
+    }
+    Ok(loads)
+}
+
+async fn load(target: &Target, name: &str, seconds: u64) -> Result<Cost, String> {
+    let (maps, prefix) = (maps(), name.replace([',', ' '], "-"));
+    let create = request(move |client, n| {
+        write(client, Method::POST, maps.clone(), JSON, config_map(&format!("{prefix}-{n}"), n)).boxed()
+    });
+    load::run(target, name, AT_ONCE, seconds, u64::MAX, create).await
+}
+
+fn maps() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/configmaps")
+}
+
+fn rules() -> Value {
+    json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}])
+}
+
+/// Five expressions, as policies have them.
+fn policy(number: u64) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": format!("p{number}")},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules()},
+            "variables": [{"name": "labels", "expression": "has(object.metadata.labels) ? object.metadata.labels : {}"}],
+            "validations": [
+                {"expression": format!("object.metadata.name != '{REFUSED}'")},
+                {"expression": "variables.labels.all(key, size(key) < 64 && key.matches('^[a-z0-9./-]+$'))"},
+                {"expression": "!has(object.data) || object.data.all(key, size(object.data[key]) < 100000)"},
+                {"expression": format!("object.metadata.namespace != 'forbidden-{number}'")},
+                {"expression": "request.userInfo.username != 'nobody' && request.operation == 'CREATE'"},
+            ],
+        },
+    })
+}
+
+fn binding(number: u64) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": format!("b{number}")},
+        "spec": {"policyName": format!("p{number}"), "validationActions": ["Deny"]},
+    })
+}
+
+fn webhooks(count: u64, port: u16, bundle: &str) -> Value {
+    let hook = |number: u64| {
+        json!({
+            "name": format!("w{number}.bench.example"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": format!("https://localhost:{port}/{number}"), "caBundle": bundle},
+            "rules": rules(),
+        })
+    };
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "bench"}, "webhooks": (0..count).map(hook).collect::<Vec<_>>(),
+    })
+}
+
+async fn create(client: &Client, resource: &str, object: &Value) -> Result<(), String> {
+    write(client.clone(), Method::POST, format!("{GROUP}/{resource}"), JSON, object.to_string().into()).await
+}
+
+async fn delete(client: &Client, path: &str) -> Result<(), String> {
+    write(client.clone(), Method::DELETE, format!("{GROUP}/{path}"), JSON, Bytes::new()).await
+}
+
+/// Waits until the name that admission refuses is refused, or no longer.
+async fn wait_until(client: &Client, refused: bool) -> Result<(), String> {
+    let path = format!("{}?dryRun=All", maps());
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let reply = client.send(Method::POST, &path, JSON, JSON, config_map(REFUSED, 0)).await?;
+        if refused != (reply.status == StatusCode::CREATED) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Err(format!("admission does not {} `{REFUSED}`", if refused { "refuse" } else { "allow" }))
+}
+
+/// A webhook server that allows everything but one name. Its port, and its certificate for `caBundle`.
+async fn serve() -> Result<(u16, String), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let key = rcgen::KeyPair::generate().map_err(|error| text(&error))?;
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).map_err(|error| text(&error))?;
+    let certificate = params.self_signed(&key).map_err(|error| text(&error))?;
+    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| text(&error))?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .map_err(|error| text(&error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| text(&error))?;
+    let port = listener.local_addr().map_err(|error| text(&error))?.port();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                // A connection that breaks is the API server's to notice.
+                let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+            });
+        }
+    });
+    Ok((port, STANDARD.encode(certificate.pem())))
+}
+
+async fn answer(request: http::Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let request = &review["request"];
+    let allowed = request["object"]["metadata"]["name"] != REFUSED;
+    let answer = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": {"uid": request["uid"], "allowed": allowed},
+    });
+    Ok(Response::new(Full::new(Bytes::from(answer.to_string()))))
+}
