@@ -35,7 +35,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 }
 
-/// Which requests a plugin sees. It decides about the others without being called: it lets them through.
+/// Which requests a plugin sees. It is not called for others.
 #[derive(Clone, Copy, Debug)]
 pub struct Sees {
     pub operations: &'static [Operation],
@@ -203,7 +203,14 @@ impl Default for Meters {
 impl Meters {
     pub fn write(&self, out: &mut String) -> fmt::Result {
         self.plugins.write(out)?;
-        self.steps.write(out)
+        self.steps.write(out)?;
+        let name = "apiserver_admission_step_admission_duration_seconds_summary";
+        let help = "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and \
+                    step type (validate or admit).";
+        metrics::head(out, name, "summary", help)?;
+        let mut written = Ok(());
+        self.steps.each(|labels, step| written = written.and_then(|()| step.write_summary(name, labels, out)));
+        written
     }
 }
 

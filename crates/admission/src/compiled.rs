@@ -65,16 +65,17 @@ impl<T> Compiled<T> {
         }
         let objects = self.storage.cache.snapshot(&self.storage.range("").into()).objects;
         let mut items = Vec::with_capacity(objects.len());
+        // Both are in key order, so that hundreds of thousands of objects are gone through once.
+        let mut known = latest.items.iter().peekable();
         for object in &objects {
-            let known = latest.items.binary_search_by(|item| item.key.cmp(object.key())).ok();
-            let known = known.and_then(|at| latest.items.get(at)).filter(|item| item.revision == object.revision());
-            let compiled = match known {
+            while known.next_if(|item| item.key < *object.key()).is_some() {}
+            let same = known.peek().filter(|item| item.key == *object.key() && item.revision == object.revision());
+            let compiled = match same {
                 Some(item) => item.compiled.clone(),
                 None => Arc::new((self.compile)(&self.storage.decode_entry(object.entry())?)),
             };
             items.push(Item { key: object.key().clone(), revision: object.revision(), compiled });
         }
-        items.sort_by(|a, b| a.key.cmp(&b.key));
         let made = Arc::new(Snapshot { revision: Some(revision), items });
         self.latest.store(made.clone());
         Ok(made)

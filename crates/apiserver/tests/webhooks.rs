@@ -157,7 +157,7 @@ async fn a_webhook_that_fails_is_told_or_ignored() {
 async fn services_and_closed_ports_are_told_in_upstreams_words() {
     let (node, hooks) = (node().await, Hooks::start().await);
     let mut client = node.client().await;
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let maps = || rule("", &["v1"], &["configmaps"], &["CREATE"]);
     let cases = [
         (

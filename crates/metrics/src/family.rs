@@ -56,6 +56,14 @@ impl<M: Metric> Family<M> {
         sorted.into_iter().try_for_each(|(key, metric)| metric.write(self.name, key, out))
     }
 
+    /// Every series with its labels, sorted by them.
+    pub fn each(&self, mut visit: impl FnMut(&str, &M)) {
+        let series = self.series.read();
+        let mut sorted: Vec<_> = series.iter().collect();
+        sorted.sort_by_key(|(key, _)| *key);
+        sorted.into_iter().for_each(|(key, metric)| visit(key, metric));
+    }
+
     fn key(&self, values: &[&str]) -> String {
         let mut key = String::new();
         for (label, value) in self.labels.iter().zip(values) {

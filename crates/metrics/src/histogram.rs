@@ -29,6 +29,13 @@ impl Histogram {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
+    /// Writes the sum and the count, which is all that a summary without quantiles has.
+    pub fn write_summary(&self, name: &str, labels: &str, out: &mut String) -> std::fmt::Result {
+        let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
+        writeln!(out, "{name}_sum{{{labels}}} {}", number(sum))?;
+        writeln!(out, "{name}_count{{{labels}}} {}", self.count())
+    }
+
     /// Writes the buckets, the sum and the count. `labels` is `a="b",c="d"`.
     pub fn write(&self, name: &str, labels: &str, out: &mut String) -> std::fmt::Result {
         let comma = if labels.is_empty() { "" } else { "," };

@@ -60,8 +60,8 @@ pub struct Binding {
     pub name: Str,
     pub policy: Str,
     /// None where it matches all that the policy matches.
-    pub matcher: Option<Matcher>,
-    pub params: Option<ParamRef>,
+    pub matcher: Option<Box<Matcher>>,
+    pub params: Option<Box<ParamRef>>,
     /// `validationActions` in their order; each can be there once.
     pub actions: [Option<Action>; 3],
 }
@@ -152,8 +152,8 @@ impl Binding {
         Binding {
             name: name_of(binding).into(),
             policy: binding.str_at(&["spec", "policyName"]).into(),
-            matcher: resources.as_map().map(|_| Matcher::of_policy(resources)),
-            params: ParamRef::read(binding),
+            matcher: resources.as_map().map(|_| Box::new(Matcher::of_policy(resources))),
+            params: ParamRef::read(binding).map(Box::new),
             actions,
         }
     }

@@ -133,7 +133,7 @@ fn invocations<'h>(
                 Some(Ok(None)) => continue,
                 Some(Err(status)) => Err(status.message),
                 None | Some(Ok(Some(_))) => {
-                    params::collect(policy.param_kind.as_ref(), binding.params.as_ref(), attributes)
+                    params::collect(policy.param_kind.as_ref(), binding.params.as_deref(), attributes)
                 }
             };
             match params {

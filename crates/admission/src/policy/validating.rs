@@ -119,7 +119,7 @@ impl Request<'_> {
                     continue;
                 }
             }
-            let found = match params::collect(policy.param_kind.as_ref(), binding.params.as_ref(), self.attributes) {
+            let found = match params::collect(policy.param_kind.as_ref(), binding.params.as_deref(), self.attributes) {
                 Ok(found) => found,
                 Err(why) => {
                     verdict.misconfigured(policy, Some(binding), &why);
