@@ -8,10 +8,10 @@ use cel::Decl;
 use cel::policy::Compiler;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource};
+use rest::client::{Client, Failure};
 
 use crate::follow::{Change, follow};
 use crate::queue::Queue;
-use rest::client::{Client, Failure};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 /// The name under which upstream's controller keeps the status.
