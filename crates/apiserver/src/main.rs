@@ -3,6 +3,11 @@
 
 use std::process::ExitCode;
 
+/// Gives memory back to the system within seconds after a peak, and takes less time than the system's; see decision 009.
+#[cfg(unix)]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     apiserver::cli::run()
 }

@@ -177,7 +177,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         api: api.clone(),
         authenticator,
         authorizer,
-        impersonation: Impersonation::default(),
+        impersonation: Impersonation::new(api.features.enabled("ConstrainedImpersonation")),
         paths: paths(&config, &api, &aggregator, &accounts, &advertised, &health),
         health,
         metrics,

@@ -52,7 +52,7 @@ struct Route {
     schema: FlowSchema,
     level: Arc<Level>,
     response: Response,
-    admission: Admission,
+    admission: Arc<Admission>,
     numbers: FlowNumbers,
 }
 
@@ -68,7 +68,7 @@ pub struct Admission {
 /// A request that got no seat: 429.
 #[derive(Debug)]
 pub struct Rejected {
-    pub admission: Admission,
+    pub admission: Arc<Admission>,
     pub retry_after: i64,
 }
 
@@ -80,7 +80,7 @@ pub struct Seats {
 }
 
 impl Seats {
-    pub fn admission(&self) -> &Admission {
+    pub fn admission(&self) -> &Arc<Admission> {
         &self.route.admission
     }
 
@@ -268,12 +268,12 @@ impl Flow {
                 let state = level.state.lock();
                 (state.configuration.response, state.configuration.uid.clone())
             };
-            let admission = Admission {
+            let admission = Arc::new(Admission {
                 schema: schema.name.clone(),
                 schema_uid: schema.uid.clone(),
                 level: level.name.clone(),
                 level_uid,
-            };
+            });
             let numbers = self.numbers.flow(&level.name, &schema.name);
             Some(Arc::new(Route { schema, level, response, admission, numbers }))
         };

@@ -132,6 +132,8 @@ pub struct Queues {
     executing: hashbrown::HashMap<u64, Ticket>,
     current_r: SeatTime,
     synced: Instant,
+    /// Queues in which requests wait or from which requests run.
+    active: usize,
     robin: usize,
     enqueued: usize,
     next_id: u64,
@@ -160,6 +162,7 @@ impl Queues {
             executing: Default::default(),
             current_r: 0,
             synced: now,
+            active: 0,
             robin: 0,
             enqueued: 0,
             next_id: 0,
@@ -212,7 +215,15 @@ impl Queues {
             self.totals.rejected += 1;
             return Arrival::Refused("queue-full");
         }
-        let ticket = Ticket { queue: Some(self.queues[at].id), ..self.ticket(schema, distinguisher, work, now) };
+        let mut ticket = Ticket { queue: Some(self.queues[at].id), ..self.ticket(schema, distinguisher, work, now) };
+        self.bring_up_to_date(at);
+        if self.waiting == 0 && self.seats_in_use < self.limit && self.has_room_for(ticket.seats()) {
+            let queue = &mut self.queues[at];
+            queue.next_dispatch_r = queue.next_dispatch_r.max(ticket.arrival_r);
+            self.prepare_start(&mut ticket, now);
+            self.occupy(at, &ticket);
+            return Arrival::Starts(ticket);
+        }
         let (wake, mut woken) = oneshot::channel();
         self.enqueue(at, Waiting { ticket: ticket.clone(), wake });
         self.dispatch(now);
@@ -220,6 +231,27 @@ impl Queues {
             Ok(ticket) => Arrival::Starts(ticket),
             Err(_) => Arrival::Waits(ticket, woken),
         }
+    }
+
+    /// A queue that gets a request after it was idle has not fallen behind in the meantime.
+    fn bring_up_to_date(&mut self, at: usize) {
+        let queue = &mut self.queues[at];
+        if !queue.is_active() {
+            queue.next_dispatch_r = self.current_r;
+        }
+    }
+
+    /// Changes a queue and keeps the number of active ones right.
+    fn change<T>(&mut self, at: usize, change: impl FnOnce(&mut Queue) -> T) -> T {
+        let queue = &mut self.queues[at];
+        let was_active = queue.is_active();
+        let result = change(queue);
+        match (was_active, queue.is_active()) {
+            (false, true) => self.active += 1,
+            (true, false) => self.active -= 1,
+            _ => {}
+        }
+        result
     }
 
     fn ticket(&mut self, schema: &Str, distinguisher: &str, work: Work, now: Instant) -> Ticket {
@@ -259,14 +291,10 @@ impl Queues {
     }
 
     fn enqueue(&mut self, at: usize, waiting: Waiting) {
-        let queue = &mut self.queues[at];
-        if !queue.is_active() {
-            queue.next_dispatch_r = self.current_r;
-        }
         self.waiting += 1;
         self.seats_waiting += waiting.ticket.seats();
-        queue.push(waiting);
-        queue.bound_next_dispatch();
+        self.change(at, |queue| queue.push(waiting));
+        self.queues[at].bound_next_dispatch();
     }
 
     fn has_room_for(&self, seats: u64) -> bool {
@@ -282,28 +310,34 @@ impl Queues {
     fn dispatch(&mut self, now: Instant) {
         while self.waiting > 0 && self.seats_in_use < self.limit {
             let Some(at) = self.next_queue() else { return };
-            let Some(Waiting { mut ticket, wake }) = self.queues[at].remove(0) else { return };
-            self.robin = at;
+            let Some(Waiting { mut ticket, wake }) = self.change(at, |queue| queue.remove(0)) else { return };
             self.waiting -= 1;
             self.seats_waiting -= ticket.seats();
-            ticket.started = Some(now);
-            self.narrow(&mut ticket);
+            self.prepare_start(&mut ticket, now);
             // A client that has gone away in the meantime does not get seats.
             if wake.send(ticket.clone()).is_ok() {
-                let queue = &mut self.queues[at];
-                queue.executing += 1;
-                queue.seats_in_use += ticket.seats();
-                queue.next_dispatch_r += ticket.total_work();
-                self.seats_in_use += ticket.seats();
-                self.totals.dispatched += 1;
-                self.executing.insert(ticket.id, ticket);
+                self.occupy(at, &ticket);
             }
             self.queues[at].bound_next_dispatch();
         }
     }
 
+    /// Gives a request of a queue its seats.
+    fn occupy(&mut self, at: usize, ticket: &Ticket) {
+        self.robin = at;
+        self.change(at, |queue| {
+            queue.executing += 1;
+            queue.seats_in_use += ticket.seats();
+            queue.next_dispatch_r += ticket.total_work();
+        });
+        self.seats_in_use += ticket.seats();
+        self.totals.dispatched += 1;
+        self.executing.insert(ticket.id, ticket.clone());
+    }
+
     /// Final seats beyond the limit become more time with fewer seats: the work stays the same.
-    fn narrow(&self, ticket: &mut Ticket) {
+    fn prepare_start(&self, ticket: &mut Ticket, now: Instant) {
+        ticket.started = Some(now);
         let work = &mut ticket.work;
         if work.final_seats > self.limit && self.limit > 0 {
             work.additional_latency = work.additional_latency.mul_f64(work.final_seats as f64 / self.limit as f64);
@@ -333,10 +367,10 @@ impl Queues {
     pub fn cancel(&mut self, ticket: &Ticket, timed_out: bool, now: Instant) -> bool {
         self.sync(now);
         let Some(at) = self.queue_at(ticket) else { return false };
-        let queue = &mut self.queues[at];
-        let Some(place) = queue.waiting.iter().position(|waiting| waiting.ticket.id == ticket.id) else { return false };
-        queue.remove(place);
-        queue.bound_next_dispatch();
+        let mut waiting = self.queues[at].waiting.iter();
+        let Some(place) = waiting.position(|waiting| waiting.ticket.id == ticket.id) else { return false };
+        self.change(at, |queue| queue.remove(place));
+        self.queues[at].bound_next_dispatch();
         self.waiting -= 1;
         self.seats_waiting -= ticket.seats();
         self.totals.rejected += 1;
@@ -351,34 +385,41 @@ impl Queues {
     /// [`Queues::release`] when that has passed.
     pub fn finish(&mut self, ticket: &Ticket, now: Instant) -> bool {
         self.sync(now);
-        self.queueless.remove(&ticket.id);
-        self.executing.remove(&ticket.id);
-        if let Some(at) = self.queue_at(ticket) {
+        let at = self.queue_at(ticket);
+        match at {
+            Some(_) => self.executing.remove(&ticket.id),
+            None => self.queueless.remove(&ticket.id),
+        };
+        if let Some(at) = at {
+            self.change(at, |queue| queue.executing -= 1);
             let queue = &mut self.queues[at];
-            queue.executing -= 1;
             // The meter was advanced by the estimate when the request started; correct it by what it really took.
             let actual = ticket.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
             let seats = ticket.work.initial_seats;
             queue.next_dispatch_r += seat_time(seats, actual) - seat_time(seats, ESTIMATED_SERVICE);
             queue.bound_next_dispatch();
         }
-        if ticket.work.additional_latency.is_zero() {
-            self.release(ticket, now);
-            return false;
+        let lingers = !ticket.work.additional_latency.is_zero();
+        if !lingers {
+            self.vacate(ticket);
         }
         self.dispatch(now);
-        true
+        lingers
     }
 
-    /// Gives the seats of a finished request back.
+    /// Gives the seats of a finished request back, after its additional latency.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
         self.sync(now);
+        self.vacate(ticket);
+        self.dispatch(now);
+    }
+
+    fn vacate(&mut self, ticket: &Ticket) {
         self.seats_in_use -= ticket.seats();
         if let Some(at) = self.queue_at(ticket) {
             self.queues[at].seats_in_use -= ticket.seats();
             self.remove_if_surplus(at);
         }
-        self.dispatch(now);
     }
 
     fn remove_if_surplus(&mut self, at: usize) {
@@ -405,10 +446,9 @@ impl Queues {
     fn sync(&mut self, now: Instant) {
         let elapsed = now.saturating_duration_since(self.synced);
         self.synced = now;
-        let active = self.queues.iter().filter(|queue| queue.is_active()).count();
-        if active > 0 {
-            let seats: u64 = self.queues.iter().map(|queue| queue.seats_in_use + queue.sums.max_seats).sum();
-            self.current_r += seat_time(seats.min(self.limit), elapsed) / active as i128;
+        if self.active > 0 {
+            let seats = self.seats_in_use + self.seats_waiting;
+            self.current_r += seat_time(seats.min(self.limit), elapsed) / self.active as i128;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Shuffle sharding: each flow gets a small hand of queues, so that two flows rarely share all of theirs.
 
-use sha2::{Digest, Sha256};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most cards a hand can have with [`HASH_BITS_MAX`] bits of entropy.
 const HAND_MAX: usize = 15;
@@ -39,12 +39,9 @@ impl Dealer {
 
 /// The hash that picks a flow's hand.
 pub fn hash_flow(schema: &str, distinguisher: &str) -> u64 {
-    let mut hash = Sha256::new();
-    hash.update(schema);
-    hash.update([0]);
-    hash.update(distinguisher);
-    let sum = hash.finalize();
-    sum.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    let mut hasher = DefaultHasher::new();
+    (schema, distinguisher).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

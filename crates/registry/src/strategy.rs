@@ -259,7 +259,8 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The cells of all rows of a list, for kinds where a row depends on the others: storage classes mark the default.
+    /// The cells of the rows of a list, some hundreds at a time, for kinds where a row depends on the others: storage classes mark
+    /// the default.
     fn rows(&self, cx: &Context, objects: &[&Value]) -> Vec<Vec<Value>> {
         objects.iter().map(|object| self.cells(cx, object)).collect()
     }

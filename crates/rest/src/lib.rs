@@ -15,6 +15,7 @@ mod delete;
 mod fields;
 mod forward;
 mod get;
+mod join;
 mod large;
 mod list;
 mod managed;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::{BufMut, Bytes, BytesMut};
 use cache::Object;
-use futures::StreamExt;
 use http::StatusCode;
 use object::{Cause, GroupVersionKind, Map, Meta, Status, Value};
 use registry::{EXPIRED, Filter, Storage};
@@ -14,12 +12,10 @@ use storage::{Key, KeyRange, RangeQuery, Revision};
 
 use crate::media::{Media, Transform};
 use crate::options::ListOptions;
-use crate::reply::{Cut, Reply, ReplyBody};
+use crate::reply::Reply;
 use crate::scope::Scope;
-use crate::{render, table, wire};
+use crate::{join, table};
 
-/// Lists are sent in chunks of about this size.
-const CHUNK_BYTES: usize = 64 * 1024;
 /// How many entries of an old revision are read at once while looking for a page of matches.
 const SCAN: usize = 1000;
 
@@ -50,19 +46,19 @@ pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     respond(scope, page)
 }
 
-/// Answers with a page, however the client wants it.
+/// Answers with a page, however the client wants it. Only protobuf and CBOR, which put lengths in front, are made whole where
+/// the objects are not sent as they are.
 pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let accept = &scope.accept;
+    let is_text = matches!(accept.media, Media::Json | Media::Yaml);
     match &accept.transform {
-        Transform::None if !accept.pretty && accept.media != Media::Yaml => Ok(stream(scope, page)),
-        Transform::None => {
-            let list = whole(scope, &page)?;
-            if scope.resource.custom {
-                return Ok(crate::get::whole(scope, StatusCode::OK, &list));
-            }
-            let kind = list_kind(scope);
-            Ok(Reply::value(StatusCode::OK, accept, &kind, &list))
+        Transform::None if accept.media == Media::Proto => join::proto(scope, page),
+        Transform::None if accept.media == Media::Cbor => join::cbor(scope, &page),
+        Transform::None if accept.media == Media::Json && !accept.pretty => join::json(scope, page),
+        Transform::None | Transform::Table(_) | Transform::PartialList(_) if is_text && !page.objects.is_empty() => {
+            join::text(scope, page)
         }
+        Transform::None => Ok(join::empty(scope, &page)),
         _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page, false)),
     }
 }
@@ -281,9 +277,8 @@ fn decode_token(text: &str) -> Result<Vec<u8>, String> {
     })
 }
 
-/// A list's metadata, as an object that has nothing else.
-/// The metadata of a list. Whole lists of custom resources always show where they go on, be it nowhere.
-fn metadata(page: &Page, custom: bool) -> Value {
+/// A list's metadata, as an object that has nothing else. Whole lists of custom resources always show where they go on, be it nowhere.
+pub fn metadata(page: &Page, custom: bool) -> Value {
     let mut list = Value::map();
     list.set_meta_str("resourceVersion", &page.revision.to_string());
     if !page.continue_token.is_empty() || custom {
@@ -298,7 +293,7 @@ fn metadata(page: &Page, custom: bool) -> Value {
     list
 }
 
-fn list_kind(scope: &Scope) -> GroupVersionKind {
+pub fn list_kind(scope: &Scope) -> GroupVersionKind {
     scope.resource.kind.group_version().with_kind(&scope.resource.list_kind)
 }
 
@@ -306,7 +301,7 @@ fn list_kind(scope: &Scope) -> GroupVersionKind {
 const UNREADABLE_MAX: usize = 100;
 
 /// All objects in the storage version.
-fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+pub fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     let storage = scope.storage()?;
     let values = objects.iter().map(|object| storage.decode_entry(object.entry()));
     values.collect::<Result<_, _>>().map_err(|status| failed(scope, objects, status))
@@ -336,162 +331,6 @@ pub fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Stat
 }
 
 /// Why a list cannot be sent: everything that is in its way, if it is not something else.
-fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
+pub fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
     check_readable(scope, objects).err().unwrap_or(status)
-}
-
-/// The list as one value, for forms that cannot be joined from parts.
-fn whole(scope: &Scope, page: &Page) -> Result<Value, Status> {
-    let mut items = Vec::with_capacity(page.objects.len());
-    for object in &page.objects {
-        let item = render::value(&scope.resource, object, object.revision());
-        let mut item = item.map_err(|status| failed(scope, &page.objects, status))?;
-        if !scope.resource.custom
-            && let Some(map) = item.as_map_mut()
-        {
-            map.remove("apiVersion");
-            map.remove("kind");
-        }
-        items.push(item);
-    }
-    let mut list = metadata(page, scope.resource.custom);
-    list.set_type(&list_kind(scope));
-    list.set(&["items"], Value::List(items));
-    Ok(list)
-}
-
-/// Joins the encoded items, chunk by chunk.
-fn stream(scope: &Arc<Scope>, page: Page) -> Reply {
-    let media = scope.accept.media;
-    match media {
-        Media::Proto => proto(scope, page),
-        Media::Cbor => match whole(scope, &page) {
-            Ok(list) => {
-                let schema = schema::builtin().schema(&list_kind(scope)).filter(|_| !scope.resource.custom);
-                let bytes = wire::encode(&list, media, schema, false);
-                Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Ready(bytes))
-            }
-            Err(status) => crate::failure(&status, &scope.accept),
-        },
-        Media::Json | Media::Yaml => {
-            let (prefix, suffix) = wire::json_list(
-                &list_kind(scope),
-                metadata(&page, scope.resource.custom).metadata(),
-                scope.resource.custom,
-            );
-            let estimate = page.objects.iter().map(|object| object.value().len()).sum();
-            let mut writer = JsonList {
-                scope: scope.clone(),
-                objects: page.objects,
-                next: 0,
-                begun: false,
-                prefix,
-                suffix,
-                done: false,
-            };
-            // What goes wrong here can still be said.
-            let first = match writer.next_chunk() {
-                Some(Err(status)) => {
-                    return crate::failure(&failed(scope, &writer.objects, status), &scope.accept);
-                }
-                Some(Ok(chunk)) => Some(chunk),
-                None => None,
-            };
-            let rest = std::iter::from_fn(move || writer.next_chunk()).map(|chunk| chunk.map_err(|_| Cut));
-            let chunks = futures::stream::iter(first.map(Ok).into_iter().chain(rest));
-            let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
-            Reply::new(StatusCode::OK, media.content_type(), body)
-        }
-    }
-}
-
-struct JsonList {
-    scope: Arc<Scope>,
-    objects: Vec<Arc<Object>>,
-    next: usize,
-    /// An item has been written, so the next one needs a comma.
-    begun: bool,
-    /// Taken by the first chunk.
-    prefix: Bytes,
-    suffix: Bytes,
-    done: bool,
-}
-
-impl JsonList {
-    fn next_chunk(&mut self) -> Option<Result<Bytes, Status>> {
-        if self.done {
-            return None;
-        }
-        let mut out = BytesMut::with_capacity(CHUNK_BYTES);
-        out.put_slice(&std::mem::take(&mut self.prefix));
-        while out.len() < CHUNK_BYTES {
-            let Some(object) = self.objects.get(self.next) else {
-                out.put_slice(&self.suffix);
-                self.done = true;
-                break;
-            };
-            self.next += 1;
-            let bytes = match body(&self.scope, object, Media::Json) {
-                Ok(bytes) => bytes,
-                Err(status) => {
-                    self.done = true;
-                    return Some(Err(status));
-                }
-            };
-            if self.begun {
-                out.put_u8(b',');
-            }
-            self.begun = true;
-            out.put_slice(&bytes);
-        }
-        Some(Ok(out.freeze()))
-    }
-}
-
-/// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
-fn proto(scope: &Arc<Scope>, page: Page) -> Reply {
-    let media = Media::Proto;
-    let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
-    let bodies = match bodies {
-        Ok(bodies) => bodies,
-        Err(status) => return crate::failure(&failed(scope, &page.objects, status), &scope.accept),
-    };
-    let kind = list_kind(scope);
-    let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
-    let list = metadata(&page, false);
-    let mut head = Vec::with_capacity(256);
-    let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
-    let written = schema.ok_or_else(|| "the list has no protobuf form".to_string()).and_then(|schema| {
-        let metadata = (list.metadata(), schema);
-        codec::proto::write_list_head(&kind.group_version().to_string(), &kind.kind, metadata, items, &mut head)
-            .map_err(|error| error.to_string())
-    });
-    if let Err(why) = written {
-        return crate::failure(&Status::internal(why), &scope.accept);
-    }
-    let chunks = futures::stream::iter(proto_chunks(head, bodies).map(Ok));
-    Reply::new(StatusCode::OK, media.content_type(), ReplyBody::Stream { chunks: chunks.boxed(), estimate: items })
-}
-
-/// The head, then the items, as many at a time as make a chunk.
-fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes> + Send {
-    let mut bodies = bodies.into_iter();
-    let mut started = Some(head);
-    std::iter::from_fn(move || {
-        let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
-        out.reserve(CHUNK_BYTES);
-        while out.len() < CHUNK_BYTES
-            && let Some(body) = bodies.next()
-        {
-            codec::proto::write_list_item(&body, &mut out);
-        }
-        if bodies.len() == 0 {
-            out.extend_from_slice(codec::proto::LIST_TAIL);
-        }
-        Some(out.into())
-    })
-}
-
-fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {
-    render::body(&scope.resource, object, object.revision(), media)
 }

@@ -15,30 +15,34 @@ pub enum Include {
 
 /// A Table of objects in the storage version; `list` has the metadata that the table shows.
 pub fn of_list(scope: &Scope, version: &str, objects: &[Value], list: &Value) -> Result<Value, Status> {
+    Ok(of_rows(scope, version, rows(scope, version, objects)?, list))
+}
+
+/// The rows of objects in the storage version.
+pub fn rows(scope: &Scope, version: &str, objects: &[Value]) -> Result<Vec<Value>, Status> {
+    let include = include(scope)?;
     let cells = scope.strategy()?.rows(&scope.context(false), &objects.iter().collect::<Vec<_>>());
-    of_rows(scope, version, objects.iter().zip(cells), list)
+    objects.iter().zip(cells).map(|(object, cells)| row(scope, version, object, cells, include)).collect()
 }
 
 /// A Table of one object in the storage version.
 pub fn of_object(scope: &Scope, version: &str, object: &Value) -> Result<Value, Status> {
     let cells = scope.strategy()?.cells(&scope.context(false), object);
-    of_rows(scope, version, [(object, cells)], object)
+    let row = row(scope, version, object, cells, include(scope)?)?;
+    Ok(of_rows(scope, version, vec![row], object))
 }
 
-fn of_rows<'a>(
-    scope: &Scope,
-    version: &str,
-    rows: impl IntoIterator<Item = (&'a Value, Vec<Value>)>,
-    list: &Value,
-) -> Result<Value, Status> {
-    let include = include(scope)?;
-    let rows = rows.into_iter().map(|(object, cells)| row(scope, version, object, cells, include));
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+fn of_rows(scope: &Scope, version: &str, rows: Vec<Value>, list: &Value) -> Value {
+    let mut table = without_rows(scope, version, list);
     // Kinds without a printer of their own have nil rows in Go.
     let nil = rows.is_empty() && is_default(&scope.resource.columns);
-    let rows = if nil { Value::Null } else { rows.into() };
-    let definitions = definitions(scope, &scope.resource.kind.kind, &scope.resource.columns);
-    Ok(table(version, list, definitions, rows))
+    table.set(&["rows"], if nil { Value::Null } else { rows.into() });
+    table
+}
+
+/// A Table with its columns; `list` has the metadata that the table shows.
+pub fn without_rows(scope: &Scope, version: &str, list: &Value) -> Value {
+    table(version, list, definitions(scope, &scope.resource.kind.kind, &scope.resource.columns), Value::Null)
 }
 
 fn table(version: &str, list: &Value, definitions: Value, rows: Value) -> Value {

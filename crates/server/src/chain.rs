@@ -34,6 +34,11 @@ const JSON: &str = "application/json";
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
 
+/// Response headers that name the FlowSchema and the priority level of a request.
+static FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+static PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
 /// What goes back over the connection.
 pub type HttpResponse = Response<UnsyncBoxBody<Bytes, rest::Cut>>;
 
@@ -227,8 +232,7 @@ impl Server {
             }
         }
         // Impersonation: from here on the user is the impersonated one.
-        let constrained = self.api.features.enabled("ConstrainedImpersonation");
-        let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers(), constrained);
+        let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers());
         let user = match wanted.await {
             Ok(user) => user,
             Err(status) => return forbidden(&status, &readable(), &warnings),
@@ -269,7 +273,7 @@ impl Server {
             record.annotate(REASON, call.reason());
         }
         let reply = self.carry_out(call, body, &peer, audit_id).await;
-        classified(reply.warn(&warnings), admission.as_ref())
+        classified(reply.warn(&warnings), admission.as_deref())
     }
 
     /// Passes requests for other API servers on; resources are in the catalog; all other paths are answered by `path`.
@@ -287,7 +291,7 @@ impl Server {
         self.metrics.requests.terminated();
         let retry_after = rejected.as_ref().map_or(1, |rejected| rejected.retry_after);
         let reply = too_many("Too many requests, please try again later.\n", retry_after as u64);
-        classified(reply, rejected.as_ref().map(|rejected| &rejected.admission))
+        classified(reply, rejected.as_ref().map(|rejected| &*rejected.admission))
     }
 
     /// What the number of seats of a list or watch depends on.
@@ -402,14 +406,14 @@ impl Server {
     /// Headers that every answer carries.
     fn finish(&self, mut reply: Reply, audit_id: &str, cors: Option<HeaderMap>) -> HttpResponse {
         reply.headers.extend(cors.into_iter().flatten());
-        let mut set = |name: &'static str, value: &str| {
+        let mut set = |name: &HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
-                reply.headers.insert(HeaderName::from_static(name), value);
+                reply.headers.insert(name, value);
             }
         };
-        set("audit-id", audit_id);
+        set(&AUDIT_ID, audit_id);
         if !self.hsts.is_empty() {
-            set("strict-transport-security", &self.hsts);
+            set(&http::header::STRICT_TRANSPORT_SECURITY, &self.hsts);
         }
         // Responses are not cached by proxies unless their handler said otherwise.
         let private = HeaderValue::from_static("no-cache, private");
@@ -458,7 +462,7 @@ fn undecided(uri: &http::Uri, error: &str) -> Reply {
 fn text(code: StatusCode, body: &str) -> Reply {
     let mut reply =
         Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(Bytes::copy_from_slice(body.as_bytes())));
-    reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
 
@@ -472,12 +476,9 @@ fn too_many(body: &str, retry_after_seconds: u64) -> Reply {
 /// Says in headers which FlowSchema and priority level the request was classified by.
 fn classified(mut reply: Reply, admission: Option<&flow::Admission>) -> Reply {
     let Some(admission) = admission else { return reply };
-    for (name, uid) in [
-        ("x-kubernetes-pf-flowschema-uid", &admission.schema_uid),
-        ("x-kubernetes-pf-prioritylevel-uid", &admission.level_uid),
-    ] {
+    for (name, uid) in [(&FLOW_SCHEMA_UID, &admission.schema_uid), (&PRIORITY_LEVEL_UID, &admission.level_uid)] {
         if let Ok(value) = HeaderValue::from_str(uid) {
-            reply.headers.insert(HeaderName::from_static(name), value);
+            reply.headers.insert(name, value);
         }
     }
     reply
@@ -485,7 +486,7 @@ fn classified(mut reply: Reply, admission: Option<&flow::Admission>) -> Reply {
 
 /// The client's audit id if it sent a plausible one, else a new one.
 fn audit_id(request: &Request<Incoming>) -> String {
-    let sent = request.headers().get("audit-id").and_then(|value| value.to_str().ok()).unwrap_or("");
+    let sent = request.headers().get(&AUDIT_ID).and_then(|value| value.to_str().ok()).unwrap_or("");
     if (1..=64).contains(&sent.len()) { sent.to_string() } else { uuid::Uuid::new_v4().to_string() }
 }
 

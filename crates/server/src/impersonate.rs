@@ -10,6 +10,8 @@ use object::{Errors, Path, Status};
 use parking_lot::Mutex;
 use request::{Access, RequestInfo, User};
 
+/// What the names of all headers of impersonation begin with.
+const PREFIX: &str = "impersonate-";
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
@@ -47,30 +49,32 @@ const PLAIN: usize = MODES.len() - 1;
 const ASSOCIATED_NODE: &str = "associated-node";
 
 /// Decides who may impersonate whom.
-#[derive(Default)]
 pub struct Impersonation {
+    /// The feature gate ConstrainedImpersonation; without it only the plain verb counts.
+    constrained: bool,
     /// The mode that last let a user impersonate, which is tried first the next time.
     last: Mutex<HashMap<String, usize>>,
 }
 
 impl Impersonation {
+    pub fn new(constrained: bool) -> Impersonation {
+        Impersonation { constrained, last: Mutex::default() }
+    }
+
     /// Who the request is carried out as: the user that the headers name, or the requestor if they name none.
-    ///
-    /// `constrained` is the feature gate ConstrainedImpersonation; without it only the plain verb counts.
     pub async fn impersonate(
         &self,
         authorizer: &dyn Authorizer,
         info: &RequestInfo,
         requestor: User,
         headers: &HeaderMap,
-        constrained: bool,
     ) -> Result<User, Status> {
         let Some(wanted) = wanted(headers)? else { return Ok(requestor) };
         let request = Access::of(info, &requestor);
         let last = self.last.lock().get(&requestor.name).copied();
         let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
         let mut refused = None;
-        for at in last.into_iter().chain(rest).filter(|at| constrained || *at == PLAIN) {
+        for at in last.into_iter().chain(rest).filter(|at| self.constrained || *at == PLAIN) {
             let mode = &MODES[at];
             if !(mode.covers)(&wanted, &requestor) {
                 continue;
@@ -102,8 +106,16 @@ pub fn is_asked(headers: &HeaderMap) -> bool {
     headers.contains_key(USER)
 }
 
+/// Whether any header belongs to impersonation; most requests have none and are not looked at any further.
+fn has_any(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with(PREFIX))
+}
+
 /// Removes the impersonation headers, so that neither a proxied server nor anything later in the chain acts on them again.
 pub fn strip(headers: &mut HeaderMap) {
+    if !has_any(headers) {
+        return;
+    }
     let extra: Vec<_> = headers.keys().filter(|key| key.as_str().starts_with(EXTRA)).cloned().collect();
     for key in extra {
         headers.remove(key);
@@ -269,6 +281,9 @@ fn wrong_extra(key: &str, values: &[String]) -> Option<String> {
 /// The identity that the headers ask for. A header that is not UTF-8 is an error: ignoring it would carry the request out
 /// with the rights of the requestor.
 fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    if !has_any(headers) {
+        return Ok(None);
+    }
     let all = |name: &str| {
         let texts = headers::texts(headers, name).map_err(|error| Status::bad_request(error.to_string()))?;
         Ok::<_, Status>(texts.into_iter().map(str::to_string).collect::<Vec<String>>())

@@ -128,7 +128,7 @@ impl Taken {
 
 impl Seat {
     /// How priority and fairness classified the request; None if it is off, or while the seat is given back.
-    pub fn admission(&self) -> Option<flow::Admission> {
+    pub fn admission(&self) -> Option<Arc<flow::Admission>> {
         match &*self.0.state.lock() {
             State::Seated(Hold::Flow(seats)) => Some(seats.admission().clone()),
             _ => None,

@@ -115,3 +115,43 @@ fn flows_get_equal_parts() {
     let counts: Vec<usize> = finished.into_values().collect();
     assert!(counts.len() == 2 && counts[0].abs_diff(counts[1]) <= 8, "{counts:?}");
 }
+
+/// Whatever happens in whatever order, the sums that are kept are those that a count finds.
+#[test]
+fn sums_are_kept_right() {
+    let start = Instant::now();
+    let mut queues = queues(3, 4, 2, 5, start);
+    let mut numbers: u64 = 7;
+    let mut random = |below: u64| {
+        numbers = numbers.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (numbers >> 33) % below
+    };
+    let (mut running, mut waiting): (Vec<Ticket>, Vec<(Ticket, oneshot::Receiver<Ticket>)>) = Default::default();
+    for step in 0..20_000 {
+        let now = start + Duration::from_micros(step);
+        match random(3) {
+            0 => match arrive(&mut queues, random(1_000), Work::seats(1 + random(4)), now) {
+                Arrival::Starts(ticket) => running.push(ticket),
+                Arrival::Waits(ticket, woken) => waiting.push((ticket, woken)),
+                Arrival::Refused(_) => {}
+            },
+            1 if !running.is_empty() => {
+                let ticket = running.swap_remove(random(running.len() as u64) as usize);
+                queues.finish(&ticket, now);
+            }
+            _ if !waiting.is_empty() => {
+                let (ticket, _) = waiting.swap_remove(random(waiting.len() as u64) as usize);
+                assert!(queues.cancel(&ticket, false, now));
+            }
+            _ => {}
+        }
+        waiting.retain_mut(|(_, woken)| woken.try_recv().map(|ticket| running.push(ticket)).is_err());
+        let (active, seats) = (
+            queues.queues.iter().filter(|queue| queue.is_active()).count(),
+            queues.queues.iter().map(|queue| queue.seats_in_use + queue.sums.max_seats).sum::<u64>(),
+        );
+        assert_eq!((queues.active, queues.seats_in_use + queues.seats_waiting), (active, seats), "step {step}");
+        assert_eq!((queues.waiting, queues.executing()), (waiting.len(), running.len()), "step {step}");
+    }
+    assert!(queues.totals.dispatched > 1_000 && queues.totals.cancelled > 1_000);
+}

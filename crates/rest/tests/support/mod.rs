@@ -72,6 +72,20 @@ pub async fn ask_for(
     body: Value,
     accept: &str,
 ) -> (u16, HeaderMap, bytes::Bytes) {
+    let mut json = Vec::new();
+    codec::json::encode(&body, None, &mut json);
+    let body = if body.is_null() { Body::Empty } else { Body::Ready(json.into()) };
+    ask_with(api, method, url, body, accept).await
+}
+
+/// The same with any bytes as the body.
+pub async fn ask_with(
+    api: &Arc<Api>,
+    method: &str,
+    url: &str,
+    body: Body,
+    accept: &str,
+) -> (u16, HeaderMap, bytes::Bytes) {
     let (method, kind) = match method {
         "MERGE" => ("PATCH", "application/merge-patch+json"),
         "JSON" => ("PATCH", "application/json-patch+json"),
@@ -97,14 +111,11 @@ pub async fn ask_for(
         timeout: std::time::Duration::from_secs(10),
         record: None,
     };
-    let mut json = Vec::new();
-    codec::json::encode(&body, None, &mut json);
-    let body = if body.is_null() { Body::Empty } else { Body::Ready(json.into()) };
     let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status()).unwrap();
     let response = rest::serve(api, call, body).await.into_response();
     let code = response.status().as_u16();
     let headers = response.headers().clone();
-    (code, headers, response.into_body().collect().await.unwrap().to_bytes())
+    (code, headers, response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default())
 }
 
 pub fn map(data: Value) -> Value {

@@ -1,0 +1,332 @@
+//! Lists as streams: what stands in front of the items, each item when it is sent, what stands behind them.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use cache::Object;
+use futures::StreamExt;
+use http::StatusCode;
+use object::{GroupVersionKind, Meta, Status, Value};
+use schema::Schema;
+
+use crate::list::{self, Page, list_kind, metadata};
+use crate::media::{Accept, Media, Transform};
+use crate::reply::{Cut, Reply, ReplyBody};
+use crate::scope::Scope;
+use crate::{render, table, wire};
+
+/// Lists are sent in chunks of about this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// How many objects are decoded at once for a form that is not kept in the cache.
+const BATCH: usize = 500;
+
+/// What stands around the items of a list.
+struct Frame {
+    head: Bytes,
+    separator: &'static str,
+    tail: Bytes,
+}
+
+/// The list as compact JSON, joined from the encoded objects that GET and WATCH share.
+pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+    let custom = scope.resource.custom;
+    let (head, tail) = wire::json_list(&list_kind(scope), metadata(&page, custom).metadata(), custom);
+    let scoped = scope.clone();
+    join(scope, page.objects, Frame { head, separator: ",", tail }, 1, move |objects, write| {
+        objects.iter().try_for_each(|object| {
+            write(&body(&scoped, object, Media::Json)?);
+            Ok(())
+        })
+    })
+}
+
+/// The list as CBOR, whose maps are written in an order that has nothing to do with ours.
+pub fn cbor(scope: &Scope, page: &Page) -> Result<Reply, Status> {
+    let items = shown(scope, &page.objects).map_err(|status| list::failed(scope, &page.objects, status))?;
+    let mut list = metadata(page, scope.resource.custom);
+    list.set_type(&list_kind(scope));
+    list.set(&["items"], items);
+    Ok(whole(scope, &list))
+}
+
+/// Tables, partial metadata, YAML and indented JSON. The page has objects.
+pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+    let (list, kind, field) = around(scope, &page)?;
+    let is_custom = scope.resource.custom && scope.accept.transform == Transform::None;
+    let schema = schema::builtin().schema(&kind).filter(|_| !is_custom);
+    let layout = Layout::of(&scope.accept);
+    let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
+    let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
+    let scoped = scope.clone();
+    join(scope, page.objects, frame, BATCH, move |objects, write| {
+        let schema = schema.and_then(|schema| schema.child(field)?.items());
+        let items = items(&scoped, objects)?;
+        items.iter().for_each(|item| write(&layout.item(item, schema)));
+        Ok(())
+    })
+}
+
+/// A list without items.
+pub fn empty(scope: &Scope, page: &Page) -> Reply {
+    let mut list = metadata(page, scope.resource.custom);
+    list.set_type(&list_kind(scope));
+    list.set(&["items"], Value::List(Vec::new()));
+    whole(scope, &list)
+}
+
+fn whole(scope: &Scope, list: &Value) -> Reply {
+    match scope.resource.custom {
+        true => crate::get::whole(scope, StatusCode::OK, list),
+        false => Reply::value(StatusCode::OK, &scope.accept, &list_kind(scope), list),
+    }
+}
+
+/// A list without its items, its kind, and the field that the items belong in.
+fn around(scope: &Scope, page: &Page) -> Result<(Value, GroupVersionKind, &'static str), Status> {
+    let meta = |kind| GroupVersionKind::new("meta.k8s.io", "v1", kind);
+    let (mut list, kind, field) = match &scope.accept.transform {
+        Transform::Table(version) => {
+            (table::without_rows(scope, version, &metadata(page, false)), meta("Table"), "rows")
+        }
+        Transform::PartialList(version) => {
+            let mut list = metadata(page, false);
+            list.set_type(&GroupVersionKind::new("meta.k8s.io", version.as_str(), "PartialObjectMetadataList"));
+            (list, meta("PartialObjectMetadataList"), "items")
+        }
+        _ => {
+            let mut list = metadata(page, scope.resource.custom);
+            list.set_type(&list_kind(scope));
+            (list, list_kind(scope), "items")
+        }
+    };
+    list.set(&[field], Value::List(Vec::new()));
+    Ok((list, kind, field))
+}
+
+/// The items as the client wants them.
+fn items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+    match &scope.accept.transform {
+        Transform::Table(version) => table::rows(scope, version, &list::read(scope, objects)?),
+        Transform::PartialList(version) => {
+            let objects = list::read(scope, objects)?;
+            Ok(objects.iter().map(|object| table::partial(scope, object, version)).collect())
+        }
+        _ => shown(scope, objects),
+    }
+}
+
+/// The objects in the requested version; those of built-in kinds without their type, which the list states.
+fn shown(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+    let shown = objects.iter().map(|object| {
+        let mut item = render::value(&scope.resource, object, object.revision())?;
+        if !scope.resource.custom
+            && let Some(map) = item.as_map_mut()
+        {
+            map.remove("apiVersion");
+            map.remove("kind");
+        }
+        Ok(item)
+    });
+    shown.collect()
+}
+
+/// How text is laid out.
+#[derive(Clone, Copy)]
+enum Layout {
+    Compact,
+    Indented,
+    Yaml,
+}
+
+impl Layout {
+    fn of(accept: &Accept) -> Layout {
+        match (accept.media, accept.pretty) {
+            (Media::Yaml, _) => Layout::Yaml,
+            (_, true) => Layout::Indented,
+            (_, false) => Layout::Compact,
+        }
+    }
+
+    /// Splits an encoded list at its empty field of items. The text of the field cannot stand anywhere else: inside of a string
+    /// its quotes would be escaped, and in YAML it would be indented.
+    fn frame(self, list: &Bytes, field: &str) -> Option<Frame> {
+        let (empty, opened, separator, closed) = match self {
+            Layout::Compact => (format!(r#""{field}":[]"#), format!(r#""{field}":["#), ",", "]"),
+            Layout::Indented => (format!(r#""{field}": []"#), format!("\"{field}\": [\n    "), ",\n    ", "\n  ]"),
+            Layout::Yaml => (format!("\n{field}: []\n"), format!("\n{field}:\n"), "", ""),
+        };
+        let at = memchr::memmem::find(list, empty.as_bytes())?;
+        let head = [&list[..at], opened.as_bytes()].concat();
+        let tail = [closed.as_bytes(), &list[at + empty.len()..]].concat();
+        Some(Frame { head: head.into(), separator, tail: tail.into() })
+    }
+
+    /// One item as it stands in the list.
+    fn item(self, item: &Value, schema: Option<Schema<'_>>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        match self {
+            Layout::Compact => codec::json::encode(item, schema, &mut out),
+            Layout::Indented => {
+                let mut lines = Vec::with_capacity(1024);
+                codec::json::encode_pretty(item, schema, &mut lines);
+                for (n, line) in lines.split(|byte| *byte == b'\n').enumerate() {
+                    out.extend_from_slice(if n > 0 { b"\n    " } else { b"" });
+                    out.extend_from_slice(line);
+                }
+            }
+            Layout::Yaml => {
+                let printed = schema.map_or_else(|| item.clone(), |schema| codec::json::printed(item, schema));
+                codec::yaml::encode(&Value::List(vec![printed]), None, &mut out);
+            }
+        }
+        out
+    }
+}
+
+/// Encodes objects, in order, by calling the function once for each.
+type Encode = dyn FnMut(&[Arc<Object>], &mut dyn FnMut(&[u8])) -> Result<(), Status> + Send;
+
+/// A list that is being sent.
+struct Joined {
+    objects: Vec<Arc<Object>>,
+    next: usize,
+    /// How many objects are encoded at once.
+    batch: usize,
+    frame: Frame,
+    encode: Box<Encode>,
+    done: bool,
+}
+
+/// Joins the items that `encode` makes, chunk by chunk. What goes wrong in the first chunk is the answer; later the stream is cut.
+fn join(
+    scope: &Arc<Scope>,
+    objects: Vec<Arc<Object>>,
+    frame: Frame,
+    batch: usize,
+    encode: impl FnMut(&[Arc<Object>], &mut dyn FnMut(&[u8])) -> Result<(), Status> + Send + 'static,
+) -> Result<Reply, Status> {
+    let estimate = objects.iter().map(|object| object.value().len()).sum();
+    let mut joined = Joined { objects, next: 0, batch, frame, encode: Box::new(encode), done: false };
+    let first = match joined.next_chunk() {
+        Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status)),
+        Some(Ok(chunk)) => Some(chunk),
+        None => None,
+    };
+    let rest = std::iter::from_fn(move || joined.next_chunk()).map(|chunk| chunk.map_err(|_| Cut));
+    let chunks = futures::stream::iter(first.map(Ok).into_iter().chain(rest));
+    let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
+    Ok(Reply::new(StatusCode::OK, scope.accept.media.content_type(), body))
+}
+
+impl Joined {
+    fn next_chunk(&mut self) -> Option<Result<Bytes, Status>> {
+        if self.done {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(CHUNK_BYTES);
+        out.put_slice(&std::mem::take(&mut self.frame.head));
+        while out.len() < CHUNK_BYTES {
+            let objects = &self.objects[self.next..];
+            if objects.is_empty() {
+                out.put_slice(&self.frame.tail);
+                self.done = true;
+                break;
+            }
+            let objects = &objects[..objects.len().min(self.batch)];
+            let mut is_first = self.next == 0;
+            let separator = self.frame.separator;
+            let written = (self.encode)(objects, &mut |item| {
+                if !std::mem::take(&mut is_first) {
+                    out.put_slice(separator.as_bytes());
+                }
+                out.put_slice(item);
+            });
+            if let Err(status) = written {
+                self.done = true;
+                return Some(Err(status));
+            }
+            self.next += objects.len();
+        }
+        Some(Ok(out.freeze()))
+    }
+}
+
+/// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
+pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+    let media = Media::Proto;
+    let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
+    let bodies = bodies.map_err(|status| list::failed(scope, &page.objects, status))?;
+    let kind = list_kind(scope);
+    let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
+    let list = metadata(&page, false);
+    let mut head = Vec::with_capacity(256);
+    let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
+    let written = schema.ok_or_else(|| "the list has no protobuf form".to_string()).and_then(|schema| {
+        let metadata = (list.metadata(), schema);
+        codec::proto::write_list_head(&kind.group_version().to_string(), &kind.kind, metadata, items, &mut head)
+            .map_err(|error| error.to_string())
+    });
+    written.map_err(Status::internal)?;
+    let chunks = futures::stream::iter(proto_chunks(head, bodies).map(Ok));
+    let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: items };
+    Ok(Reply::new(StatusCode::OK, media.content_type(), body))
+}
+
+/// The head, then the items, as many at a time as make a chunk.
+fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes> + Send {
+    let mut bodies = bodies.into_iter();
+    let mut started = Some(head);
+    std::iter::from_fn(move || {
+        let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
+        out.reserve(CHUNK_BYTES);
+        while out.len() < CHUNK_BYTES
+            && let Some(body) = bodies.next()
+        {
+            codec::proto::write_list_item(&body, &mut out);
+        }
+        if bodies.len() == 0 {
+            out.extend_from_slice(codec::proto::LIST_TAIL);
+        }
+        Some(out.into())
+    })
+}
+
+fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {
+    render::body(&scope.resource, object, object.revision(), media)
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+
+    /// Joined from its parts, a list reads as if it had been encoded whole.
+    #[test]
+    fn joined_lists_are_the_whole_ones() {
+        let long = "word ".repeat(40);
+        let items = vec![
+            value!({"metadata": {"name": "a"}, "data": {"k": "two\nlines\n\nand a blank one\n", "items": "\"items\":[]"}}),
+            value!({"metadata": {"name": "b"}, "data": {"items: []": (long.as_str()), "tab": "\tx", "quote": "'\"\\"}}),
+            value!({"metadata": {"name": "c"}, "binaryData": {"x": "AAEC"}}),
+        ];
+        let kind = GroupVersionKind::new("", "v1", "ConfigMapList");
+        let typed = schema::builtin().schema(&kind);
+        for schema in [typed, None] {
+            for (media, pretty) in [(Media::Json, false), (Media::Json, true), (Media::Yaml, false)] {
+                let mut accept = Accept::json();
+                (accept.media, accept.pretty) = (media, pretty);
+                let mut list = value!({"metadata": {"resourceVersion": "7", "continue": "\"items\": []"}, "items": []});
+                list.set_type(&kind);
+                let layout = Layout::of(&accept);
+                let frame = layout.frame(&crate::reply::encode(&accept, schema, &list), "items").unwrap();
+                let schema_of_items = schema.and_then(|schema| schema.child("items")?.items());
+                let parts: Vec<Vec<u8>> = items.iter().map(|item| layout.item(item, schema_of_items)).collect();
+                let joined = [&frame.head[..], &parts.join(frame.separator.as_bytes()), &frame.tail[..]].concat();
+                list.set(&["items"], items.clone());
+                let whole = crate::reply::encode(&accept, schema, &list);
+                assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole));
+            }
+        }
+    }
+}
