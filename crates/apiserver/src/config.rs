@@ -10,6 +10,7 @@ use outbound::Egress;
 use crate::StoreConfig;
 use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
+use crate::authentication::AuthenticationConfig;
 use crate::authorization::AuthorizationConfig;
 use crate::own_service::OwnServiceConfig;
 use crate::serving::Serving;
@@ -72,6 +73,7 @@ pub struct Config {
     pub metrics: ShownMetrics,
     /// Every flag with its value, as `/flagz` shows them.
     pub flags: BTreeMap<String, String>,
+    pub authentication: AuthenticationConfig,
 }
 
 /// The `--service-account-*` flags.
@@ -146,6 +148,7 @@ impl Default for Config {
             audit: AuditConfig::default(),
             metrics: ShownMetrics::default(),
             flags: BTreeMap::new(),
+            authentication: AuthenticationConfig::default(),
         }
     }
 }

@@ -12,7 +12,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
 use crate::{
-    Config, aggregation, audit, authorization, own_service, serving, shown_metrics, store, unsupported, versions,
+    Config, aggregation, audit, authentication, authorization, own_service, serving, shown_metrics, store, unsupported,
+    versions,
 };
 pub(crate) use given::{Given, boolean};
 
@@ -223,7 +224,10 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         }
         "service-account-signing-key-file" => config.service_accounts.signing_key_file = given.path(),
         "allow-privileged" => config.allow_privileged = given.boolean()?,
-        "anonymous-auth" => config.anonymous_auth = given.boolean()?,
+        "anonymous-auth" => {
+            config.anonymous_auth = given.boolean()?;
+            config.authentication.anonymous_flag_given = true;
+        }
         "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
         "advertise-address" => {
             config.advertise_address = Some(last.parse().map_err(|_| format!("{last} is no address"))?)
@@ -253,6 +257,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
         other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
         other if shown_metrics::FLAGS.contains(&other) => config.metrics.apply(other, given)?,
+        other if authentication::FLAGS.contains(&other) => config.authentication.apply(other, given)?,
         other => config.serving.apply(other, given)?,
     }
     Ok(())
@@ -267,6 +272,7 @@ fn is_honoured(flag: &str) -> bool {
         || own_service::FLAGS.contains(&flag)
         || authorization::FLAGS.contains(&flag)
         || shown_metrics::FLAGS.contains(&flag)
+        || authentication::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.

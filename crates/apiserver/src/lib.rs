@@ -7,6 +7,7 @@ mod admission;
 mod aggregation;
 mod allocation;
 mod audit;
+mod authentication;
 mod authorization;
 pub mod cli;
 mod client;

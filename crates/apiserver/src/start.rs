@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use ::audit::Auditor;
 use aggregator::Aggregator;
-use authn::service_account::ServiceAccountTokens;
-use authn::{Authenticator, BootstrapTokens, CertificateAuthority, Method, TokenFile, TokenMethod};
 use authz::Permitted;
 use cache::Budget;
 use discovery::Discovery;
@@ -18,18 +16,17 @@ use object::{GroupVersion, SystemClock};
 use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, Release, Report, Setup};
 use rest::{Api, Body, Call, Limits, Meters, Reply};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
-use server::tls;
+use server::tls::Handshake;
 use server::{Health, Impersonation, Lifecycle, Listener, Paths, Server, ShutdownTimeouts, Unfinished};
 use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
 
-use crate::accounts::{Accounts, StoredObjects};
+use crate::accounts::Accounts;
 use crate::actions::{self, Actions};
 use crate::admission::Host;
 use crate::allocation::Allocations;
+use crate::authentication::{Authentication, Trust};
 use crate::authorization::Authorization;
 use crate::components::Components;
 use crate::dial::Dialer;
@@ -130,14 +127,12 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let kinds = kinds_options(&config)?;
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
     let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
-    let clock = Arc::new(SystemClock);
-    let objects = Arc::new(StoredObjects::new(&catalog, features.clone(), clock.clone()));
-    let tokens = accounts.method(objects, &features);
-    let authenticator = Arc::new(authenticator(&config, &features, &pki, tokens, &accounts)?);
+    let authentication =
+        Authentication::open(&config, &features, &pki, &accounts, &catalog, &egress).map_err(StartError::Setting)?;
     let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;
     let authorizer = authorization.authorizer.clone();
     let dial = Dialer::new(&config.serving.kubelet, egress.cluster.clone()).map_err(StartError::Setting)?;
-    let actions = actions::all(authorizer.clone(), authenticator.clone(), accounts.clone());
+    let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
@@ -149,7 +144,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         catalog: LiveCatalog::new(catalog),
         admission,
         authorizer: authorizer.clone(),
-        clock,
+        clock: Arc::new(SystemClock),
         features: Arc::new(features),
         limits: limits(&config),
         describe_column: descriptions::column,
@@ -163,19 +158,20 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let lifecycle = Lifecycle::default();
     let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
     let metrics = opened.metrics(&config.store, &api, config.metrics.open().map_err(StartError::Setting)?);
-    let (listener, address) = listen(&config, &pki).await?;
+    let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
     crate::metrics::contribute(&metrics, &api, timings, &kinds);
     crate::metrics::contribute_admission(&metrics, host.meters.clone(), host.expressions.clone());
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
+    authentication.contribute(&metrics);
     crate::metrics::contribute_access(&metrics, &authorization, &egress);
     let seats = config.serving.seats();
     crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
     let server = Arc::new(Server {
         api: api.clone(),
-        authenticator,
+        authenticator: authentication.authenticator.clone(),
         authorizer,
         impersonation: Impersonation::new(api.features.enabled("ConstrainedImpersonation")),
         paths: paths(&config, &api, &aggregator, &accounts, &advertised, &health),
@@ -191,8 +187,9 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
     });
-    create_own_objects(&api, &authentication_facts(&config, &pki)?).await;
+    create_own_objects(&api, &authentication.trust.published()).await;
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
+    authentication.follow(&api, &mut tasks);
     tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned());
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
@@ -260,14 +257,15 @@ async fn create_own_objects(api: &Arc<Api>, authentication: &BTreeMap<String, St
 }
 
 /// Binds the listener. The address it gets has the port that was picked, if the configuration leaves that open.
-async fn listen(config: &Config, pki: &Pki) -> Result<(Listener, SocketAddr), StartError> {
+async fn listen(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Listener, SocketAddr), StartError> {
     let certificates = serving::certificates(config, pki).map_err(StartError::Setting)?;
-    let authorities = client_authorities(config, pki)?;
+    let authorities = trust.named().map_err(StartError::Setting)?;
     if let Some(path) = &config.client_ca_file {
         let (own, given) = (pki.ca.display(), path.display());
         tracing::info!(%own, %given, "client certificates of both authorities are accepted");
     }
-    let tls = tls::config(certificates, &config.serving.protocols, &authorities).map_err(StartError::Setting)?;
+    let tls = Handshake::new(certificates, &config.serving.protocols, &authorities).map_err(StartError::Setting)?;
+    trust.connect(&tls);
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
     let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
@@ -285,15 +283,6 @@ fn set_unstored(catalog: &mut Catalog, actions: &Actions, components: Components
     }
     let components: Arc<dyn Report> = Arc::new(components);
     catalog.set_report("", "componentstatuses", &components);
-}
-
-/// What extension servers are told: whose client certificates are believed.
-fn authentication_facts(config: &Config, pki: &Pki) -> Result<BTreeMap<String, String>, StartError> {
-    let mut authorities = String::new();
-    for path in config.client_ca_file.iter().chain([&pki.ca]) {
-        authorities.push_str(&String::from_utf8_lossy(&read(path)?));
-    }
-    Ok(BTreeMap::from([("client-ca-file".to_string(), authorities)]))
 }
 
 pub(crate) fn hostname() -> String {
@@ -394,48 +383,6 @@ fn is_enabled(runtime: &[(String, bool)], version: &GroupVersion, default: bool)
         () => "api/ga",
     };
     find(&text).or_else(|| find(stage)).or_else(|| find("api/all")).unwrap_or(default)
-}
-
-fn authenticator(
-    config: &Config,
-    features: &Features,
-    pki: &Pki,
-    accounts: ServiceAccountTokens,
-    own: &Accounts,
-) -> Result<Authenticator, StartError> {
-    let mut methods: Vec<Box<dyn Method>> = Vec::new();
-    let authorities = client_authorities(config, pki)?;
-    let reads_uid = features.enabled("AllowParsingUserUIDFromCertAuth");
-    let certificates = CertificateAuthority::new(authorities, reads_uid).map_err(StartError::Setting)?;
-    methods.push(Box::new(certificates));
-    let mut tokens: Vec<Box<dyn TokenMethod>> = Vec::new();
-    if let Some(path) = &config.token_auth_file {
-        tokens.push(Box::new(
-            TokenFile::read(path).map_err(|error| StartError::Setting(format!("{}: {error}", path.display())))?,
-        ));
-    }
-    let objects = accounts.objects.clone();
-    tokens.push(Box::new(accounts));
-    if config.bootstrap_tokens {
-        tokens.push(Box::new(BootstrapTokens { objects }));
-    }
-    Ok(Authenticator::new(methods, tokens, own.audiences.clone(), config.anonymous_auth))
-}
-
-/// The authorities whose client certificates are accepted: this server's own, which signed the administrator's certificate, and
-/// those of `--client-ca-file`. Extension servers are told the same.
-fn client_authorities(config: &Config, pki: &Pki) -> Result<Vec<CertificateDer<'static>>, StartError> {
-    let mut authorities = read_certificates(&pki.ca)?;
-    if let Some(path) = &config.client_ca_file {
-        authorities.extend(read_certificates(path)?);
-    }
-    Ok(authorities)
-}
-
-fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, StartError> {
-    CertificateDer::pem_slice_iter(&read(path)?)
-        .collect::<Result<_, _>>()
-        .map_err(|error| StartError::Setting(format!("{} is not PEM: {error}", path.display())))
 }
 
 fn read(path: &PathBuf) -> Result<Vec<u8>, StartError> {

@@ -6,7 +6,6 @@
 /// Flags, with the feature they belong to.
 const FLAGS: &[(&str, &str)] = &[
     ("admission-control", "the deprecated list of all admission plugins"),
-    ("authentication-config", "structured authentication configuration"),
     ("max-connection-bytes-per-sec", "a limit on connections' bandwidth"),
     ("service-account-signing-endpoint", "signing of service account tokens by another process"),
 ];

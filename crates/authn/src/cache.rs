@@ -1,85 +1,80 @@
-//! [`TokenCache`]: tokens that were good a moment ago.
+//! [`TokenCache`]: what is known about tokens that were seen a moment ago.
 //!
-//! What a token says is taken as true for ten seconds, as upstream does: a deleted service account's tokens work that much
-//! longer. The keys are keyed hashes, so that neither a dump of the memory nor the timing of a lookup tells a token.
+//! The keys are keyed hashes, so that neither a dump of the memory nor the timing of a lookup tells a token.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::hmac;
 
-use crate::{Identity, Token};
+use crate::Token;
 
-/// How long a good credential is not looked at again.
-const GOOD_FOR_SECONDS: i64 = 10;
 /// Twice as many tokens as the largest clusters use at once.
 const STRIPES: usize = 32;
 const STRIPE_ENTRIES: usize = 1024;
 
-type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
-pub struct TokenCache {
+/// Values by token and wanted audiences.
+pub struct TokenCache<V> {
     key: hmac::Key,
-    stripes: Vec<Mutex<Good<Hash>>>,
+    ttl_seconds: i64,
+    stripes: Vec<Mutex<Recent<Hash, V>>>,
 }
 
-/// Whose credentials were good a moment ago. It forgets what is too old when it is full, and everything if that is not enough.
-pub(crate) struct Good<K> {
-    entries: HashMap<K, Entry>,
+/// Values that are good for a while. When it is full it forgets what is too old, and everything if that is not enough.
+pub(crate) struct Recent<K, V> {
+    entries: HashMap<K, (i64, V)>,
     entries_max: usize,
 }
 
-struct Entry {
-    until: i64,
-    identity: Identity,
-}
-
-impl<K: Eq + std::hash::Hash> Good<K> {
+impl<K: Eq + std::hash::Hash, V: Clone> Recent<K, V> {
     pub fn new(entries_max: usize) -> Self {
-        Good { entries: HashMap::new(), entries_max }
+        Recent { entries: HashMap::new(), entries_max }
     }
 
-    pub fn get(&self, key: &K, now: i64) -> Option<Identity> {
-        self.entries.get(key).filter(|entry| now < entry.until).map(|entry| entry.identity.clone())
+    pub fn get(&self, key: &K, now: i64) -> Option<V> {
+        self.entries.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
 
-    /// Caches an authenticated user until the entry's TTL or the credential's expiry, whichever comes first.
-    pub fn put(&mut self, key: K, identity: &Identity, now: i64) {
+    pub fn put(&mut self, key: K, value: V, now: i64, until: i64) {
         if self.entries.len() >= self.entries_max {
-            self.entries.retain(|_, entry| now < entry.until);
+            self.entries.retain(|_, (until, _)| now < *until);
         }
         if self.entries.len() >= self.entries_max {
             self.entries.clear();
         }
-        let until = (now + GOOD_FOR_SECONDS).min(identity.certificate_ends.unwrap_or(i64::MAX));
-        self.entries.insert(key, Entry { until, identity: identity.clone() });
+        self.entries.insert(key, (until, value));
+    }
+
+    pub fn clear(&mut self) {
+        self.entries.clear();
     }
 }
 
-impl Default for TokenCache {
-    fn default() -> TokenCache {
+impl<V: Clone> TokenCache<V> {
+    pub fn new(ttl_seconds: i64) -> TokenCache<V> {
         let secret: [u8; 32] = rand::random();
         TokenCache {
             key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
-            stripes: (0..STRIPES).map(|_| Mutex::new(Good::new(STRIPE_ENTRIES))).collect(),
+            ttl_seconds,
+            stripes: (0..STRIPES).map(|_| Mutex::new(Recent::new(STRIPE_ENTRIES))).collect(),
         }
     }
-}
 
-impl TokenCache {
-    pub fn get(&self, token: &Token<'_>) -> Option<Identity> {
+    pub fn get(&self, token: &Token<'_>) -> Option<V> {
         let hash = self.hash(token);
         let stripe = self.stripe(&hash).lock().unwrap_or_else(PoisonError::into_inner);
         stripe.get(&hash, token.now)
     }
 
-    pub fn put(&self, token: &Token<'_>, identity: &Identity) {
+    pub fn put(&self, token: &Token<'_>, value: &V) {
         let hash = self.hash(token);
         let mut stripe = self.stripe(&hash).lock().unwrap_or_else(PoisonError::into_inner);
-        stripe.put(hash, identity, token.now);
+        stripe.put(hash, value.clone(), token.now, token.now.saturating_add(self.ttl_seconds));
     }
 
-    fn hash(&self, token: &Token<'_>) -> Hash {
+    pub(crate) fn hash(&self, token: &Token<'_>) -> Hash {
         let mut context = hmac::Context::with_key(&self.key);
         // Lengths keep "xy" + "z" and "x" + "yz" apart.
         for part in std::iter::once(token.text).chain(token.audiences.iter().map(String::as_str)) {
@@ -91,7 +86,7 @@ impl TokenCache {
         hash
     }
 
-    fn stripe(&self, hash: &Hash) -> &Mutex<Good<Hash>> {
+    fn stripe(&self, hash: &Hash) -> &Mutex<Recent<Hash, V>> {
         &self.stripes[usize::from(hash[0]) % STRIPES]
     }
 }
@@ -101,14 +96,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_tokens_are_remembered_for_a_while() {
-        let cache = TokenCache::default();
+    fn tokens_are_remembered_for_a_while() {
+        let cache = TokenCache::new(10);
         let (ours, theirs) = (["a".to_string()], ["b".to_string()]);
         let token = |now, audiences| Token { text: "t", audiences, now };
-        cache.put(&token(100, &ours[..]), &Identity::default());
-        assert!(cache.get(&token(109, &ours[..])).is_some());
-        assert!(cache.get(&token(110, &ours[..])).is_none());
-        assert!(cache.get(&token(100, &theirs[..])).is_none());
-        assert!(cache.get(&Token { text: "x", ..token(100, &ours[..]) }).is_none());
+        cache.put(&token(100, &ours[..]), &7);
+        assert_eq!(cache.get(&token(109, &ours[..])), Some(7));
+        assert_eq!(cache.get(&token(110, &ours[..])), None);
+        assert_eq!(cache.get(&token(100, &theirs[..])), None);
+        assert_eq!(cache.get(&Token { text: "x", ..token(100, &ours[..]) }), None);
+    }
+
+    #[test]
+    fn the_number_of_entries_is_bounded() {
+        let mut recent = Recent::new(2);
+        for (key, now) in [(1, 0), (2, 5), (3, 11)] {
+            recent.put(key, key, now, now + 10);
+        }
+        assert_eq!((recent.get(&1, 11), recent.get(&2, 11), recent.get(&3, 11)), (None, Some(2), Some(3)));
+        recent.put(4, 4, 12, 22);
+        assert_eq!((recent.get(&3, 12), recent.get(&4, 12)), (None, Some(4)));
     }
 }

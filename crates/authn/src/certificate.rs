@@ -1,7 +1,8 @@
 //! Client certificates: the common name is the user, the organizations are the groups.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use object::asn1;
 use request::User;
@@ -9,55 +10,104 @@ use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::{CertificateDer, UnixTime};
+use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::cache::Good;
+use crate::cache::Recent;
 use crate::{CREDENTIAL_ID, Credentials, Identity, Method, Refused};
 
 /// More than the nodes and components of the largest clusters.
 const KNOWN_MAX: usize = 8192;
 
-/// `--client-ca-file`: who may vouch for clients.
+/// How long a verified certificate is not verified again.
+const KNOWN_SECONDS: i64 = 10;
+
+/// The authorities that may vouch for clients, as of `--client-ca-file`. They can be replaced while connections are open:
+/// certificates are judged anew with each request.
 pub struct CertificateAuthority {
-    verifier: Arc<dyn ClientCertVerifier>,
+    verifier: ArcSwap<Arc<dyn ClientCertVerifier>>,
     /// Whether certificates may say their holder's uid.
     reads_uid: bool,
     /// A certificate comes with every request of a connection, and is not verified every time.
-    known: Mutex<Good<CertificateDer<'static>>>,
+    known: Mutex<Recent<CertificateDer<'static>, Identity>>,
 }
 
 impl CertificateAuthority {
     /// Trusts these certificates to have signed others, which may say their holder's uid if `reads_uid`.
     pub fn new(authorities: Vec<CertificateDer<'static>>, reads_uid: bool) -> Result<CertificateAuthority, String> {
-        let mut roots = RootCertStore::empty();
-        for authority in authorities {
-            roots.add(authority).map_err(|error| format!("a client CA certificate cannot be used: {error}"))?;
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-            .build()
-            .map_err(|error| format!("no usable client CA certificate: {error}"))?;
-        Ok(CertificateAuthority { verifier, reads_uid, known: Mutex::new(Good::new(KNOWN_MAX)) })
+        let verifier = ArcSwap::from_pointee(verifier(authorities)?);
+        Ok(CertificateAuthority { verifier, reads_uid, known: Mutex::new(Recent::new(KNOWN_MAX)) })
+    }
+
+    /// Trusts these instead, from the next request on.
+    pub fn replace(&self, authorities: Vec<CertificateDer<'static>>) -> Result<(), String> {
+        self.verifier.store(Arc::new(verifier(authorities)?));
+        self.known().clear();
+        Ok(())
+    }
+
+    /// The common name of a certificate that one of the authorities has signed.
+    pub(crate) fn common_name(&self, credentials: &Credentials<'_>) -> Result<String, Refused> {
+        let Some(leaf) = credentials.certificates.first() else { return Ok(String::new()) };
+        self.verify(credentials).map_err(Refused::because)?;
+        Ok(holder(leaf, false)?.map(|identity| identity.user.name).unwrap_or_default())
+    }
+
+    fn verify(&self, credentials: &Credentials<'_>) -> Result<(), String> {
+        let Some((leaf, intermediates)) = credentials.certificates.split_first() else { return Ok(()) };
+        let seconds = u64::try_from(credentials.now).unwrap_or(0);
+        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+        let verifier = self.verifier.load();
+        verifier.verify_client_cert(leaf, intermediates, now).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Recent<CertificateDer<'static>, Identity>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+fn verifier(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(|error| format!("a client CA certificate cannot be used: {error}"))?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| format!("no usable client CA certificate: {error}"))
+}
+
 #[async_trait::async_trait]
-impl Method for CertificateAuthority {
+impl Method for Arc<CertificateAuthority> {
     async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Refused> {
-        let Some((leaf, intermediates)) = credentials.certificates.split_first() else { return Ok(None) };
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(identity) = known().get(leaf, credentials.now) {
+        let Some(leaf) = credentials.certificates.first() else { return Ok(None) };
+        if let Some(identity) = self.known().get(leaf, credentials.now) {
             return Ok(Some(identity));
         }
-        let seconds = u64::try_from(credentials.now).unwrap_or(0);
-        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-        self.verifier
-            .verify_client_cert(leaf, intermediates, now)
-            .map_err(|error| Refused::because(format!("verifying certificate failed: {error}")))?;
+        self.verify(credentials)
+            .map_err(|why| Refused::because(format!("verifying certificate {} failed: {why}", identifier(leaf))))?;
         let Some(identity) = holder(leaf, self.reads_uid)? else { return Ok(None) };
-        known().put(leaf.clone(), &identity, credentials.now);
+        let until = (credentials.now + KNOWN_SECONDS).min(identity.certificate_ends.unwrap_or(i64::MAX));
+        self.known().put(leaf.clone(), identity.clone(), credentials.now, until);
         Ok(Some(identity))
     }
+}
+
+/// How errors name a certificate: by its serial number and the identifiers of its keys.
+fn identifier(certificate: &CertificateDer<'_>) -> String {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return "that cannot be read".to_string() };
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");
+    let (mut subject, mut authority) = (String::new(), String::new());
+    for extension in parsed.extensions() {
+        match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(id) => subject = hex(id.0),
+            ParsedExtension::AuthorityKeyIdentifier(id) => {
+                authority = id.key_identifier.as_ref().map(|id| hex(id.0)).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    format!("SN={}, SKID={subject}, AKID={authority}", parsed.tbs_certificate.serial)
 }
 
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
@@ -117,7 +167,8 @@ mod tests {
 
     struct Authority {
         issuer: Issuer<'static, KeyPair>,
-        method: CertificateAuthority,
+        ca: CertificateDer<'static>,
+        method: Arc<CertificateAuthority>,
     }
 
     fn authority(reads_uid: bool) -> Authority {
@@ -125,8 +176,8 @@ mod tests {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        let method = CertificateAuthority::new(vec![certificate.der().clone()], reads_uid).unwrap();
-        Authority { issuer: Issuer::new(params, key), method }
+        let method = Arc::new(CertificateAuthority::new(vec![certificate.der().clone()], reads_uid).unwrap());
+        Authority { ca: certificate.der().clone(), issuer: Issuer::new(params, key), method }
     }
 
     impl Authority {
@@ -143,7 +194,8 @@ mod tests {
 
         async fn identify(&self, certificate: &CertificateDer<'static>, now: i64) -> Result<Option<Identity>, Refused> {
             let certificates = std::slice::from_ref(certificate);
-            self.method.identify(&Credentials { certificates, headers: &http::HeaderMap::new(), now }).await
+            let headers = &http::HeaderMap::new();
+            self.method.identify(&Credentials { certificates, headers, path: "/", now }).await
         }
     }
 
@@ -194,6 +246,25 @@ mod tests {
         assert!(
             reading.identify(&certificate, ends + 1).await.is_err(),
             "what is remembered ends with the certificate"
+        );
+    }
+
+    #[tokio::test]
+    async fn replaced_authorities_end_what_is_remembered() {
+        let (before, after) = (authority(false), authority(false));
+        let certificate = before.issue(&[(DnType::CommonName, "ann")]);
+        assert!(before.identify(&certificate, NOW).await.unwrap().is_some());
+        let newer = after.issue(&[(DnType::CommonName, "bob")]);
+        let refused = before.identify(&newer, NOW).await.unwrap_err().to_string();
+        assert!(refused.starts_with("verifying certificate SN=") && refused.contains("AKID="), "{refused}");
+        let own = after.ca.clone();
+        before.method.replace(vec![own]).unwrap();
+        assert!(before.identify(&certificate, NOW).await.is_err());
+        assert!(before.identify(&newer, NOW).await.unwrap().is_some());
+        assert!(before.method.replace(Vec::new()).is_err());
+        assert!(
+            before.identify(&newer, NOW).await.unwrap().is_some(),
+            "a replacement that cannot be used changes nothing"
         );
     }
 }

@@ -6,10 +6,23 @@
 mod bootstrap_tokens;
 mod cache;
 mod certificate;
+pub mod configuration;
 pub mod headers;
+mod jws;
+pub mod jwt;
+mod keys;
+mod meters;
 mod refused;
+mod request_header;
 pub mod service_account;
+#[cfg(test)]
+mod testing;
 mod tokens;
+mod webhook;
+mod websocket;
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use http::HeaderMap;
 use request::User;
@@ -18,8 +31,16 @@ use rustls_pki_types::CertificateDer;
 pub use self::bootstrap_tokens::BootstrapTokens;
 use self::cache::TokenCache;
 pub use self::certificate::CertificateAuthority;
+use self::configuration::Anonymous;
+use self::meters::Attempt;
+pub use self::meters::Meters;
 pub use self::refused::Refused;
+pub use self::request_header::{RequestHeader, UserHeaders};
 pub use self::tokens::{TokenFile, TokenFileError};
+pub use self::webhook::TokenWebhook;
+
+/// How long a good token is not looked at again, as upstream does: a deleted service account's tokens work that much longer.
+const GOOD_FOR_SECONDS: i64 = 10;
 
 /// Under which extra key a user's credential is named.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -29,6 +50,8 @@ pub struct Credentials<'a> {
     /// The client's certificate chain, its own first; the handshake has proved that the client has its key.
     pub certificates: &'a [CertificateDer<'static>],
     pub headers: &'a HeaderMap,
+    /// The path of the request's URL, which decides whether it may be anonymous.
+    pub path: &'a str,
     /// Seconds since the epoch, to judge validity by.
     pub now: i64,
 }
@@ -68,15 +91,25 @@ pub trait TokenMethod: Send + Sync + 'static {
     async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused>;
 }
 
+#[async_trait::async_trait]
+impl<M: TokenMethod> TokenMethod for Arc<M> {
+    async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused> {
+        M::identify(self, token).await
+    }
+}
+
 /// All methods in order; the first that accepts a credential decides.
 pub struct Authenticator {
     pub methods: Vec<Box<dyn Method>>,
     pub tokens: Vec<Box<dyn TokenMethod>>,
     /// Whom tokens for this server are meant for: `--api-audiences`.
     pub audiences: Vec<String>,
-    /// Whether requests that bring nothing are let in as `system:anonymous`.
-    pub anonymous: bool,
-    cache: TokenCache,
+    /// Which requests that bring nothing are let in as `system:anonymous`.
+    pub anonymous: Anonymous,
+    /// The headers of front proxies, besides the standard ones, that servers behind this one must not see.
+    pub proxy_headers: Option<UserHeaders>,
+    pub meters: Meters,
+    cache: TokenCache<Identity>,
 }
 
 impl Authenticator {
@@ -84,13 +117,39 @@ impl Authenticator {
         methods: Vec<Box<dyn Method>>,
         tokens: Vec<Box<dyn TokenMethod>>,
         audiences: Vec<String>,
-        anonymous: bool,
+        anonymous: Anonymous,
     ) -> Authenticator {
-        Authenticator { methods, tokens, audiences, anonymous, cache: TokenCache::default() }
+        let cache = TokenCache::new(GOOD_FOR_SECONDS);
+        Authenticator { methods, tokens, audiences, anonymous, proxy_headers: None, meters: Meters::default(), cache }
     }
 
     /// Who sent a request.
     pub async fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Identity, Refused> {
+        let began = Instant::now();
+        let outcome = self.try_all(credentials).await;
+        let attempt = match &outcome {
+            Ok(identity) => Attempt::Success(&identity.user.name),
+            Err(refused) if refused.is_empty() => Attempt::Failure,
+            Err(_) => Attempt::Error,
+        };
+        self.meters.attempted(attempt, began.elapsed());
+        outcome.map_err(|refused| if refused.is_empty() { Refused::because("no credentials") } else { refused })
+    }
+
+    /// Removes credentials from a request: the servers it is passed on to must not see them.
+    pub fn strip(&self, headers: &mut HeaderMap) {
+        headers.remove(http::header::AUTHORIZATION);
+        if headers.keys().any(|name| name.as_str().starts_with("x-remote-")) {
+            UserHeaders::standard().strip(headers);
+        }
+        if let Some(proxy_headers) = &self.proxy_headers {
+            proxy_headers.strip(headers);
+        }
+        websocket::strip(headers);
+    }
+
+    /// Err is empty if no credential was brought.
+    async fn try_all(&self, credentials: &Credentials<'_>) -> Result<Identity, Refused> {
         let mut refused = Refused::default();
         for method in &self.methods {
             match method.identify(credentials).await {
@@ -107,16 +166,21 @@ impl Authenticator {
                 ""
             }
         };
-        if let Some(text) = bearer(authorization) {
+        let subprotocol = websocket::token(credentials.headers).unwrap_or_else(|why| {
+            refused.also(why);
+            None
+        });
+        for text in bearer(authorization).into_iter().chain(subprotocol.as_deref()) {
             match self.identify(&Token { text, audiences: &self.audiences, now: credentials.now }).await {
                 Ok(identity) => return Ok(identity),
                 Err(why) => refused.also(why),
             }
         }
-        if refused.is_empty() && self.anonymous {
+        let Anonymous { enabled, paths } = &self.anonymous;
+        if refused.is_empty() && *enabled && (paths.is_empty() || paths.iter().any(|path| path == credentials.path)) {
             return Ok(Identity { user: User::anonymous(), ..Identity::default() });
         }
-        Err(if refused.is_empty() { Refused::because("no credentials") } else { refused })
+        Err(refused)
     }
 
     /// Whose token this is, for a TokenReview: meant for one of `audiences`, or for this server if there are none.
@@ -137,9 +201,12 @@ impl Authenticator {
     }
 
     async fn identify(&self, token: &Token<'_>) -> Result<Identity, Refused> {
+        let began = Instant::now();
         if let Some(known) = self.cache.get(token) {
+            self.meters.cache_hit(began.elapsed());
             return Ok(known);
         }
+        let mut fetch = self.meters.fetch();
         let mut refused = Refused::default();
         for method in &self.tokens {
             match method.identify(token).await {
@@ -147,12 +214,14 @@ impl Authenticator {
                 Ok(Some(identity)) if is_meant(&identity, token, &self.audiences) => {
                     let identity = authenticated(identity);
                     self.cache.put(token, &identity);
+                    fetch.succeeded = true;
                     return Ok(identity);
                 }
                 Ok(_) => {}
                 Err(why) => refused.also(why),
             }
         }
+        fetch.succeeded = refused.is_empty();
         // A bearer token that no method knows is refused, not treated as absent.
         Err(if refused.is_empty() { Refused::because(INVALID) } else { refused })
     }

@@ -5,7 +5,6 @@
 
 mod bound;
 mod claims;
-mod keys;
 mod legacy;
 #[cfg(test)]
 mod tests;
@@ -17,10 +16,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use object::{Value, quote};
 use request::User;
-use serde::Deserialize;
 
 pub use self::claims::{Bound, Claims, Kubernetes, Reference};
-pub use self::keys::{KeyError, PublicKey, SigningKey, key_set, read_public_keys};
+use crate::jws::Jws;
+pub use crate::keys::{KeyError, PublicKey, SigningKey, key_set, read_public_keys};
 use crate::{Identity, Refused, Token, TokenMethod, intersection};
 
 /// Who tokens in secrets, from before there were bound ones, were issued by.
@@ -76,15 +75,17 @@ pub struct ServiceAccountTokens {
 #[async_trait]
 impl TokenMethod for ServiceAccountTokens {
     async fn identify(&self, token: &Token<'_>) -> Result<Option<Identity>, Refused> {
-        let Some(signed) = Signed::parse(token.text) else { return Ok(None) };
+        let Ok(signed) = Jws::parse(token.text) else { return Ok(None) };
+        let Ok(unverified) = signed.claims() else { return Ok(None) };
+        let issuer = unverified.str_at(&["iss"]);
         let mut refused = Refused::default();
-        if signed.issuer == LEGACY_ISSUER {
+        if issuer == LEGACY_ISSUER {
             match self.identify_legacy(token, &signed).await {
                 Ok(identity) => return Ok(Some(identity)),
                 Err(why) => refused.also(why),
             }
         }
-        if self.issuers.contains(&signed.issuer) {
+        if self.issuers.iter().any(|known| known == issuer) {
             match self.identify_bound(token, &signed).await {
                 Ok(identity) => return Ok(Some(identity)),
                 Err(why) => refused.also(why),
@@ -95,13 +96,13 @@ impl TokenMethod for ServiceAccountTokens {
 }
 
 impl ServiceAccountTokens {
-    async fn identify_bound(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<Identity, Refused> {
+    async fn identify_bound(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed)?;
         let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
         Ok(Identity { user: check.user(&claims).await?, audiences, ..Identity::default() })
     }
 
-    async fn identify_legacy(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<Identity, Refused> {
+    async fn identify_legacy(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed)?;
         let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
         let (user, warnings) = check.user(token.text, &claims).await?;
@@ -109,13 +110,13 @@ impl ServiceAccountTokens {
     }
 
     /// The claims, once their signature was found good, and the audiences that are wanted and meant.
-    fn believe(&self, token: &Token<'_>, signed: &Signed<'_>) -> Result<(Claims, Vec<String>), Refused> {
+    fn believe(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<(Claims, Vec<String>), Refused> {
         let candidates: Vec<&PublicKey> =
             self.keys.iter().filter(|key| signed.key_id.is_empty() || key.id() == signed.key_id).collect();
         if candidates.is_empty() {
             return Err(Refused::because("invalid signature, no keys found"));
         }
-        if !candidates.iter().any(|key| key.verifies(&signed.algorithm, signed.message, &signed.signature)) {
+        if signed.has_critical || !candidates.iter().any(|key| key.signed(signed)) {
             return Err(Refused::because("go-jose/go-jose: error in cryptographic primitive"));
         }
         let claims: Claims =
@@ -146,39 +147,5 @@ pub fn user(namespace: &str, name: &str, uid: &str) -> User {
         uid: uid.to_string(),
         groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
         ..User::default()
-    }
-}
-
-/// A token taken apart, with nothing in it believed yet.
-struct Signed<'a> {
-    issuer: String,
-    algorithm: String,
-    /// "" if the token does not say which key signed it.
-    key_id: String,
-    message: &'a [u8],
-    payload: Vec<u8>,
-    signature: Vec<u8>,
-}
-
-impl Signed<'_> {
-    fn parse(token: &str) -> Option<Signed<'_>> {
-        #[derive(Deserialize)]
-        struct Header {
-            alg: String,
-            #[serde(default)]
-            kid: String,
-        }
-        #[derive(Deserialize)]
-        struct From {
-            #[serde(default)]
-            iss: String,
-        }
-        let (message, signature) = token.rsplit_once('.')?;
-        let (header, payload) = message.split_once('.')?;
-        let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
-        let From { iss: issuer } = serde_json::from_slice(&payload).ok()?;
-        let Header { alg, kid } = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        Some(Signed { issuer, algorithm: alg, key_id: kid, message: message.as_bytes(), payload, signature })
     }
 }

@@ -15,6 +15,8 @@ use futures::{StreamExt, stream};
 use object::{Meta, Value};
 use rest::Api;
 
+pub use authentication::publish as publish_authentication;
+
 /// How many default objects are created at a time: the store commits them together.
 const AT_ONCE: usize = 32;
 

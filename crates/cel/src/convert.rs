@@ -28,6 +28,15 @@ pub fn json(value: &Value) -> Val<'_> {
     }
 }
 
+/// JSON without a schema whose fields expressions also name in their escaped form: `a__dot__b` for `a.b`.
+pub fn escaped_json(value: &Value) -> Val<'_> {
+    match value {
+        Value::List(items) => Val::List(List::Escaped(items)),
+        Value::Map(map) => Val::Map(Map::Escaped(map)),
+        other => json(other),
+    }
+}
+
 /// JSON with its schema. What contradicts the schema is an error.
 pub fn typed<'a>(value: &'a Value, decl: &'a Decl, arena: &'a Arena) -> Outcome<'a> {
     if value.is_null() && !matches!(decl.shape, Shape::Json(_)) {

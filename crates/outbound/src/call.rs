@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use codec::Notes;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use object::{GroupResource, Status, Value, quote};
+use object::{GroupResource, Reason, Status, Value, quote};
 use tokio::time::Instant;
 
 use crate::client::{Client, body, read};
@@ -48,6 +48,22 @@ impl CallError {
     /// Whether the call's own deadline ended it.
     pub fn is_timeout(&self) -> bool {
         matches!(self, CallError::Transport { error: Error::Deadline, .. })
+    }
+
+    /// Whether calling a webhook of authentication or authorization again may help.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            CallError::Transport { error: Error::Exchange(text), .. } => {
+                text.contains("connection reset")
+                    || text.contains("broken pipe")
+                    || text.contains("http2: client connection lost")
+            }
+            CallError::Status(status) => {
+                let waits = status.details.as_ref().is_some_and(|details| details.retry_after_seconds > 0);
+                waits || matches!(status.reason, Reason::InternalError | Reason::Timeout | Reason::TooManyRequests)
+            }
+            _ => false,
+        }
     }
 }
 

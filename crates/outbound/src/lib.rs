@@ -2,7 +2,7 @@
 //!
 //! A [`Client`] stands for one identity and one set of trusted certificates, and pools connections per address.
 //! [`Client::send`] passes any request on and answers with a streamed body, or an upgraded connection; [`Client::post`] makes
-//! a JSON call as client-go's REST client does. Error texts are those of Go's `net/http`, `crypto/tls` and `crypto/x509`,
+//! a JSON call as client-go's REST client does, and [`Client::get`] fetches a document. Error texts are those of Go's `net/http`, `crypto/tls` and `crypto/x509`,
 //! because clients of the API see them.
 
 mod call;
@@ -11,7 +11,9 @@ mod connect;
 mod credentials;
 mod egress;
 mod error;
+mod get;
 mod kubeconfig;
+mod pauses;
 mod roots;
 mod services;
 mod verify;
@@ -23,7 +25,9 @@ pub use connect::{Dial, Direct, Stream, in_gos_words};
 pub use credentials::{Certificate, Credentials, Token};
 pub use egress::{Egress, EgressMeters};
 pub use error::Error;
+pub use get::Fetched;
 pub use kubeconfig::Kubeconfig;
+pub use pauses::Pauses;
 pub use roots::Roots;
 pub use services::{Address, Resolve};
 pub use webhook::{Target, WebhookOptions, Webhooks};

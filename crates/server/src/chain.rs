@@ -211,7 +211,7 @@ impl Server {
         let readable = || self.api.accept_of_status(request.headers(), &query);
         // Authentication: a bad credential is a 401.
         let peer = tracked.open.peer().clone();
-        let Identity { user, warnings, .. } = match self.authenticate(&request, &peer).await {
+        let Identity { user, warnings, .. } = match self.authenticate(&request, &info.path, &peer).await {
             Ok(identity) => identity,
             Err(()) => {
                 let none = User::default();
@@ -251,7 +251,7 @@ impl Server {
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
         let (mut parts, incoming) = request.into_parts();
         // Proxied servers must not see the client's credentials.
-        parts.headers.remove(http::header::AUTHORIZATION);
+        self.authenticator.strip(&mut parts.headers);
         impersonate::strip(&mut parts.headers);
         let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
         let body = match upgrade {
@@ -318,12 +318,10 @@ impl Server {
         (options, stats)
     }
 
-    async fn authenticate(&self, request: &Request<Incoming>, peer: &Peer) -> Result<Identity, ()> {
+    async fn authenticate(&self, request: &Request<Incoming>, path: &str, peer: &Peer) -> Result<Identity, ()> {
         let now = self.api.clock.now().secs;
-        let identity = self
-            .authenticator
-            .authenticate(&Credentials { certificates: &peer.certificates, headers: request.headers(), now })
-            .await;
+        let credentials = Credentials { certificates: &peer.certificates, headers: request.headers(), path, now };
+        let identity = self.authenticator.authenticate(&credentials).await;
         let identity = identity.map_err(|refused| {
             tracing::warn!(%refused, "unable to authenticate the request");
         })?;

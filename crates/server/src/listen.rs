@@ -10,7 +10,6 @@ use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
@@ -19,6 +18,7 @@ use crate::Server;
 use crate::cork::Cork;
 use crate::lifecycle::Phase;
 use crate::peer::Peer;
+use crate::tls::Handshake;
 
 /// How long the TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,12 +58,12 @@ impl Default for ConnectionOptions {
 /// A socket that accepts connections.
 pub struct Listener {
     socket: TcpListener,
-    tls: Arc<ServerConfig>,
+    tls: Arc<Handshake>,
     options: ConnectionOptions,
 }
 
 impl Listener {
-    pub async fn bind(address: SocketAddr, tls: Arc<ServerConfig>, options: ConnectionOptions) -> io::Result<Listener> {
+    pub async fn bind(address: SocketAddr, tls: Arc<Handshake>, options: ConnectionOptions) -> io::Result<Listener> {
         Ok(Listener { socket: TcpListener::bind(address).await?, tls, options })
     }
 
@@ -73,7 +73,6 @@ impl Listener {
 
     /// Serves until the server's life is over.
     pub async fn serve(self, server: Arc<Server>) {
-        let acceptor = TlsAcceptor::from(self.tls);
         let options = Arc::new(self.options);
         let mut phase = server.lifecycle.follow();
         let last = options.answer_while_leaving;
@@ -93,7 +92,7 @@ impl Listener {
                 Ok((stream, address)) => {
                     let connection =
                         Connection { server: server.clone(), options: options.clone(), _open: open.clone() };
-                    tokio::spawn(connection.serve(stream, address, acceptor.clone()));
+                    tokio::spawn(connection.serve(stream, address, TlsAcceptor::from(self.tls.current())));
                 }
                 Err(error) => {
                     // Most likely there are no file descriptors left; wait for connections to close.

@@ -76,8 +76,37 @@ pub struct Protocols {
 }
 
 /// The server's side of TLS 1.2 and 1.3, HTTP/2 preferred. Clients are told which authorities' certificates are accepted, so that
-/// those with several can choose.
-pub fn config(
+/// those with several can choose; these authorities can change, which affects new connections.
+pub struct Handshake {
+    certificates: Arc<Certificates>,
+    protocols: Protocols,
+    current: RwLock<Arc<ServerConfig>>,
+}
+
+impl Handshake {
+    pub fn new(
+        certificates: Arc<Certificates>,
+        protocols: &Protocols,
+        authorities: &[CertificateDer<'_>],
+    ) -> Result<Arc<Handshake>, String> {
+        let current = RwLock::new(config(certificates.clone(), protocols, authorities)?);
+        Ok(Arc::new(Handshake { certificates, protocols: protocols.clone(), current }))
+    }
+
+    /// Names other authorities from now on.
+    pub fn set_authorities(&self, authorities: &[CertificateDer<'_>]) -> Result<(), String> {
+        let changed = config(self.certificates.clone(), &self.protocols, authorities)?;
+        *self.current.write() = changed;
+        Ok(())
+    }
+
+    /// The configuration of the next connection.
+    pub fn current(&self) -> Arc<ServerConfig> {
+        self.current.read().clone()
+    }
+}
+
+fn config(
     certificates: Arc<Certificates>,
     protocols: &Protocols,
     authorities: &[CertificateDer<'_>],

@@ -6,6 +6,7 @@ use object::{Meta, Value, value};
 
 use super::*;
 use crate::Authenticator;
+use crate::configuration::Anonymous;
 
 const NOW: i64 = 1_800_000_000;
 const ISSUER: &str = "https://issuer";
@@ -63,7 +64,8 @@ fn claims(bound: Bound) -> Claims {
 }
 
 async fn review(method: ServiceAccountTokens, token: &str, now: i64) -> Result<Identity, String> {
-    let authenticator = Authenticator::new(Vec::new(), vec![Box::new(method)], vec!["api".into()], false);
+    let authenticator =
+        Authenticator::new(Vec::new(), vec![Box::new(method)], vec!["api".into()], Anonymous::default());
     authenticator.review(token, &[], now).await.map_err(|refused| refused.to_string())
 }
 

@@ -61,6 +61,14 @@ fn map(values: Arc<Decl>) -> Arc<Decl> {
     Arc::new(Decl { name: Default::default(), shape, nullable: true, max_elements: -1, min_serialized_size: 2 })
 }
 
+/// A user, as authentication knows it.
+pub fn user_info() -> Arc<Decl> {
+    Decl::object(
+        "kubernetes.UserInfo",
+        [("username", string()), ("uid", string()), ("groups", list(string())), ("extra", map(list(string())))],
+    )
+}
+
 /// `request`.
 pub fn request() -> Arc<Decl> {
     let names = |name: &str, last: &'static str| {
@@ -68,10 +76,6 @@ pub fn request() -> Arc<Decl> {
     };
     let kind = names("kubernetes.GroupVersionKind", "kind");
     let resource = names("kubernetes.GroupVersionResource", "resource");
-    let user = Decl::object(
-        "kubernetes.UserInfo",
-        [("username", string()), ("uid", string()), ("groups", list(string())), ("extra", map(list(string())))],
-    );
     Decl::object(
         "kubernetes.AdmissionRequest",
         [
@@ -84,7 +88,7 @@ pub fn request() -> Arc<Decl> {
             ("name", string()),
             ("namespace", string()),
             ("operation", string()),
-            ("userInfo", user),
+            ("userInfo", user_info()),
             ("dryRun", plain(Shape::Bool)),
             ("options", plain(Shape::Json(Type::Dyn))),
         ],

@@ -113,10 +113,10 @@ fn preserved(a: &Value, b: Val<'_>) -> bool {
         (Value::Int(a), Val::Int(b)) => *a == b,
         (Value::Float(a), Val::Double(b)) => *a == b,
         (Value::String(a), Val::String(b)) => a == b,
-        (Value::List(a), Val::List(List::Json(b) | List::Typed(b, _))) => {
+        (Value::List(a), Val::List(List::Json(b) | List::Escaped(b) | List::Typed(b, _))) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_json(a, b))
         }
-        (Value::Map(a), Val::Map(Map::Json(b) | Map::Typed(b, _))) => same_maps(a, b),
+        (Value::Map(a), Val::Map(Map::Json(b) | Map::Escaped(b) | Map::Typed(b, _))) => same_maps(a, b),
         _ => false,
     }
 }

@@ -18,6 +18,8 @@ pub enum List<'a> {
     Constant(&'a [Constant]),
     /// JSON without a schema.
     Json(&'a [Value]),
+    /// The same, where fields have escaped names too.
+    Escaped(&'a [Value]),
     /// JSON with the schema of the list.
     Typed(&'a [Value], &'a Decl),
     /// The sum of a set or map list with the schema of the list.
@@ -40,7 +42,7 @@ impl<'a> List<'a> {
         match self {
             List::Slice(items) | List::Merged(items, _) => items.len(),
             List::Constant(items) => items.len(),
-            List::Json(items) | List::Typed(items, _) => items.len(),
+            List::Json(items) | List::Escaped(items) | List::Typed(items, _) => items.len(),
             List::Concat(concat) => concat.len,
         }
     }
@@ -56,6 +58,7 @@ impl<'a> List<'a> {
                 List::Slice(items) | List::Merged(items, _) => items.get(index).map(|item| Ok(*item)),
                 List::Constant(items) => items.get(index).map(|item| Ok(item.val())),
                 List::Json(items) => items.get(index).map(|item| Ok(convert::json(item))),
+                List::Escaped(items) => items.get(index).map(|item| Ok(convert::escaped_json(item))),
                 List::Typed(items, list) => items.get(index).map(|item| match list.items() {
                     Some(decl) => convert::typed(item, decl, arena),
                     None => Ok(convert::json(item)),

@@ -20,6 +20,8 @@ pub enum Map<'a> {
     Constant(&'a [(Constant, Constant)]),
     /// A JSON object without a schema.
     Json(&'a object::Map),
+    /// The same, where fields have escaped names too.
+    Escaped(&'a object::Map),
     /// A JSON object with its schema.
     Typed(&'a object::Map, &'a Decl),
 }
@@ -37,7 +39,7 @@ impl<'a> Map<'a> {
         match self {
             Map::Entries(entries) => entries.len(),
             Map::Constant(entries) => entries.len(),
-            Map::Json(map) | Map::Typed(map, _) => map.len(),
+            Map::Json(map) | Map::Escaped(map) | Map::Typed(map, _) => map.len(),
         }
     }
 
@@ -56,6 +58,10 @@ impl<'a> Map<'a> {
                 Val::String(key) => Ok(map.get(key).map(convert::json)),
                 _ => Ok(None),
             },
+            Map::Escaped(map) => match key {
+                Val::String(key) => Ok(find_escaped(map, key)),
+                _ => Ok(None),
+            },
             Map::Typed(map, decl) => match key {
                 Val::String(key) => find_typed(map, decl, key, arena),
                 _ => Err(Error::NO_SUCH_OVERLOAD),
@@ -67,6 +73,7 @@ impl<'a> Map<'a> {
     pub fn field(self, name: &'a str, arena: &'a Arena) -> Outcome<'a, Option<Val<'a>>> {
         match self {
             Map::Json(map) => Ok(map.get(name).map(convert::json)),
+            Map::Escaped(map) => Ok(find_escaped(map, name)),
             Map::Typed(map, decl) => find_typed(map, decl, name, arena),
             other => other.find(Val::String(name), arena),
         }
@@ -78,6 +85,9 @@ impl<'a> Map<'a> {
             Map::Entries(entries) => entries.first().map(|entry| Ok(*entry)),
             Map::Constant(entries) => entries.first().map(|(key, value)| Ok((key.val(), value.val()))),
             Map::Json(map) => map.entries().first().map(|(key, value)| Ok((Val::String(key), convert::json(value)))),
+            Map::Escaped(map) => {
+                map.entries().first().map(|(key, value)| Ok((Val::String(key), convert::escaped_json(value))))
+            }
             Map::Typed(..) => {
                 let key = self.keys(arena).into_iter().next()?;
                 Some(self.find(key, arena).map(|value| (key, value.unwrap_or(Val::Null))))
@@ -91,7 +101,7 @@ impl<'a> Map<'a> {
         match self {
             Map::Entries(entries) => entries.iter().map(|(key, _)| *key).collect(),
             Map::Constant(entries) => entries.iter().map(|(key, _)| key.val()).collect(),
-            Map::Json(map) => map.entries().iter().map(|(key, _)| Val::String(key)).collect(),
+            Map::Json(map) | Map::Escaped(map) => map.entries().iter().map(|(key, _)| Val::String(key)).collect(),
             Map::Typed(map, decl) => {
                 let known = map.entries().iter().filter(|(key, _)| decl.child(key).is_some());
                 let mut keys: Vec<Val<'a>> = known.map(|(key, _)| Val::String(visible(key, decl, arena))).collect();
@@ -110,6 +120,12 @@ fn visible<'a>(key: &'a str, decl: &Decl, arena: &'a Arena) -> &'a str {
         Some(escaped) if escaped != key => arena.str(&escaped),
         _ => key,
     }
+}
+
+/// The value of a field by its name as expressions write it: an escaped name never stands for itself.
+fn find_escaped<'a>(map: &'a object::Map, key: &str) -> Option<Val<'a>> {
+    let name = unescape(key);
+    map.get(name.as_deref().unwrap_or(key)).map(convert::escaped_json)
 }
 
 fn find_typed<'a>(

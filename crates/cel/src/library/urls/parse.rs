@@ -125,6 +125,19 @@ impl Url {
         Ok(())
     }
 
+    /// Whether there is a user name or a password.
+    pub fn has_user(&self) -> bool {
+        self.user.is_some()
+    }
+
+    pub fn has_query(&self) -> bool {
+        !self.raw_query.is_empty()
+    }
+
+    pub fn has_fragment(&self) -> bool {
+        !self.fragment.is_empty()
+    }
+
     pub fn hostname(&self) -> &str {
         self.split_host().0
     }

@@ -1,4 +1,4 @@
-//! Keys that sign tokens and keys that check them, RSA and ECDSA, from PEM and as a JSON web key set.
+//! Keys that sign tokens and keys that check them, RSA and ECDSA, from PEM and from and to JSON web key sets.
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -6,11 +6,14 @@ use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use object::Value;
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde::Serialize;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
+
+use crate::jws::Jws;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -138,7 +141,7 @@ fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyError> {
 /// A key that checks signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
-    /// A DER-encoded SubjectPublicKeyInfo.
+    /// A DER-encoded SubjectPublicKeyInfo; for keys from a JSON web key set an RSAPublicKey or a curve's point.
     der: Vec<u8>,
     id: String,
     algorithm: Algorithm,
@@ -201,7 +204,49 @@ impl PublicKey {
         Ok(PublicKey { der: der.to_vec(), id: URL_SAFE_NO_PAD.encode(hash), algorithm, numbers })
     }
 
-    /// The hash of the key, by which tokens name it.
+    /// Reads a JSON web key. None: a key that cannot check any signature we accept. Err is what go-jose says.
+    pub fn from_jwk(jwk: &Value) -> Result<Option<PublicKey>, String> {
+        let id = jwk.str_at(&["kid"]).to_string();
+        let number = |field: &str| {
+            let decoded = URL_SAFE_NO_PAD.decode(jwk.str_at(&[field]).trim_end_matches('='));
+            decoded.map_err(|_| format!("illegal base64 data in JWK field {field}"))
+        };
+        match jwk.str_at(&["kty"]) {
+            "RSA" => {
+                let (modulus, exponent) = (significant(&number("n")?), significant(&number("e")?));
+                if modulus.is_empty() || exponent.is_empty() {
+                    return Err("go-jose/go-jose: invalid RSA key, missing n/e values".into());
+                }
+                let der = rsa_der(&modulus, &exponent);
+                Ok(Some(PublicKey {
+                    der,
+                    id,
+                    algorithm: Algorithm::Rs256,
+                    numbers: Numbers::Rsa { modulus, exponent },
+                }))
+            }
+            "EC" => {
+                let (algorithm, curve, size) = match jwk.str_at(&["crv"]) {
+                    "P-256" => (Algorithm::Es256, "P-256", 32),
+                    "P-384" => (Algorithm::Es384, "P-384", 48),
+                    "P-521" => (Algorithm::Es512, "P-521", 66),
+                    other => return Err(format!("go-jose/go-jose: unsupported elliptic curve '{other}'")),
+                };
+                let (x, y) = (number("x")?, number("y")?);
+                if x.len() != size || y.len() != size {
+                    return Err("go-jose/go-jose: invalid EC public key, wrong length for x or y".into());
+                }
+                let der = [&[4][..], &x, &y].concat();
+                Ok(Some(PublicKey { der, id, algorithm, numbers: Numbers::Point { curve, x, y } }))
+            }
+            "oct" => Ok(None),
+            "OKP" if jwk.str_at(&["crv"]) == "Ed25519" => Ok(None),
+            "OKP" => Err(format!("go-jose/go-jose: unknown curve {}'", jwk.str_at(&["crv"]))),
+            other => Err(format!("go-jose/go-jose: unknown json web key type '{other}'")),
+        }
+    }
+
+    /// The name by which tokens say which key signed them: of our own keys their hash.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -210,8 +255,13 @@ impl PublicKey {
         self.algorithm
     }
 
+    /// Whether a token was signed by this key.
+    pub fn signed(&self, token: &Jws<'_>) -> bool {
+        self.verifies(&token.algorithm, token.message, &token.signature)
+    }
+
     /// Whether a signature over a message, made the way `algorithm` says, is by this key.
-    pub fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+    fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         let way: &'static dyn VerificationAlgorithm = match (self.algorithm, algorithm) {
             (Algorithm::Rs256, "RS256") => &signature::RSA_PKCS1_2048_8192_SHA256,
             (Algorithm::Rs256, "RS384") => &signature::RSA_PKCS1_2048_8192_SHA384,
@@ -226,6 +276,32 @@ impl PublicKey {
         };
         signature::UnparsedPublicKey::new(way, &self.der).verify(message, signature).is_ok()
     }
+}
+
+/// An RSAPublicKey: a sequence of two integers.
+fn rsa_der(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
+    let integer = |number: &[u8]| {
+        let sign: &[u8] = if number.first().is_some_and(|byte| *byte >= 0x80) { &[0] } else { &[] };
+        tagged(0x02, &[sign, number].concat())
+    };
+    tagged(0x30, &[integer(modulus), integer(exponent)].concat())
+}
+
+/// DER: a tag, the length and the contents.
+fn tagged(tag: u8, contents: &[u8]) -> Vec<u8> {
+    let mut out = vec![tag];
+    let length = contents.len().to_be_bytes();
+    let length: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
+    match length.as_slice() {
+        [] => out.push(0),
+        [short] if *short < 0x80 => out.push(*short),
+        long => {
+            out.push(0x80 | u8::try_from(long.len()).unwrap_or(0));
+            out.extend_from_slice(long);
+        }
+    }
+    out.extend_from_slice(contents);
+    out
 }
 
 fn significant(number: &[u8]) -> Vec<u8> {

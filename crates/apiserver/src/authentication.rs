@@ -1,0 +1,242 @@
+//! Authentication: from flags and files to the authenticator, and what happens when the files change.
+
+mod flags;
+mod trust;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
+use authn::jwt::{ALGORITHMS, Egress as IssuerEgress, JwtIssuers, JwtMeters, JwtOptions};
+use authn::service_account::ServiceAccountTokens;
+use authn::{Authenticator, BootstrapTokens, Method, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
+use object::{Path, SystemClock};
+use outbound::Egress;
+use registry::{Catalog, Features};
+use rest::Api;
+use server::Metrics;
+use standalone::Identity;
+use tokio::task::JoinSet;
+
+pub use self::flags::{AuthenticationConfig, FLAGS};
+pub use self::trust::Trust;
+use crate::accounts::{Accounts, StoredObjects};
+use crate::reload::{self, Outcome, Reload};
+use crate::reload_meters::ReloadMeters;
+use crate::start::hostname;
+use crate::{Config, Pki};
+
+/// How long the issuers of a changed file have to be found.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
+/// How often the config map that tells how to authenticate is looked at, besides when a certificate authority changes.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Everything that authenticates requests, ready to use.
+pub struct Authentication {
+    pub authenticator: Arc<Authenticator>,
+    pub trust: Arc<Trust>,
+    jwt_meters: Arc<JwtMeters>,
+    file: Option<ConfigurationFile>,
+}
+
+impl Authentication {
+    /// Reads the files that the flags name.
+    pub fn open(
+        config: &Config,
+        features: &Features,
+        pki: &Pki,
+        accounts: &Accounts,
+        catalog: &Catalog,
+        egress: &Egress,
+    ) -> Result<Authentication, String> {
+        let flags = &config.authentication;
+        flags.check(config, features)?;
+        let trust = Trust::open(config, pki, features)?;
+        let (configuration, contents) = flags.configuration()?;
+        let anonymous = anonymous(config, &configuration)?;
+        let server = Identity::lease_name_on(&hostname());
+        let egress_selectors = features.enabled("StructuredAuthenticationConfigurationEgressSelector");
+        let disallowed_issuers = accounts.issuers.clone();
+        let errors = validate(&configuration, &disallowed_issuers, egress_selectors);
+        if !errors.is_empty() {
+            return Err(format!("invalid authentication configuration: {}", errors.aggregate()));
+        }
+        let jwt_meters = Arc::new(JwtMeters::new(&server));
+        let options = JwtOptions {
+            algorithms: match contents {
+                Some(_) => ALGORITHMS.map(str::to_string).to_vec(),
+                None => flags.oidc_signing_algs.clone(),
+            },
+            disallowed_issuers: disallowed_issuers.clone(),
+            egress_selectors,
+            egress: of_issuers(egress),
+            meters: jwt_meters.clone(),
+        };
+        let issuers = Arc::new(JwtIssuers::new(&configuration, options)?);
+        let file = contents.zip(flags.config_file.clone()).map(|(contents, path)| {
+            let meters = Arc::new(ReloadMeters::new("authentication", &server));
+            meters.started(&contents);
+            let anonymous = configuration.anonymous.clone();
+            ConfigurationFile {
+                path,
+                contents,
+                issuers: issuers.clone(),
+                anonymous,
+                disallowed_issuers,
+                egress_selectors,
+                meters,
+            }
+        });
+        let mut methods: Vec<Box<dyn Method>> = Vec::new();
+        if let Some(proxies) = &trust.proxies {
+            methods.push(Box::new(RequestHeader {
+                proxies: proxies.clone(),
+                allowed_names: flags.request_header.allowed_names.clone(),
+                headers: flags.request_header.headers.clone(),
+            }));
+        }
+        methods.push(Box::new(trust.clients.clone()));
+        let objects = Arc::new(StoredObjects::new(catalog, features.clone(), Arc::new(SystemClock)));
+        let tokens = token_methods(config, accounts.method(objects, features), issuers, accounts, egress)?;
+        let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
+        authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers.clone());
+        Ok(Authentication { authenticator: Arc::new(authenticator), trust, jwt_meters, file })
+    }
+
+    /// Adds the metrics of authentication.
+    pub fn contribute(&self, metrics: &Metrics) {
+        let (authenticator, jwt) = (self.authenticator.clone(), self.jwt_meters.clone());
+        let reloads = self.file.as_ref().map(|file| file.meters.clone());
+        metrics.contribute(move |out| {
+            let written = authenticator.meters.write(out).and_then(|()| jwt.write(out));
+            let written = written.and_then(|()| reloads.as_ref().map_or(Ok(()), |reloads| reloads.write(out)));
+            written.expect("writing to a string cannot fail");
+        });
+    }
+
+    /// Follows changes of the files, and tells extension servers, for as long as the tasks run.
+    pub fn follow(self, api: &Arc<Api>, tasks: &mut JoinSet<()>) {
+        self.trust.follow(tasks);
+        tasks.spawn(publish(api.clone(), self.trust));
+        if let Some(file) = self.file {
+            tasks.spawn(reload::follow(file.path.clone(), file.contents.clone(), file));
+        }
+    }
+}
+
+/// Keeps telling extension servers how requests are authenticated, also when what was told is changed or deleted.
+async fn publish(api: Arc<Api>, trust: Arc<Trust>) {
+    loop {
+        let changed = trust.changes();
+        if let Err(status) = bootstrap::publish_authentication(&api, &trust.published()).await {
+            tracing::error!(%status, "how to authenticate cannot be published");
+        }
+        let _ = tokio::time::timeout(PUBLISH_INTERVAL, changed).await;
+    }
+}
+
+/// Tokens in upstream's order: local methods first, and issuers after service accounts, whose tokens are JWTs as well.
+fn token_methods(
+    config: &Config,
+    accounts: ServiceAccountTokens,
+    issuers: Arc<JwtIssuers>,
+    own: &Accounts,
+    egress: &Egress,
+) -> Result<Vec<Box<dyn TokenMethod>>, String> {
+    let mut tokens: Vec<Box<dyn TokenMethod>> = Vec::new();
+    if let Some(path) = &config.token_auth_file {
+        tokens.push(Box::new(TokenFile::read(path).map_err(|error| format!("{}: {error}", path.display()))?));
+    }
+    let objects = accounts.objects.clone();
+    tokens.push(Box::new(accounts));
+    if config.bootstrap_tokens {
+        tokens.push(Box::new(BootstrapTokens { objects }));
+    }
+    tokens.push(Box::new(issuers));
+    let flags = &config.authentication;
+    if let Some(file) = &flags.webhook_config_file {
+        let (version, ttl) = (flags.webhook_version.as_str(), flags.webhook_cache_ttl);
+        let webhook = TokenWebhook::open(file, version, own.audiences.clone(), ttl, egress.control_plane.clone())?;
+        tokens.push(Box::new(webhook));
+    }
+    Ok(tokens)
+}
+
+/// Who may be anonymous: the file says, or the flag.
+fn anonymous(config: &Config, configuration: &AuthenticationConfiguration) -> Result<Anonymous, String> {
+    match &configuration.anonymous {
+        Some(_) if config.authentication.anonymous_flag_given => {
+            let why = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication \
+                       configuration file";
+            Err(format!("anonymous: Forbidden: {why}"))
+        }
+        Some(anonymous) => Ok(anonymous.clone()),
+        None => Ok(Anonymous { enabled: config.anonymous_auth, paths: Vec::new() }),
+    }
+}
+
+/// How issuers are reached that name an egress selector; None where no egress selection is configured.
+fn of_issuers(egress: &Egress) -> Option<IssuerEgress> {
+    if egress.control_plane.is_none() && egress.cluster.is_none() && egress.etcd.is_none() {
+        return None;
+    }
+    let egress = egress.clone();
+    Some(Arc::new(move |selector: &str| match selector {
+        "controlplane" => egress.control_plane.clone(),
+        "cluster" => egress.cluster.clone(),
+        _ => None,
+    }))
+}
+
+/// The file of `--authentication-config`. Issuers follow its changes; anonymous access stays as it was at the start.
+struct ConfigurationFile {
+    path: PathBuf,
+    contents: Vec<u8>,
+    issuers: Arc<JwtIssuers>,
+    anonymous: Option<Anonymous>,
+    disallowed_issuers: Vec<String>,
+    egress_selectors: bool,
+    meters: Arc<ReloadMeters>,
+}
+
+impl ConfigurationFile {
+    /// The configuration in changed contents, if it can be used at all.
+    fn read(&self, contents: &[u8]) -> Result<AuthenticationConfiguration, String> {
+        let configuration = AuthenticationConfiguration::read(contents)?;
+        let mut errors = validate(&configuration, &self.disallowed_issuers, self.egress_selectors);
+        if configuration.anonymous != self.anonymous {
+            errors.forbidden(&Path::of("anonymous"), "changed from initial configuration file");
+        }
+        if errors.is_empty() { Ok(configuration) } else { Err(errors.aggregate()) }
+    }
+}
+
+#[async_trait]
+impl Reload for ConfigurationFile {
+    async fn reload(&mut self, contents: Result<&[u8], &std::io::Error>) -> Outcome {
+        let failed = |error: String, outcome: Outcome| {
+            tracing::error!(error, "failed to load authentication config");
+            self.meters.failed();
+            outcome
+        };
+        let contents = match contents {
+            Ok(contents) => contents,
+            Err(error) => return failed(error.to_string(), Outcome::Again),
+        };
+        let configuration = match self.read(contents) {
+            Ok(configuration) => configuration,
+            // What is wrong with these contents will always be.
+            Err(error) => return failed(error, Outcome::Settled),
+        };
+        match self.issuers.replace(&configuration, RELOAD_PATIENCE).await {
+            Ok(()) => {
+                tracing::info!("reloaded authentication config");
+                self.meters.succeeded(contents);
+                Outcome::Settled
+            }
+            Err(error) => failed(error, Outcome::Again),
+        }
+    }
+}
