@@ -8,6 +8,7 @@ use outbound::Egress;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Metrics, Version, metric_head};
 
+use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
 
@@ -27,8 +28,14 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, kind
     });
 }
 
-/// Adds the metrics of authorizers, of their configuration file, and of connections through proxies.
-pub fn contribute_access(metrics: &Metrics, authorization: &Authorization, egress: &Egress) {
+/// Adds the metrics of authentication and authorization, of their configuration files, and of connections through proxies.
+pub fn contribute_access(
+    metrics: &Metrics,
+    authentication: &Authentication,
+    authorization: &Authorization,
+    egress: &Egress,
+) {
+    authentication.contribute(metrics);
     let (meters, reloads) = (authorization.meters.clone(), authorization.reloads.clone());
     let egress = egress.meters.clone();
     metrics.contribute(move |out| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ::audit::Auditor;
 use aggregator::Aggregator;
-use authz::Permitted;
+use authz::{Authorizer, Permitted};
 use cache::Budget;
 use discovery::Discovery;
 use kinds::core::service::Allocation;
@@ -136,9 +136,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
     set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
-    let server_id = standalone::Identity::lease_name_on(&hostname());
-    let services = Services::new(config.aggregation.to_endpoints);
-    let host = Arc::new(Host::new(authorizer.clone(), services, &server_id));
+    let host = host(&config, &authorizer);
     let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
     let api = Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
@@ -165,8 +163,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     crate::metrics::contribute_admission(&metrics, host.meters.clone(), host.expressions.clone());
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
-    authentication.contribute(&metrics);
-    crate::metrics::contribute_access(&metrics, &authorization, &egress);
+    crate::metrics::contribute_access(&metrics, &authentication, &authorization, &egress);
     let seats = config.serving.seats();
     crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
     let server = Arc::new(Server {
@@ -202,6 +199,12 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     own_service.begin(&mut tasks).await;
     let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
     Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
+}
+
+/// What admission asks the server for.
+fn host(config: &Config, authorizer: &Arc<dyn Authorizer>) -> Arc<Host> {
+    let services = Services::new(config.aggregation.to_endpoints);
+    Arc::new(Host::new(authorizer.clone(), services, &Identity::lease_name_on(&hostname())))
 }
 
 /// The admission chain; with RBAC it ends with the check that users grant no more than they have.
