@@ -14,7 +14,9 @@ async fn catalog() -> Catalog {
         budget: cache::Budget::new(1 << 20),
         strategies: Default::default(),
         conversions: Default::default(),
+        encoding: Default::default(),
         enabled: Box::new(|version, on| on || version.group.ends_with("k8s.io")),
+        removed: false,
     };
     setup.catalog().await.unwrap()
 }
