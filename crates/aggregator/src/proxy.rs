@@ -60,8 +60,9 @@ impl Backend {
         };
         match sent {
             Ok(reply) => self.checked(reply, upgrades),
-            Err(Unreachable::NotAllowed) => refused(StatusCode::BAD_REQUEST, "address not allowed"),
-            Err(Unreachable::Failed(why)) => {
+            Err(Unreachable::NotAllowed(why)) => refused(StatusCode::BAD_REQUEST, &why),
+            Err(Unreachable::Broken(why)) if upgrades => refused(StatusCode::SERVICE_UNAVAILABLE, &why),
+            Err(Unreachable::Failed(why) | Unreachable::Broken(why)) => {
                 let what = if upgrades { "error dialing backend" } else { "error trying to reach service" };
                 refused(StatusCode::SERVICE_UNAVAILABLE, &format!("{what}: {why}"))
             }
@@ -71,6 +72,8 @@ impl Backend {
     /// The client's headers, without those that only this server should see or set.
     fn headers(&self, call: &Call, address: &Address, from: IpAddr, audit_id: &str) -> HeaderMap {
         let mut headers = call.headers.clone();
+        // The backend's own name takes its place.
+        headers.remove(header::HOST);
         set_identity(&mut headers, &call.user);
         let before: Vec<&str> =
             headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();

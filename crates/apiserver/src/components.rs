@@ -70,8 +70,7 @@ async fn probe(dial: &dyn Dial, port: u16) -> Result<String, String> {
     let target = Target { tls: true, host, port, path, ..Target::default() };
     let answer = async {
         let response = dial.send(&target, request).await.map_err(|error| match error {
-            Unreachable::Failed(why) => why,
-            Unreachable::NotAllowed => "address not allowed".to_string(),
+            Unreachable::NotAllowed(why) | Unreachable::Failed(why) | Unreachable::Broken(why) => why,
         })?;
         let code = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;

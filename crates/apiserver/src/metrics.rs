@@ -22,7 +22,8 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, kind
             let written = about(&api, out)
                 .and_then(|()| stores(&api, &timings, out))
                 .and_then(|()| caches(&api, out))
-                .and_then(|()| watches(&api, out));
+                .and_then(|()| watches(&api, out))
+                .and_then(|()| api.streams.write(out));
             written.expect("writing to a string cannot fail");
         }
     });

@@ -23,6 +23,8 @@ pub const FLAGS: &[&str] = &[
     "kubelet-certificate-authority",
     "kubelet-client-certificate",
     "kubelet-client-key",
+    "kubelet-preferred-address-types",
+    "kubelet-timeout",
     "max-mutating-requests-inflight",
     "max-requests-inflight",
     "min-request-timeout",
@@ -50,15 +52,24 @@ pub struct Serving {
     /// Whether seats are given out by priority and fairness.
     pub priority_and_fairness: bool,
     pub watch_grace: Duration,
-    pub kubelet: KubeletFiles,
+    pub kubelet: Kubelets,
 }
 
-/// How this server proves itself to kubelets, and how they do to it.
-#[derive(Clone, Debug, Default)]
-pub struct KubeletFiles {
+/// How kubelets are reached, how this server proves itself to them, and how they do to it.
+#[derive(Clone, Debug)]
+pub struct Kubelets {
     pub authority: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
+    /// Which of a node's addresses is used: the first type that it has.
+    pub address_types: Vec<String>,
+}
+
+impl Default for Kubelets {
+    fn default() -> Kubelets {
+        let address_types = kinds::core::ConnectOptions::default().address_types;
+        Kubelets { authority: None, certificate: None, key: None, address_types }
+    }
 }
 
 impl Default for Serving {
@@ -74,7 +85,7 @@ impl Default for Serving {
             max_writes: 200,
             priority_and_fairness: true,
             watch_grace: Duration::ZERO,
-            kubelet: KubeletFiles::default(),
+            kubelet: Kubelets::default(),
         }
     }
 }
@@ -96,6 +107,9 @@ impl Serving {
             "kubelet-certificate-authority" => self.kubelet.authority = given.path(),
             "kubelet-client-certificate" => self.kubelet.certificate = given.path(),
             "kubelet-client-key" => self.kubelet.key = given.path(),
+            "kubelet-preferred-address-types" => self.kubelet.address_types = given.list().collect(),
+            // Upstream takes it and does not use it either: requests to kubelets last as long as the client likes.
+            "kubelet-timeout" => drop(given.span()?),
             "max-mutating-requests-inflight" => self.max_writes = number(last)?,
             "max-requests-inflight" => self.max_reads = number(last)?,
             "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),

@@ -131,11 +131,11 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         Authentication::open(&config, &features, &pki, &accounts, &catalog, &egress).map_err(StartError::Setting)?;
     let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;
     let authorizer = authorization.authorizer.clone();
-    let dial = Dialer::new(&config.serving.kubelet, egress.cluster.clone()).map_err(StartError::Setting)?;
+    let dial = Dialer::new(&config.serving.kubelet, &egress.to_cluster()).map_err(StartError::Setting)?;
     let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
-    set_unstored(&mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
+    set_unstored(&config, &mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
     let host = host(&config, &authorizer);
     let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
     let api = Arc::new(Api {
@@ -148,6 +148,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         describe_column: descriptions::column,
         meters: Meters::default(),
         dial: Some(dial),
+        streams: Arc::default(),
         recent: rest::Recent::default(),
         definitions: Default::default(),
     });
@@ -277,11 +278,16 @@ async fn listen(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Listener, 
 }
 
 /// What is not stored is carried out (reviews, bindings), connected to (exec, proxies) or made when it is asked for.
-fn set_unstored(catalog: &mut Catalog, actions: &Actions, components: Components) {
+fn set_unstored(config: &Config, catalog: &mut Catalog, actions: &Actions, components: Components) {
     for ((group, resource, subresource), action) in actions {
         catalog.set_action(group, resource, subresource, action);
     }
-    for (resource, subresource, connect) in kinds::core::connects() {
+    let is_ipv6 = config.service_cluster_ip_range.split(['/', ',']).next().is_some_and(|range| range.contains(':'));
+    let options = kinds::core::ConnectOptions {
+        address_types: config.serving.kubelet.address_types.clone(),
+        primary_family: if is_ipv6 { "IPv6" } else { "IPv4" },
+    };
+    for (resource, subresource, connect) in kinds::core::connects(&options) {
         catalog.set_connect("", resource, subresource, &connect);
     }
     let components: Arc<dyn Report> = Arc::new(components);

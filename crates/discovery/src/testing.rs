@@ -74,6 +74,7 @@ impl Server {
             describe_column: |_, _| "",
             meters: rest::Meters::default(),
             dial: None,
+            streams: Default::default(),
             recent: rest::Recent::default(),
             definitions: Default::default(),
         });
@@ -104,6 +105,8 @@ impl Server {
             info: RequestInfo::parse(method, path, &query),
             user: User::default(),
             method: Method::from_bytes(method.as_bytes()).unwrap(),
+            uri: Default::default(),
+            client: None,
             headers: headers.iter().map(header).collect::<HeaderMap>(),
             query,
             timeout: std::time::Duration::from_secs(60),

@@ -12,21 +12,27 @@ pub trait Connect: Send + Sync + 'static {
     /// The kind of the options in the query.
     fn options(&self) -> GroupVersionKind;
 
+    fn exchange(&self) -> Exchange;
+
     /// Where the connection goes; None where the answer is empty, as the log of a pod that has no node yet.
     async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status>;
-
-    /// What clients are told when the target cannot be reached.
-    fn unreachable(&self, target: &Target, why: &str) -> Status;
-
-    /// Whether this is upstream's CONNECT, which admission sees; reading a log is a GET.
-    fn is_admitted(&self) -> bool {
-        true
-    }
 
     /// A verb that the user must be allowed, whatever the request's own verb is.
     fn required_verb(&self, _features: &Features) -> Option<&'static str> {
         None
     }
+}
+
+/// What goes over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// A GET whose answer is a container's log. It is not a CONNECT, so admission does not see it.
+    Log,
+    /// exec and attach: the streams of a command.
+    RemoteCommand,
+    PortForward,
+    /// The client's request, passed on as it is.
+    Proxy,
 }
 
 /// What a connection is asked for with.
@@ -37,18 +43,6 @@ pub struct ConnectCall<'a> {
     pub name: &'a str,
     /// The query as an object of the kind [`Connect::options`].
     pub options: &'a Value,
-    /// The path below the subresource, as it was sent.
-    pub path: &'a str,
-    /// The query with its question mark, "" if there is none.
-    pub query: &'a str,
-}
-
-impl ConnectCall<'_> {
-    /// The path below the subresource with the query: what a proxied request asks the other end for.
-    pub fn proxied_path(&self) -> String {
-        let path = if self.path.is_empty() { "/" } else { self.path };
-        format!("{path}{}", self.query)
-    }
 }
 
 /// The other end of a connection.
@@ -63,4 +57,19 @@ pub struct Target {
     pub path: String,
     /// Whether `host` must resolve to global unicast addresses only, so that the server cannot be made to reach itself.
     pub only_global: bool,
+    /// Whether a kubelet's certificate is not verified: `insecureSkipTLSVerifyBackend`.
+    pub unverified: bool,
+    /// Whether the node declares that its kubelet speaks WebSocket, so that nothing needs to be translated.
+    pub websockets: bool,
+}
+
+impl Target {
+    /// Host and port as in a URL.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
 }

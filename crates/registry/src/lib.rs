@@ -22,7 +22,7 @@ mod update;
 pub use action::{Action, ActionCall, REVIEWS};
 pub use builtin::{Setup, StoredEncoding, key_paths};
 pub use catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
-pub use connect::{Connect, ConnectCall, Target};
+pub use connect::{Connect, ConnectCall, Exchange, Target};
 pub use context::{Context, Lookup, NoLookup};
 pub use create::{Admit, AdmitAll, Outcome, at_revision, ensure_namespace};
 pub use custom::{Definition, ScalePaths};

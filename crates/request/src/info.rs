@@ -26,8 +26,6 @@ pub struct RequestInfo {
     pub parts: Vec<String>,
     /// Whether the path has the deprecated prefix `/watch`.
     pub is_watch_path: bool,
-    /// How many path segments come before the resource.
-    lead: usize,
     /// As sent, for authorization by selector.
     pub field_selector: String,
     pub label_selector: String,
@@ -139,7 +137,6 @@ impl RequestInfo {
                 rest = &rest[2..];
             }
         }
-        self.lead = segments.len() - rest.len();
         self.parts = rest.to_vec();
         self.resource = rest[0].clone();
         self.name = rest.get(1).cloned().unwrap_or_default();
@@ -176,23 +173,6 @@ impl RequestInfo {
         GroupResource::new(self.group.as_str(), self.resource.as_str())
     }
 
-    /// The path as it was sent, from the slash after the subresource on; "" if it ends there.
-    pub fn path_below_subresource(&self) -> &str {
-        let mut left = self.lead + 3;
-        let mut in_segment = false;
-        for (at, byte) in self.path.bytes().enumerate() {
-            if byte != b'/' {
-                in_segment = true;
-            } else if std::mem::take(&mut in_segment) {
-                left -= 1;
-                if left == 0 {
-                    return &self.path[at..];
-                }
-            }
-        }
-        ""
-    }
-
     /// Requests that may run for as long as the client likes.
     pub fn is_long_running(&self) -> bool {
         matches!(self.verb, Verb::Watch | Verb::Proxy)
@@ -223,8 +203,8 @@ fn is_true(query: &[(String, String)], name: &str) -> bool {
     given.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
-/// Percent-decodes a path segment; a broken escape is kept as it stands.
-fn decode(segment: &str) -> String {
+/// Percent-decodes a path or a segment of it; a broken escape is kept as it stands.
+pub fn decode(segment: &str) -> String {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
@@ -298,21 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn scopes_and_remainders_are_those_of_the_path() {
-        for (path, in_namespace, below) in [
-            ("/api/v1/namespaces/a", false, ""),
-            ("/api/v1/namespaces/a/status", false, ""),
-            ("/api/v1/namespaces/a/namespaces", true, ""),
-            ("/api/v1/namespaces/a/namespaces/a", true, ""),
-            ("/api/v1/watch/namespaces/a/pods/b", true, ""),
-            ("/api/v1/namespaces/a/pods/proxy-x:80/proxy", true, ""),
-            ("/api/v1/namespaces/a/pods/proxy-x:80/proxy/", true, "/"),
-            ("/api/v1//namespaces/a/pods/proxy/proxy//b%2Fc/", true, "//b%2Fc/"),
-            ("/api/v1/nodes/n/proxy/metrics", false, "/metrics"),
-            ("/apis/apps/v1/deployments", false, ""),
+    fn scopes_are_those_of_the_path() {
+        for (path, in_namespace) in [
+            ("/api/v1/namespaces/a", false),
+            ("/api/v1/namespaces/a/status", false),
+            ("/api/v1/namespaces/a/namespaces", true),
+            ("/api/v1/namespaces/a/namespaces/a", true),
+            ("/api/v1/watch/namespaces/a/pods/b", true),
+            ("/api/v1/namespaces/a/pods/proxy-x:80/proxy", true),
+            ("/api/v1/namespaces/a/pods/proxy-x:80/proxy/", true),
+            ("/api/v1//namespaces/a/pods/proxy/proxy//b%2Fc/", true),
+            ("/api/v1/nodes/n/proxy/metrics", false),
+            ("/apis/apps/v1/deployments", false),
         ] {
             let info = RequestInfo::parse("GET", path, &[]);
-            assert_eq!((info.in_namespace, info.path_below_subresource()), (in_namespace, below), "{path}");
+            assert_eq!(info.in_namespace, in_namespace, "{path}");
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Api {
     pub meters: crate::Meters,
     /// How kubelets, pods and services are reached; None in a server that makes no connections.
     pub dial: Option<Arc<dyn crate::Dial>>,
+    /// Counts what goes over those connections.
+    pub streams: Arc<crate::StreamMeters>,
     pub recent: crate::Recent,
     /// What keeps custom resources in the catalog; empty where there are none.
     pub definitions: std::sync::OnceLock<Arc<dyn Definitions>>,

@@ -1,10 +1,11 @@
 //! [`Call`]: one request on its way to a verb.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use audit::Record;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Uri};
 use request::{Access, RequestInfo, User};
 
 /// A request whose user is known and whose path is understood. Its body stays apart, because it can be read only once.
@@ -12,11 +13,15 @@ pub struct Call {
     pub info: RequestInfo,
     pub user: User,
     pub method: Method,
+    /// As it was sent.
+    pub uri: Uri,
     pub headers: HeaderMap,
     /// Decoded query parameters in the order sent.
     pub query: Vec<(String, String)>,
     /// When a request that is not long-running must be over.
     pub timeout: Duration,
+    /// The client's address; None for requests that the server makes itself.
+    pub client: Option<IpAddr>,
     /// The request's audit record, if the audit policy asks for one.
     pub record: Option<Arc<Record>>,
 }

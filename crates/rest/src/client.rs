@@ -108,6 +108,7 @@ impl Client {
         let bytes = match reply.body {
             ReplyBody::Ready(bytes) => bytes,
             ReplyBody::Stream { chunks, .. } => concat(chunks).await?,
+            ReplyBody::Switch(_) => Bytes::new(),
         };
         let value = decode(&bytes)?;
         if status.is_success() { Ok(value) } else { Err(failure(status, &value)) }
@@ -120,7 +121,9 @@ impl Client {
         match reply.body {
             ReplyBody::Stream { chunks, .. } if reply.status.is_success() => Ok(lines(chunks)),
             ReplyBody::Ready(bytes) => Err(failure(reply.status, &decode(&bytes)?)),
-            ReplyBody::Stream { .. } => Err(Failure { code: reply.status.as_u16(), message: "no watch".into() }),
+            ReplyBody::Stream { .. } | ReplyBody::Switch(_) => {
+                Err(Failure { code: reply.status.as_u16(), message: "no watch".into() })
+            }
         }
     }
 
@@ -151,7 +154,8 @@ impl Client {
             }
         };
         let user = self.user.clone();
-        let call = Call { info, user, method, headers, query, timeout: TIMEOUT, record: None };
+        let uri = Default::default();
+        let call = Call { info, user, method, uri, headers, query, timeout: TIMEOUT, client: None, record: None };
         let call =
             authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status()))?;
         Ok(crate::serve(&self.api, call, body).await)

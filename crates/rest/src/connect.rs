@@ -1,31 +1,42 @@
 //! CONNECT: exec, attach, portforward, log and proxy. Where a connection goes is said by the catalog's
 //! [`Connect`](registry::Connect); here it is authorized, admitted and made.
 
+mod command;
+mod html;
+mod links;
+mod log;
+mod meters;
+mod options;
+mod port_forward;
+mod proxy;
+
 use admission::Operation;
 use http::StatusCode;
 use object::{Status, Value};
-use registry::{Connect, ConnectCall};
-use schema::{Schema, Shape};
+use registry::{Connect, ConnectCall, Exchange, Target};
 
-use crate::forward::{Unreachable, forward};
-use crate::options::{flag, integer};
+use crate::create::Admission;
+use crate::forward::{Dial, Unreachable, forward};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
-use crate::{Call, create::Admission};
+
+pub use meters::StreamMeters;
 
 pub async fn connect(scope: &Scope, connect: &dyn Connect) -> Result<Reply, Status> {
     let info = &scope.call.info;
-    if connect.is_admitted() && scope.call.query("dryRun").is_some() {
+    let exchange = connect.exchange();
+    if exchange != Exchange::Log && scope.call.query("dryRun").is_some() {
         return Err(Status::bad_request("dryRun is not supported"));
     }
     let kind = connect.options();
     let schema = schema::builtin().schema(&kind).ok_or_else(|| Status::internal(format!("no schema for {kind}")))?;
-    let mut options = options_object(&scope.call, schema)?;
-    let cx = scope.context(false);
-    if info.subresource == "log" && scope.api.features.enabled("PodLogsQuerySplitStreams") {
-        options.set_default(&["stream"], "All");
-    }
-    if connect.is_admitted() {
+    let mut options = options::read(&scope.call, schema)?;
+    if exchange == Exchange::Log {
+        scope.api.streams.log_asked(options.field("insecureSkipTLSVerifyBackend").as_bool() == Some(true));
+        if scope.api.features.enabled("PodLogsQuerySplitStreams") {
+            options.set_default(&["stream"], "All");
+        }
+    } else {
         admit(scope, &mut options).await?;
     }
     if let Some(verb) = connect.required_verb(&scope.api.features).filter(|verb| *verb != info.verb.as_str()) {
@@ -34,21 +45,18 @@ pub async fn connect(scope: &Scope, connect: &dyn Connect) -> Result<Reply, Stat
     }
     let storage = scope.storage()?;
     storage.cache.fresh().await.map_err(|error| Status::internal(error.to_string()))?;
-    let (path, query) = (info.path_below_subresource(), query_string(&scope.call));
-    let call = ConnectCall { cx, storage, name: &info.name, options: &options, path, query: &query };
+    let call = ConnectCall { cx: scope.context(false), storage, name: &info.name, options: &options };
     let Some(target) = connect.target(&call).await? else {
         let mut reply = Reply::new(StatusCode::NO_CONTENT, "", ReplyBody::Ready(Default::default()));
         reply.headers.clear();
         return Ok(reply);
     };
-    let Some(dial) = &scope.api.dial else {
-        return Err(Status::unavailable("error trying to reach service: this server makes no connections"));
-    };
-    let sent = forward(&**dial, &target, scope.call.method.clone(), &scope.call.headers, scope.take_body()).await;
-    sent.map_err(|error| match error {
-        Unreachable::NotAllowed => Status::bad_request("address not allowed"),
-        Unreachable::Failed(why) => connect.unreachable(&target, &why),
-    })
+    match exchange {
+        Exchange::Log => log::log(scope, &target).await,
+        Exchange::Proxy => proxy::proxy(scope, target).await,
+        Exchange::RemoteCommand => command::command(scope, target, &options).await,
+        Exchange::PortForward => port_forward::port_forward(scope, &target).await,
+    }
 }
 
 /// Both halves of admission see the options as the object of a CONNECT.
@@ -65,45 +73,32 @@ async fn admit(scope: &Scope, options: &mut Value) -> Result<(), Status> {
     result
 }
 
-/// The query as an object: every parameter that is a field of the kind.
-fn options_object(call: &Call, schema: Schema<'_>) -> Result<Value, Status> {
-    let mut options = Value::map();
-    let Shape::Struct(id) = schema.node.shape else { return Ok(options) };
-    for field in &schema.types.get(id).fields {
-        let name = field.name.as_str();
-        let value = match &field.node.shape {
-            Shape::Bool => flag(call, name).map(Value::from),
-            Shape::Int32 | Shape::Int64 => integer(call, name)?.map(Value::from),
-            Shape::List(_) => {
-                let all: Vec<&str> = call.query_all(name).collect();
-                Some(Value::from(all)).filter(|all| !all.is_empty())
-            }
-            _ if name == "path" && call.info.parts.len() > 3 => Some(Value::from(call.info.parts[3..].join("/"))),
-            _ => call.query(name).map(Value::from),
-        };
-        if let Some(value) = value.filter(|_| !matches!(name, "apiVersion" | "kind")) {
-            options.set(&[name], value);
-        }
-    }
-    Ok(options)
+fn dial(scope: &Scope) -> Result<&dyn Dial, Status> {
+    let none = || Status::unavailable("error trying to reach service: this server makes no connections");
+    scope.api.dial.as_deref().ok_or_else(none)
 }
 
-/// The query with its question mark, "" if there is none.
-fn query_string(call: &Call) -> String {
-    let escape = |text: &str, out: &mut String| {
-        for byte in text.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-                byte => out.push_str(&format!("%{byte:02X}")),
-            }
-        }
-    };
-    let mut out = String::new();
-    for (key, value) in &call.query {
-        out.push(if out.is_empty() { '?' } else { '&' });
-        escape(key, &mut out);
-        out.push('=');
-        escape(value, &mut out);
+/// Passes a request that upgrades on to a kubelet and copies bytes both ways: SPDY, and WebSocket where it is not translated.
+async fn pass_through(scope: &Scope, target: &Target) -> Result<Reply, Status> {
+    let call = &scope.call;
+    if !streams::websocket::is_upgrade(&call.headers) {
+        return Err(Status::bad_request("Upgrade request required"));
     }
-    out
+    let headers = proxy::with_forwarded_for(call);
+    let sent = forward(dial(scope)?, target, call.method.clone(), &headers, scope.take_body()).await;
+    sent.map_err(not_upgraded)
+}
+
+/// What clients are told when a request that upgrades was not answered.
+fn not_upgraded(error: Unreachable) -> Status {
+    match error {
+        Unreachable::NotAllowed(why) => Status::bad_request(why),
+        Unreachable::Failed(why) => Status::unknown(500, format!("error dialing backend: {why}")),
+        Unreachable::Broken(why) => Status::unknown(500, why),
+    }
+}
+
+/// A failed WebSocket handshake.
+fn refused(refused: &streams::websocket::Refused) -> Reply {
+    Reply::new(refused.code, "text/plain; charset=utf-8", ReplyBody::Ready(refused.text.into()))
 }

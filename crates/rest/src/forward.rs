@@ -3,12 +3,13 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
 use registry::Target;
 
 use crate::reply::{Body, Cut, Reply, ReplyBody};
@@ -19,32 +20,35 @@ pub type ForwardBody = UnsyncBoxBody<Bytes, std::io::Error>;
 /// Makes connections to other servers.
 #[async_trait]
 pub trait Dial: Send + Sync + 'static {
-    /// Sends one request on a connection of its own.
+    /// Sends one request. `hyper::upgrade::on` the response gives the connection after `101 Switching Protocols`.
     async fn send(&self, target: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable>;
 }
 
-/// Why a request did not reach its target.
+/// Why there is no answer of the target that can be passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// The target's name resolves to an address that must not be connected to.
-    NotAllowed,
-    /// What Go's client would say.
+    /// The target's name resolves to an address that must not be connected to, or to none.
+    NotAllowed(String),
+    /// There is no connection; what Go's client would say.
     Failed(String),
+    /// The connection was lost, or the answer is not one to the request; what Go's client would say.
+    Broken(String),
 }
 
-/// Headers that are about the connection to this server, or that only this server should see.
-const NOT_PASSED_ON: [HeaderName; 8] = [
-    header::AUTHORIZATION,
-    header::CONNECTION,
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::TE,
-    header::ACCEPT_ENCODING,
+/// Headers about one connection, which are not passed on (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
 ];
 
-/// Sends a request to its target and answers with what comes back.
+/// Sends a request to its target and answers with what comes back. Redirects are not followed. The headers of the user's
+/// identity are not among `headers`; a `Host` that is not there becomes the target's.
 pub async fn forward(
     dial: &dyn Dial,
     target: &Target,
@@ -52,46 +56,108 @@ pub async fn forward(
     headers: &HeaderMap,
     mut body: Body,
 ) -> Result<Reply, Unreachable> {
-    let upgrade = body.take_upgrade();
-    let failed = |error: http::Error| Unreachable::Failed(error.to_string());
-    let mut request = Request::builder().method(method).uri(&target.path).body(body.into_stream()).map_err(failed)?;
-    *request.headers_mut() = passed_on(headers, upgrade.is_some());
-    if let Ok(host) = HeaderValue::from_str(&format!("{}:{}", target.host, target.port)) {
-        request.headers_mut().insert(header::HOST, host);
-    }
-    let mut response = dial.send(target, request).await?;
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS
-        && let Some(client) = upgrade
-    {
-        let other = hyper::upgrade::on(&mut response);
-        tokio::spawn(join(client, other));
-        let mut reply = Reply::new(StatusCode::SWITCHING_PROTOCOLS, "", ReplyBody::Ready(Bytes::new()));
-        reply.headers = response.headers().clone();
-        return Ok(reply);
-    }
-    let (parts, incoming) = response.into_parts();
-    let chunks = incoming.into_data_stream().map_err(|_| Cut).boxed();
-    let mut reply = Reply::new(parts.status, "text/plain", ReplyBody::Stream { chunks, estimate: 0 });
-    reply.headers.extend(passed_on(&parts.headers, false));
-    Ok(reply)
+    let Some(client) = body.take_upgrade() else {
+        let sent = request(target, method, end_to_end(headers), body.into_stream())?;
+        let response = dial.send(target, sent).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let wanted = response.headers().get(header::UPGRADE).and_then(|name| name.to_str().ok()).unwrap_or("");
+            let why = format!("backend tried to switch protocol {} when \"\" was requested", object::quote(wanted));
+            return Err(Unreachable::Broken(why));
+        }
+        return Ok(passed_back(response));
+    };
+    Ok(match forward_upgrade(dial, target, method, headers.clone()).await? {
+        Ok((headers, backend)) => Reply::switch(headers, join(client, backend)),
+        Err(refused) => *refused,
+    })
 }
 
-fn passed_on(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
-    let about_the_upgrade = |name: &HeaderName| upgrade && (name == header::CONNECTION || name == header::UPGRADE);
-    let kept = headers.iter().filter(|(name, _)| {
-        about_the_upgrade(name) || !(NOT_PASSED_ON.contains(name) || name.as_str().starts_with("impersonate-"))
-    });
+/// Sends a request that upgrades. Ok holds the response's headers and the connection, Err a refusal for the client.
+pub(crate) async fn forward_upgrade(
+    dial: &dyn Dial,
+    target: &Target,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Result<(HeaderMap, OnUpgrade), Box<Reply>>, Unreachable> {
+    let sent = request(target, method, headers, Body::Empty.into_stream())?;
+    let mut response = dial.send(target, sent).await?;
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS => {
+            let backend = hyper::upgrade::on(&mut response);
+            Ok(Ok((response.headers().clone(), backend)))
+        }
+        refused if refused.as_u16() < 400 => {
+            let code = refused.as_u16();
+            Err(Unreachable::Broken(format!("invalid upgrade response: status code {code}")))
+        }
+        _ => {
+            let mut reply = passed_back(response);
+            reply.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            Ok(Err(Box::new(reply)))
+        }
+    }
+}
+
+/// The request as the target gets it.
+pub(crate) fn request(
+    target: &Target,
+    method: Method,
+    mut headers: HeaderMap,
+    body: ForwardBody,
+) -> Result<Request<ForwardBody>, Unreachable> {
+    let failed = |error: http::Error| Unreachable::Failed(error.to_string());
+    let mut request = Request::builder().method(method).uri(&target.path).body(body).map_err(failed)?;
+    if let Ok(host) = HeaderValue::from_str(&target.authority()) {
+        headers.entry(header::HOST).or_insert(host);
+    }
+    // The connection decides how the body is framed.
+    headers.remove(header::TRANSFER_ENCODING);
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// The target's answer, streamed to the client.
+fn passed_back(response: Response<Incoming>) -> Reply {
+    let (parts, incoming) = response.into_parts();
+    let chunks = incoming.into_data_stream().map_err(|_| Cut).boxed();
+    Reply::with(parts.status, end_to_end(&parts.headers), ReplyBody::Stream { chunks, estimate: 0 })
+}
+
+/// The headers without those about the connection.
+fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let named = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<String> =
+        named.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect();
+    let is_kept = |name: &HeaderName, value: &HeaderValue| match name.as_str() {
+        "te" => value.as_bytes() == b"trailers",
+        other => !HOP_BY_HOP.contains(&other) && !named.iter().any(|named| named == other),
+    };
+    let kept = headers.iter().filter(|(name, value)| is_kept(name, value));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Copies bytes both ways until one side closes.
-async fn join(client: OnUpgrade, other: OnUpgrade) {
-    let (client, other) = match tokio::try_join!(client, other) {
-        Ok(both) => both,
-        Err(error) => return tracing::debug!(%error, "an upgrade did not happen"),
-    };
-    let (mut client, mut other) = (hyper_util::rt::TokioIo::new(client), hyper_util::rt::TokioIo::new(other));
-    if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut other).await {
+async fn join(client: OnUpgrade, backend: OnUpgrade) {
+    let Some((client, backend)) = both(client, backend).await else { return };
+    if let Err(error) = streams::relay(client, backend).await {
         tracing::debug!(%error, "an upgraded connection ended early");
+    }
+}
+
+/// Both ends of an upgraded connection.
+pub(crate) async fn both(client: OnUpgrade, backend: OnUpgrade) -> Option<(TokioIo<Upgraded>, TokioIo<Upgraded>)> {
+    match tokio::try_join!(client, backend) {
+        Ok((client, backend)) => Some((TokioIo::new(client), TokioIo::new(backend))),
+        Err(error) => {
+            tracing::debug!(%error, "an upgrade did not happen");
+            None
+        }
+    }
+}
+
+impl Reply {
+    /// `101 Switching Protocols`; the task is run with the connection of the request, which it waits for.
+    pub fn switch(headers: HeaderMap, task: impl Future<Output = ()> + Send + 'static) -> Reply {
+        Reply::with(StatusCode::SWITCHING_PROTOCOLS, headers, ReplyBody::Switch(task.boxed()))
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
@@ -136,6 +137,8 @@ pub enum ReplyBody {
         chunks: Chunks,
         estimate: usize,
     },
+    /// None: the connection becomes something else, and this task is run for as long as it lasts.
+    Switch(BoxFuture<'static, ()>),
 }
 
 impl Reply {
@@ -173,6 +176,10 @@ impl Reply {
             ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
             ReplyBody::Stream { chunks, .. } => {
                 http_body_util::StreamBody::new(chunks.map_ok(Frame::data)).boxed_unsync()
+            }
+            ReplyBody::Switch(task) => {
+                tokio::spawn(task);
+                http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
             }
         };
         let mut response = http::Response::new(body);

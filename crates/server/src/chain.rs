@@ -260,7 +260,9 @@ impl Server {
             _ => Body::Stream(self.unfinished.receive(incoming, tracked.seat.clone())),
         };
         let record = tracked.record.clone();
-        let call = Call { info, user, method: parts.method, headers: parts.headers, query, timeout, record };
+        let client = Some(peer.address.ip());
+        let http::request::Parts { method, uri, headers, .. } = parts;
+        let call = Call { info, user, method, uri, headers, query, timeout, client, record };
         // Authorization: verbs take nothing but a call that was permitted.
         let call = match authz::authorize(&*self.authorizer, call).await {
             Ok(call) => call,

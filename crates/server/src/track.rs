@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use audit::Record;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use http::HeaderValue;
 use parking_lot::Mutex;
@@ -64,6 +65,10 @@ impl Tracked {
                 (futures::stream::iter([Ok(bytes)]).boxed(), estimate)
             }
             ReplyBody::Stream { chunks, estimate } => (chunks, estimate),
+            ReplyBody::Switch(task) => {
+                reply.body = ReplyBody::Switch(self.until_closed(task, end).boxed());
+                return reply;
+            }
         };
         if let Some(series) = self.series.as_ref().filter(|_| self.long_running) {
             series.opened();
@@ -83,6 +88,23 @@ impl Tracked {
             if let Some(record) = record {
                 record.response_stored(code).await;
             }
+        }
+    }
+
+    /// Runs what an upgraded connection is used for; it ends when the server shuts down.
+    async fn until_closed(mut self, task: BoxFuture<'static, ()>, end: Option<WatchEnd>) {
+        self.seat = None;
+        if let Some(series) = &self.series {
+            series.opened();
+        }
+        match end {
+            Some(end) => {
+                futures::future::select(task, end).await;
+            }
+            None => task.await,
+        }
+        if let Some(series) = &self.series {
+            series.closed();
         }
     }
 }

@@ -26,7 +26,7 @@ mod volume_cells;
 
 pub use componentstatus::ComponentStatus;
 pub use configmap::ConfigMap;
-pub use connect::{Connects, connects};
+pub use connect::{ConnectOptions, Connects, connects};
 pub use endpoints::Endpoints;
 pub use limitrange::LimitRange;
 pub use namespace::Namespace;

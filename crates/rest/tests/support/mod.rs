@@ -48,6 +48,7 @@ impl Server {
             describe_column: |_, _| "",
             meters: rest::Meters::default(),
             dial: None,
+            streams: Default::default(),
             recent: rest::Recent::default(),
             definitions: OnceLock::new(),
         }))
@@ -106,6 +107,8 @@ pub async fn ask_with(
         info: RequestInfo::parse(method, path, &query),
         user: User::default(),
         method: Method::from_bytes(method.as_bytes()).unwrap(),
+        uri: Default::default(),
+        client: None,
         headers,
         query,
         timeout: std::time::Duration::from_secs(10),
