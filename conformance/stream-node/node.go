@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -51,7 +52,11 @@ func (n *node) follow(ctx context.Context) error {
 	}
 	for event := range watch.ResultChan() {
 		pod, ok := event.Object.(*v1.Pod)
-		if !ok || event.Type == "DELETED" {
+		if !ok {
+			continue
+		}
+		if event.Type == "DELETED" {
+			n.forget(pod)
 			continue
 		}
 		if n.start(pod) {
@@ -82,6 +87,20 @@ func (n *node) start(pod *v1.Pod) bool {
 		run(c.Name, append(c.Command, c.Args...), c.TTY)
 	}
 	return started
+}
+
+// forget ends the containers of a pod that was deleted.
+func (n *node) forget(pod *v1.Pod) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	for key, container := range n.containers {
+		if strings.HasPrefix(key, pod.Namespace+"/"+pod.Name+"/") {
+			if container.stdin != nil {
+				container.stdin.Close()
+			}
+			delete(n.containers, key)
+		}
+	}
 }
 
 func (n *node) publish(ctx context.Context, pod *v1.Pod) error {

@@ -11,6 +11,7 @@ mod interop;
 mod lab;
 mod python;
 mod soak;
+mod streams;
 mod swap;
 
 pub use lab::target_folder;
@@ -23,6 +24,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("python", python::run),
     ("envtest", envtest::run),
     ("interop", interop::run),
+    ("streams", streams::run),
     ("swap", swap::run),
     ("cluster", cluster::run),
     ("soak", soak::run),

@@ -8,16 +8,19 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use cache::{Event, Item, Object, Start, Watcher};
 use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use http::StatusCode;
+use hyper_util::rt::TokioIo;
 use object::{GroupVersionKind, Map, Meta, Status, Value};
 use registry::Filter;
 use storage::Revision;
+use streams::messages::{self, Encoding};
+use streams::websocket::{Handshake, is_websocket};
 use tokio::time::{Instant, Sleep};
 
 use crate::media::{Media, Transform};
 use crate::options::{ListOptions, not_a_revision};
-use crate::reply::{Reply, ReplyBody};
+use crate::reply::{Chunks, Reply, ReplyBody};
 use crate::scope::Scope;
 use crate::{WatchMeter, render, table, wire};
 
@@ -27,6 +30,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lasts that asked for more than the clock can count.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Before each event in protobuf stands its length.
+const PROTO_LENGTH_BYTES: usize = 4;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
@@ -73,6 +78,7 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         watcher,
         deadline,
         timer: Box::pin(tokio::time::sleep_until(deadline)),
+        one_by_one: is_websocket(&scope.call.headers),
         first: true,
         over: false,
         withdrawn: scope.resource.custom.then(|| scope.resource.withdrawn.wait().boxed()),
@@ -88,7 +94,47 @@ fn reply(scope: &Scope, stream: impl Stream<Item = Bytes> + Send + 'static) -> R
         Media::Proto => "application/vnd.kubernetes.protobuf;stream=watch",
         Media::Cbor => "application/cbor-seq",
     };
-    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks: stream.map(Ok).boxed(), estimate: 0 })
+    let chunks = stream.map(Ok).boxed();
+    if is_websocket(&scope.call.headers) {
+        return as_messages(scope, chunks);
+    }
+    Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks, estimate: 0 })
+}
+
+/// A message for each event, without the length that frames protobuf on other connections.
+fn as_messages(scope: &Scope, chunks: Chunks) -> Reply {
+    let media = scope.accept.media;
+    let refused = |code: StatusCode, text: &'static str| {
+        Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(Bytes::from_static(text.as_bytes())))
+    };
+    let handshake = match Handshake::read(&scope.call.method, &scope.call.headers) {
+        Ok(handshake) => handshake,
+        Err(why) => return refused(why.code, why.text),
+    };
+    // As upstream's WebSocket server: a page that asks must say where it comes from.
+    if scope.call.header("origin").parse::<http::Uri>().is_err() {
+        return refused(StatusCode::FORBIDDEN, "");
+    }
+    let protocol = match handshake.protocols.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
+        _ => return refused(StatusCode::BAD_REQUEST, ""),
+    };
+    let Some(upgrade) = scope.take_body().take_upgrade() else {
+        return refused(StatusCode::BAD_REQUEST, "not websocket protocol");
+    };
+    let (encoding, prefix) = match media {
+        Media::Json | Media::Yaml => (Encoding::Text, 0),
+        Media::Proto => (Encoding::Binary, PROTO_LENGTH_BYTES),
+        Media::Cbor => (Encoding::Binary, 0),
+    };
+    let messages = chunks.map_ok(move |event| event.slice(prefix.min(event.len())..));
+    Reply::switch(handshake.accept(protocol.as_deref()), async move {
+        let Ok(client) = upgrade.await else { return };
+        if let Err(error) = messages::send(TokioIo::new(client), encoding, messages).await {
+            tracing::debug!(%error, "a watch's WebSocket ended early");
+        }
+    })
 }
 
 /// How long the watch may last: as asked, or a random time so that clients do not all come back at once.
@@ -113,6 +159,8 @@ struct Feed {
     deadline: Instant,
     /// For the next bookmark, or the end if that comes first.
     timer: Pin<Box<Sleep>>,
+    /// Each event is a chunk, because it becomes a WebSocket message.
+    one_by_one: bool,
     /// No event has been sent yet: tables carry their columns once.
     first: bool,
     over: bool,
@@ -175,6 +223,7 @@ impl Stream for Feed {
             }
             // Whatever else is ready goes into the same chunk.
             while out.len() < CHUNK_BYTES
+                && !self.one_by_one
                 && !self.over
                 && let Some(item) = self.watcher.try_next()
             {
