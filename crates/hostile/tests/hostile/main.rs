@@ -9,3 +9,4 @@ mod identity;
 mod matrix;
 mod seats;
 mod webhooks;
+mod streams;
