@@ -131,11 +131,10 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         Authentication::open(&config, &features, &pki, &accounts, &catalog, &egress).map_err(StartError::Setting)?;
     let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;
     let authorizer = authorization.authorizer.clone();
-    let dial = Dialer::new(&config.serving.kubelet, &egress.to_cluster()).map_err(StartError::Setting)?;
     let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
     let followers = crd::Followers::default();
     followers.wrap(&mut catalog);
-    set_unstored(&config, &mut catalog, &actions, Components { store: opened.store.clone(), dial: dial.clone() });
+    let dial = set_unstored(&config, &mut catalog, &actions, opened.store.clone(), &egress)?;
     let host = host(&config, &authorizer);
     let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
     let api = Arc::new(Api {
@@ -278,7 +277,14 @@ async fn listen(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Listener, 
 }
 
 /// What is not stored is carried out (reviews, bindings), connected to (exec, proxies) or made when it is asked for.
-fn set_unstored(config: &Config, catalog: &mut Catalog, actions: &Actions, components: Components) {
+fn set_unstored(
+    config: &Config,
+    catalog: &mut Catalog,
+    actions: &Actions,
+    store: Arc<dyn storage::Store>,
+    egress: &Egress,
+) -> Result<Arc<Dialer>, StartError> {
+    let dial = Dialer::new(&config.serving.kubelet, &egress.to_cluster()).map_err(StartError::Setting)?;
     for ((group, resource, subresource), action) in actions {
         catalog.set_action(group, resource, subresource, action);
     }
@@ -290,8 +296,9 @@ fn set_unstored(config: &Config, catalog: &mut Catalog, actions: &Actions, compo
     for (resource, subresource, connect) in kinds::core::connects(&options) {
         catalog.set_connect("", resource, subresource, &connect);
     }
-    let components: Arc<dyn Report> = Arc::new(components);
+    let components: Arc<dyn Report> = Arc::new(Components { store, dial: dial.clone() });
     catalog.set_report("", "componentstatuses", &components);
+    Ok(dial)
 }
 
 pub(crate) fn hostname() -> String {

@@ -8,5 +8,5 @@ mod cves;
 mod identity;
 mod matrix;
 mod seats;
-mod webhooks;
 mod streams;
+mod webhooks;
