@@ -8,6 +8,7 @@ mod chain;
 mod compress;
 mod cork;
 mod cors;
+mod extended_connect;
 mod health;
 mod impersonate;
 mod lifecycle;

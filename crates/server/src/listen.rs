@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Server;
 use crate::cork::Cork;
+use crate::extended_connect;
 use crate::lifecycle::Phase;
 use crate::peer::Peer;
 use crate::tls::Handshake;
@@ -131,13 +132,20 @@ impl Connection {
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()).collect());
         let go_away = Arc::new(Notify::new());
-        let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+        let service = service_fn(|mut request: http::Request<hyper::body::Incoming>| {
             let chance = self.options.goaway_chance;
             if chance > 0.0 && request.version() == Version::HTTP_2 && rand::random::<f64>() < chance {
                 go_away.notify_one();
             }
             let (server, peer) = (self.server.clone(), peer.clone());
-            async move { Ok::<_, Infallible>(server.serve(request, peer).await) }
+            async move {
+                let is_websocket = extended_connect::accept(&mut request);
+                let mut response = server.serve(request, peer).await;
+                if is_websocket {
+                    extended_connect::answer(&mut response);
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         let builder = builder(self.options.max_streams);
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -186,6 +194,7 @@ fn builder(max_streams: u32) -> Builder<TokioExecutor> {
         .header_read_timeout(HEADER_TIMEOUT)
         .http2()
         .timer(TokioTimer::new())
+        .enable_connect_protocol()
         .max_concurrent_streams(max_streams)
         .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
         .max_header_list_size(MAX_HEADER_BYTES)
