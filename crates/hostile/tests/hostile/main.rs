@@ -8,5 +8,4 @@ mod cves;
 mod identity;
 mod matrix;
 mod seats;
-mod streams;
 mod webhooks;
