@@ -19,6 +19,11 @@ pub trait Plugin: Send + Sync + 'static {
     /// The name in `--enable-admission-plugins`.
     fn name(&self) -> &'static str;
 
+    /// What the plugin has counted, for `/metrics`.
+    fn write_metrics(&self, _out: &mut String) -> std::fmt::Result {
+        Ok(())
+    }
+
     /// Changes the object, or refuses the request. `old` is None for a creation.
     async fn mutate(&self, _: &Attributes<'_>, _object: &mut Value, _old: Option<&Value>) -> Result<(), Status> {
         Ok(())
@@ -90,6 +95,11 @@ impl Chain {
     pub fn push(&mut self, plugin: Arc<dyn Plugin>, sees: Sees) {
         let timings = Timings::of(plugin.name(), &self.meters);
         self.entries.push(Arc::new(Entry { sees, plugin, timings }));
+    }
+
+    /// What the plugins have counted.
+    pub fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
+        self.entries.iter().try_for_each(|entry| entry.plugin.write_metrics(out))
     }
 
     pub fn names(&self) -> impl Iterator<Item = &'static str> {

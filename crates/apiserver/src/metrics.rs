@@ -20,6 +20,7 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, kind
     metrics.contribute(move |out| {
         if let Some(api) = weak.upgrade() {
             let written = about(&api, out)
+                .and_then(|()| api.admission.write_metrics(out))
                 .and_then(|()| stores(&api, &timings, out))
                 .and_then(|()| caches(&api, out))
                 .and_then(|()| watches(&api, out))
@@ -76,6 +77,14 @@ pub fn contribute_chain(metrics: &Metrics, auditor: Option<&Arc<::audit::Auditor
 fn about(api: &Api, out: &mut String) -> std::fmt::Result {
     metric_head(out, "kubernetes_build_info", "gauge", "What this is.")?;
     writeln!(out, "kubernetes_build_info{{{}}} 1", Version::default().labels())?;
+    let name = "version_info";
+    metric_head(out, name, "gauge", "The versions that this server is of, emulates and is compatible with.")?;
+    let current = registry::Release::CURRENT;
+    let (emulated, compatible) = (api.features.emulated(), api.features.compatible());
+    writeln!(
+        out,
+        "{name}{{binary=\"{current}.0\",component=\"kube\",emulation=\"{emulated}\",min_compat=\"{compatible}\"}} 1"
+    )?;
     let name = "kubernetes_feature_enabled";
     metric_head(out, name, "gauge", "Features, and whether they are on.")?;
     for (feature, stage, enabled) in api.features.iter() {

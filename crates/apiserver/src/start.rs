@@ -338,7 +338,7 @@ fn paths(
         paths.push(Arc::new(openid));
     }
     let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
-    listed.extend(["/metrics", "/version"].map(str::to_string));
+    listed.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
     paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));
     paths
 }

@@ -80,6 +80,11 @@ impl Features {
         self.emulated
     }
 
+    /// The oldest version of servers that this one runs beside: `--min-compatibility-version`.
+    pub fn compatible(&self) -> Release {
+        self.compatible
+    }
+
     /// Whether containers may be privileged: `--allow-privileged`, which is no gate but decides alike.
     pub fn allow_privileged(&self) -> bool {
         self.allow_privileged

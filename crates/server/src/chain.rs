@@ -29,6 +29,7 @@ use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
 const JSON: &str = "application/json";
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Audit annotations that tell what authorization decided.
 const DECISION: &str = "authorization.k8s.io/decision";
@@ -264,7 +265,10 @@ impl Server {
         let http::request::Parts { method, uri, headers, .. } = parts;
         let call = Call { info, user, method, uri, headers, query, timeout, client, record };
         // Authorization: verbs take nothing but a call that was permitted.
-        let call = match authz::authorize(&*self.authorizer, call).await {
+        let began = std::time::Instant::now();
+        let decided = authz::authorize(&*self.authorizer, call).await;
+        self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
+        let call = match decided {
             Ok(call) => call,
             Err(refused) => {
                 return not_allowed(&self.api, *refused, &parts.uri, tracked.record.as_deref(), &warnings);
@@ -378,9 +382,10 @@ impl Server {
                 Ok(()) => Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(self.version.to_json().into())),
                 Err(status) => failure(&status, &self.api.accept_of_status(&call.headers, &call.query)),
             }),
+            "/metrics/slis" => Some(Reply::new(StatusCode::OK, METRICS, ReplyBody::Ready(self.health.slis().into()))),
             "/metrics" => {
                 let body = ReplyBody::Ready(self.metrics.render(self.seats.taken()).into());
-                Some(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
+                Some(Reply::new(StatusCode::OK, METRICS, body))
             }
             "" => Some(self.root()),
             _ => {
@@ -394,7 +399,7 @@ impl Server {
     fn root(&self) -> Reply {
         let mut paths: Vec<String> = self.paths.iter().flat_map(|paths| paths.listed()).collect();
         paths.extend(self.health.paths());
-        paths.extend(["/metrics", "/version"].map(str::to_string));
+        paths.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
         paths.sort();
         paths.dedup();
         let listing = object::value!({"paths": paths});

@@ -1,11 +1,12 @@
 //! `/healthz`, `/livez` and `/readyz`: is the server alive, and may traffic be sent to it?
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use http::StatusCode;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 /// One condition of the server's health.
 #[async_trait]
@@ -66,7 +67,11 @@ impl Check for Hook {
 #[derive(Clone, Default)]
 pub struct Health {
     checks: Arc<RwLock<Vec<Registered>>>,
+    results: Arc<Mutex<Results>>,
 }
+
+/// By name and endpoint: how often the check passed and failed, and whether it passed last.
+type Results = BTreeMap<(String, &'static str), (u64, u64, bool)>;
 
 struct Registered {
     check: Arc<dyn Check>,
@@ -142,7 +147,35 @@ impl Health {
         }
         let excluded: Vec<&str> =
             query.iter().filter(|(key, _)| key == "exclude").map(|(_, value)| value.as_str()).collect();
-        all(endpoint, &asked, &excluded, query.iter().any(|(key, _)| key == "verbose")).await
+        let is_verbose = query.iter().any(|(key, _)| key == "verbose");
+        all(endpoint, &asked, &excluded, is_verbose, |name, passed| {
+            let mut results = self.results.lock();
+            let (successes, errors, last) = results.entry((name.to_string(), endpoint.name())).or_default();
+            *if passed { successes } else { errors } += 1;
+            *last = passed;
+        })
+        .await
+    }
+
+    /// `/metrics/slis`: the results of the checks.
+    pub fn slis(&self) -> String {
+        let results = self.results.lock();
+        let gauges = results.iter().map(|((name, kind), (_, _, last))| {
+            format!("kubernetes_healthcheck{{name={},type=\"{kind}\"}} {}\n", object::quote(name), u8::from(*last))
+        });
+        let counters = results.iter().flat_map(|((name, kind), (successes, errors, _))| {
+            let counts = [("error", *errors), ("success", *successes)].into_iter().filter(|(_, count)| *count > 0);
+            counts.map(move |(status, count)| {
+                let name = object::quote(name);
+                format!("kubernetes_healthchecks_total{{name={name},status=\"{status}\",type=\"{kind}\"}} {count}\n")
+            })
+        });
+        format!(
+            "# HELP kubernetes_healthcheck The result of the last check.\n# TYPE kubernetes_healthcheck gauge\n{}\
+             # HELP kubernetes_healthchecks_total The results of all checks.\n# TYPE kubernetes_healthchecks_total counter\n{}",
+            gauges.collect::<String>(),
+            counters.collect::<String>()
+        )
     }
 }
 
@@ -156,7 +189,13 @@ async fn one(checks: &[Arc<dyn Check>], name: &str) -> (StatusCode, String) {
     }
 }
 
-async fn all(endpoint: Endpoint, checks: &[Arc<dyn Check>], excluded: &[&str], verbose: bool) -> (StatusCode, String) {
+async fn all(
+    endpoint: Endpoint,
+    checks: &[Arc<dyn Check>],
+    excluded: &[&str],
+    verbose: bool,
+    note: impl Fn(&str, bool),
+) -> (StatusCode, String) {
     let mut lines = String::new();
     let mut failed = false;
     let mut unmatched: Vec<&str> = excluded.to_vec();
@@ -173,7 +212,9 @@ async fn all(endpoint: Endpoint, checks: &[Arc<dyn Check>], excluded: &[&str], v
             lines.push_str(&format!("[+]{name} excluded with {group}: ok\n"));
             continue;
         }
-        match check.check().await {
+        let outcome = check.check().await;
+        note(name, outcome.is_ok());
+        match outcome {
             Ok(()) => lines.push_str(&format!("[+]{name} ok\n")),
             Err(why) => {
                 // The reason is for the log: health endpoints are open to anonymous users.
@@ -229,6 +270,27 @@ mod tests {
             let query = [("exclude".to_string(), excluded.to_string()), verbose[0].clone()];
             assert_eq!(ask(Endpoint::Readyz, "", &query).await, (200, want.into()));
         }
+    }
+
+    #[tokio::test]
+    async fn results_are_counted() {
+        let health = Health::default();
+        health.add(Arc::new(Always("ping")), true, true);
+        health.add(Arc::new(Grouped), false, true);
+        health.answer(Endpoint::Livez, "", &[]).await;
+        health.answer(Endpoint::Readyz, "", &[]).await;
+        let series: Vec<String> = health.slis().lines().filter(|line| !line.starts_with('#')).map(Into::into).collect();
+        assert_eq!(
+            series,
+            [
+                "kubernetes_healthcheck{name=\"one\",type=\"readyz\"} 0",
+                "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1",
+                "kubernetes_healthcheck{name=\"ping\",type=\"readyz\"} 1",
+                "kubernetes_healthchecks_total{name=\"one\",status=\"error\",type=\"readyz\"} 1",
+                "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"livez\"} 1",
+                "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"readyz\"} 1",
+            ]
+        );
     }
 
     struct Grouped;

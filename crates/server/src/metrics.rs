@@ -1,5 +1,6 @@
 //! `/metrics`: what is counted, under upstream's names, in the Prometheus text format.
 
+mod authorization;
 mod process;
 mod requests;
 mod shown;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use authorization::Authorization;
 use metrics::{Histogram, head};
 pub use requests::{Labels, Requests, Series};
 pub use shown::Shown;
@@ -18,6 +20,7 @@ pub use shown::Shown;
 #[derive(Default)]
 pub struct Metrics {
     pub requests: Requests,
+    pub authorization: Authorization,
     panics: AtomicU64,
     handshake_errors: AtomicU64,
     certificates: Certificates,
@@ -63,6 +66,7 @@ impl Metrics {
 
     fn write(&self, (reads, writes): (usize, usize), out: &mut String) -> std::fmt::Result {
         self.requests.write(out)?;
+        self.authorization.write(out)?;
         let name = "apiserver_current_inflight_requests";
         head(out, name, "gauge", "Requests under way that are not long-running.")?;
         for (kind, count) in [("mutating", writes), ("readOnly", reads)] {

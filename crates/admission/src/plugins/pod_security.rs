@@ -5,6 +5,7 @@
 
 mod baseline;
 mod checks;
+mod meters;
 mod policy;
 mod restricted;
 #[cfg(test)]
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use object::{Cursor, Errors, GroupKind, Meta, Status, Value, names};
 
-use self::checks::{Pod, Violations, evaluate};
+use self::checks::{Pod, evaluate};
+use self::meters::{Meters, Mode};
 use self::policy::{Level, LevelVersion, Policy};
 use super::forbidden;
 use crate::{Attributes, Configuration, Plugin};
@@ -29,7 +31,11 @@ pub struct PodSecurity {
     exempt_users: Vec<String>,
     exempt_namespaces: Vec<String>,
     exempt_runtime_classes: Vec<String>,
+    meters: Meters,
 }
+
+/// What the keys of audit annotations begin with.
+const ANNOTATION: &str = "pod-security.kubernetes.io/";
 
 impl PodSecurity {
     /// Reads the plugin's PodSecurityConfiguration.
@@ -54,6 +60,7 @@ impl PodSecurity {
                 |name| if name.is_empty() { vec!["username must not be empty".into()] } else { Vec::new() },
                 &mut errors,
             ),
+            meters: Meters::default(),
         };
         if errors.is_empty() {
             return Ok(plugin);
@@ -61,15 +68,30 @@ impl PodSecurity {
         Err(format!("failed to initialize admission plugin \"PodSecurity\": {}", errors.aggregate()))
     }
 
+    /// Whether the request is exempt because of its namespace or user, which is noted.
     fn is_exempt(&self, attributes: &Attributes<'_>) -> bool {
-        self.exempt_namespaces.iter().any(|name| name == attributes.cx.namespace)
-            || self.exempt_users.contains(&attributes.cx.user.name)
+        if self.exempt_namespaces.iter().any(|name| name == attributes.cx.namespace) {
+            return self.note_exemption(attributes, "namespace");
+        }
+        self.exempt_users.contains(&attributes.cx.user.name) && self.note_exemption(attributes, "user")
     }
 
-    fn is_exempt_class(&self, spec: &Value) -> bool {
+    fn is_exempt_class(&self, attributes: &Attributes<'_>, spec: &Value) -> bool {
         let class = spec.str_at(&["runtimeClassName"]);
-        !class.is_empty() && self.exempt_runtime_classes.iter().any(|name| name == class)
+        !class.is_empty()
+            && self.exempt_runtime_classes.iter().any(|name| name == class)
+            && self.note_exemption(attributes, "runtimeClass")
     }
+
+    fn note_exemption(&self, attributes: &Attributes<'_>, reason: &str) -> bool {
+        self.meters.exempted(attributes);
+        annotate(attributes, "exempt", reason);
+        true
+    }
+}
+
+fn annotate(attributes: &Attributes<'_>, key: &str, value: impl ToString) {
+    attributes.annotate(format!("{ANNOTATION}{key}"), value.to_string());
 }
 
 /// The names of a list of exemptions, each valid and once.
@@ -100,6 +122,10 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 impl Plugin for PodSecurity {
     fn name(&self) -> &'static str {
         "PodSecurity"
+    }
+
+    fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
+        self.meters.write(out)
     }
 
     async fn validate(
@@ -141,33 +167,81 @@ fn template<'a>(group: &str, resource: &str, object: &'a Value) -> Option<&'a Va
 
 impl PodSecurity {
     fn pod(&self, attributes: &Attributes<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        if self.is_exempt(attributes) {
+            return Ok(());
+        }
         let name = attributes.cx.namespace;
-        let namespace = attributes.cx.lookup.get("", "namespaces", "", name);
-        let namespace = namespace.ok_or_else(|| Status::internal(format!("failed to lookup namespace {name:?}")))?;
+        let Some(namespace) = attributes.cx.lookup.get("", "namespaces", "", name) else {
+            self.meters.failed(attributes, true);
+            return Err(Status::internal(format!("failed to lookup namespace {name:?}")));
+        };
         let (policy, errors) = Policy::of(&namespace, &self.default);
-        if self.is_exempt(attributes) || self.is_exempt_class(object.field("spec")) {
+        if errors.is_empty() && policy.is_privileged() {
+            self.meters.evaluated(attributes, policy.enforce, Mode::Enforce, true);
+            annotate(attributes, "enforce-policy", "privileged:latest");
             return Ok(());
         }
-        let unchanged = old.is_some_and(|old| !is_significant_update(object, old));
-        if (errors.is_empty() && policy.is_privileged()) || unchanged {
+        if old.is_some_and(|old| !is_significant_update(object, old))
+            || self.is_exempt_class(attributes, object.field("spec"))
+        {
             return Ok(());
         }
+        self.note_errors(attributes, &errors);
+        annotate(attributes, "enforce-policy", policy.enforce);
         let pod = Pod::of(object);
         let violations = evaluate(policy.enforce, pod);
+        self.meters.evaluated(attributes, policy.enforce, Mode::Enforce, violations.is_empty());
+        self.audit(attributes, &policy, pod);
         if !violations.is_empty() {
             return Err(forbidden(attributes, format!("violates PodSecurity \"{}\": {violations}", policy.enforce)));
         }
-        warn(attributes, policy.warn, &evaluate(policy.warn, pod));
+        self.warn(attributes, &policy, pod);
         Ok(())
     }
 
     fn warn_about_template(&self, attributes: &Attributes<'_>, template: &Value) {
-        if self.is_exempt(attributes) || self.is_exempt_class(template.field("spec")) {
+        if self.is_exempt(attributes) {
             return;
         }
-        if let Some(namespace) = attributes.cx.lookup.get("", "namespaces", "", attributes.cx.namespace) {
-            let (policy, _) = Policy::of(&namespace, &self.default);
-            warn(attributes, policy.warn, &evaluate(policy.warn, Pod::of(template)));
+        let name = attributes.cx.namespace;
+        let Some(namespace) = attributes.cx.lookup.get("", "namespaces", "", name) else {
+            self.meters.failed(attributes, true);
+            let why = format!("namespaces {} not found", object::quote(name));
+            return annotate(attributes, "error", format!("failed to lookup namespace {}: {why}", object::quote(name)));
+        };
+        let (policy, errors) = Policy::of(&namespace, &self.default);
+        let is_privileged = [policy.warn, policy.audit].iter().all(|mode| mode.level == Level::Privileged);
+        if (errors.is_empty() && is_privileged) || self.is_exempt_class(attributes, template.field("spec")) {
+            return;
+        }
+        self.note_errors(attributes, &errors);
+        let pod = Pod::of(template);
+        self.audit(attributes, &policy, pod);
+        self.warn(attributes, &policy, pod);
+    }
+
+    /// Notes labels of the namespace that cannot be read.
+    fn note_errors(&self, attributes: &Attributes<'_>, errors: &Errors) {
+        if !errors.is_empty() {
+            self.meters.failed(attributes, false);
+            annotate(attributes, "error", format!("Failed to parse policy: {}", errors.aggregate()));
+        }
+    }
+
+    fn audit(&self, attributes: &Attributes<'_>, policy: &Policy, pod: Pod<'_>) {
+        let violations = evaluate(policy.audit, pod);
+        if !violations.is_empty() {
+            self.meters.evaluated(attributes, policy.audit, Mode::Audit, false);
+            let text = format!("would violate PodSecurity \"{}\": {violations}", policy.audit);
+            annotate(attributes, "audit-violations", text);
+        }
+    }
+
+    fn warn(&self, attributes: &Attributes<'_>, policy: &Policy, pod: Pod<'_>) {
+        let violations = evaluate(policy.warn, pod);
+        if !violations.is_empty() {
+            self.meters.evaluated(attributes, policy.warn, Mode::Warn, false);
+            attributes.warn(format!("would violate PodSecurity \"{}\": {violations}", policy.warn));
         }
     }
 
@@ -199,12 +273,6 @@ impl PodSecurity {
             attributes.warn(warning);
         }
         Ok(())
-    }
-}
-
-fn warn(attributes: &Attributes<'_>, level: LevelVersion, violations: &Violations) {
-    if !violations.is_empty() {
-        attributes.warn(format!("would violate PodSecurity \"{level}\": {violations}"));
     }
 }
 

@@ -41,6 +41,8 @@ impl Lookup for World {
 pub struct Admitted {
     pub object: Value,
     pub warnings: Vec<String>,
+    /// Keys and values of audit annotations.
+    pub annotations: Vec<(String, String)>,
 }
 
 /// Creates `resource` (such as `deployments.apps` or `pods/binding`) in the namespace `ns`.
@@ -186,7 +188,8 @@ async fn admit_as(
         plugin.mutate(&attributes, &mut object, old.as_ref()).await?;
         plugin.validate(&attributes, Some(&object), old.as_ref()).await?;
     }
-    Ok(Admitted { object, warnings: attributes.take_warnings() })
+    let annotations = attributes.take_annotations().into_iter().map(|annotation| (annotation.key, annotation.value));
+    Ok(Admitted { object, warnings: attributes.take_warnings(), annotations: annotations.collect() })
 }
 
 /// Runs what has nothing to wait for.

@@ -3,6 +3,7 @@
 use object::{Value, value};
 
 use super::PodSecurity;
+use crate::Plugin;
 use crate::plugins::testing::{World, create, update};
 
 const RESTRICTED_BARE: &str = "allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
@@ -214,4 +215,46 @@ fn configuration_sets_defaults_and_exemptions() {
     for part in ["defaults.enforce: Invalid value: \"odd\"", "exemptions.namespaces[0]", "Duplicate value: \"other\""] {
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[test]
+fn evaluations_are_noted_and_counted() {
+    let plugin = PodSecurity { exempt_namespaces: vec!["none".into()], ..PodSecurity::default() };
+    for (labels, notes) in [
+        (&[][..], vec![("enforce-policy", "privileged:latest".to_string())]),
+        (
+            &[("enforce", "baseline"), ("audit", "restricted"), ("warn", "privileged")],
+            vec![
+                ("enforce-policy", "baseline:latest".to_string()),
+                ("audit-violations", format!("would violate PodSecurity \"restricted:latest\": {RESTRICTED_BARE}")),
+            ],
+        ),
+    ] {
+        let made = create(&plugin, &world(labels), "pods", pod(bare())).unwrap();
+        let want: Vec<(String, String)> =
+            notes.into_iter().map(|(key, value)| (format!("pod-security.kubernetes.io/{key}"), value)).collect();
+        assert_eq!(made.annotations, want, "{labels:?}");
+    }
+    assert!(create(&plugin, &world(&[("enforce", "restricted")]), "pods", pod(bare())).is_err());
+    let exempt = PodSecurity { exempt_namespaces: vec!["ns".into()], ..PodSecurity::default() };
+    create(&exempt, &world(&[("enforce", "restricted")]), "pods", pod(bare())).unwrap();
+    let series = |plugin: &PodSecurity| {
+        let mut out = String::new();
+        plugin.write_metrics(&mut out).unwrap();
+        out.lines().filter(|line| !line.starts_with('#')).map(str::to_string).collect::<Vec<_>>()
+    };
+    let request = r#"request_operation="create",resource="pod",subresource="""#;
+    let evaluated = |decision: &str, mode: &str, level: &str| {
+        format!(
+            r#"pod_security_evaluations_total{{decision="{decision}",mode="{mode}",policy_level="{level}",policy_version="latest",{request}}} 1"#
+        )
+    };
+    let want = [
+        evaluated("allow", "enforce", "baseline"),
+        evaluated("allow", "enforce", "privileged"),
+        evaluated("deny", "audit", "restricted"),
+        evaluated("deny", "enforce", "restricted"),
+    ];
+    assert_eq!(series(&plugin), want);
+    assert_eq!(series(&exempt), [format!("pod_security_exemptions_total{{{request}}} 1")]);
 }
