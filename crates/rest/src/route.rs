@@ -170,6 +170,11 @@ fn check_served(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
         return Err(Status::method_not_supported(&scope.group_resource(), "watch"));
     }
     let is_collection = info.parts.len() == 1;
+    // What can only be created has no path for single objects.
+    let has_objects = ["get", "update", "patch", "delete"].iter().any(|verb| resource.serves(verb));
+    if !is_collection && info.subresource.is_empty() && !has_objects {
+        return Err(no_such_resource());
+    }
     let has_length = match info.verb {
         Verb::Create if info.subresource.is_empty() => is_collection,
         Verb::Update | Verb::Patch => !is_collection,

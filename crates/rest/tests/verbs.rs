@@ -130,6 +130,8 @@ async fn paths_without_the_verb_are_refused() {
         ("GET", "/api/v1/configmaps/m", 404),
         ("GET", &one("/status"), 404),
         ("GET", "/api/v1/namespaces/ns/pods/p/binding", 405),
+        ("GET", "/api/v1/namespaces/ns/bindings", 405),
+        ("GET", "/api/v1/namespaces/ns/bindings/a", 404),
         ("GET", "/api/v1/namespaces/ns/pods/p/nothing", 404),
         ("GET", "/api/v1/namespaces/ns/namespaces", 404),
         ("GET", "/api/v1/namespaces/ns/nothings", 404),
