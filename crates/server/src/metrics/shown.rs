@@ -62,7 +62,7 @@ impl Shown {
             }
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
             let shown = self.relabel(family, series);
-            replaced += u64::from(shown != series);
+            replaced += u64::from(shown.contains(UNEXPECTED) && shown != series);
             let value: f64 = value.parse().unwrap_or(f64::NAN);
             match known.get(&shown).and_then(|at| lines.get_mut(*at)) {
                 Some(Line::Series(_, sum)) => *sum += value,
@@ -88,7 +88,9 @@ impl Shown {
             out.push_str(&format!("{label}=\"{value}\""));
             separator = ',';
         }
-        out.push('}');
+        if separator == ',' {
+            out.push('}');
+        }
         out
     }
 }
@@ -131,7 +133,7 @@ mod tests {
     const TEXT: &str = "# HELP a_total Things.\n# TYPE a_total counter\na_total{code=\"200\",verb=\"GET\"} 2\n\
                         a_total{code=\"404\",verb=\"GET\"} 3\na_total{code=\"201\",verb=\"GET\"} 1\n\
                         # HELP b Seconds.\n# TYPE b histogram\nb_bucket{verb=\"GET\",le=\"1\"} 1\n\
-                        b_bucket{verb=\"PUT\",le=\"1\"} 2\nb_sum{verb=\"GET\"} 0.5\nb_sum{verb=\"PUT\"} 0.25\n";
+                        b_bucket{verb=\"PUT\",le=\"1\"} 2\nb_sum{verb=\"GET\"} 0.5\nb_sum{verb=\"PUT\"} 0.25\n# HELP c Bytes.\n# TYPE c gauge\nc{} 7\n";
 
     #[test]
     fn labels_and_metrics_are_narrowed() {
@@ -146,12 +148,13 @@ mod tests {
         };
         let all: Vec<&str> = TEXT.lines().filter(|line| !line.starts_with('#')).collect();
         check(&[], &[], &all, 0);
-        check(&["b"], &[], &all[..3], 0);
+        check(&["b"], &[], &[all[0], all[1], all[2], "c 7"], 0);
         let narrowed = [
             "a_total{code=\"unexpected\",verb=\"GET\"} 5",
             "a_total{code=\"201\",verb=\"GET\"} 1",
             "b_bucket{verb=\"unexpected\",le=\"1\"} 3",
             "b_sum{verb=\"unexpected\"} 0.75",
+            "c 7",
         ];
         check(&[], &[("a_total,code", "201,500"), ("b,verb", "POST")], &narrowed, 6);
         assert!(Shown::default().allow("a_total", "x").is_err());
