@@ -1,9 +1,9 @@
 //! Metrics of configurations from files, under upstream's names.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use metrics::{Counter, Family, Gauge};
+use object::{Clock, SystemClock};
 use sha2::{Digest, Sha256};
 
 pub struct Meters {
@@ -57,8 +57,8 @@ impl Meters {
 
     fn count(&self, plugin: &str, status: &str) {
         self.reloads.with(&[plugin, status, &self.server]).increment();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.last.with(&[plugin, status, &self.server]).set(now.as_secs_f64());
+        let now = SystemClock.now();
+        self.last.with(&[plugin, status, &self.server]).set(now.secs as f64 + f64::from(now.nanos) / 1e9);
     }
 
     pub fn write(&self, out: &mut String) -> fmt::Result {
