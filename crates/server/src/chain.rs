@@ -271,7 +271,7 @@ impl Server {
         let call = match decided {
             Ok(call) => call,
             Err(refused) => {
-                return not_allowed(&self.api, *refused, &parts.uri, tracked.record.as_deref(), &warnings);
+                return not_allowed(&self.api, *refused, tracked.record.as_deref(), &warnings);
             }
         };
         if let Some(record) = &tracked.record {
@@ -434,13 +434,7 @@ fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {
 }
 
 /// The answer to a call that authorization did not allow.
-fn not_allowed(
-    api: &Api,
-    refused: Refused<Call>,
-    uri: &http::Uri,
-    record: Option<&::audit::Record>,
-    warnings: &[String],
-) -> Reply {
+fn not_allowed(api: &Api, refused: Refused<Call>, record: Option<&::audit::Record>, warnings: &[String]) -> Reply {
     let Refused { call, refusal } = refused;
     match refusal {
         Refusal::Forbidden { status, reason } => {
@@ -450,7 +444,7 @@ fn not_allowed(
         }
         Refusal::Failed { error } => {
             record.inspect(|record| record.annotate(REASON, "internal error"));
-            undecided(uri, &error)
+            undecided(&call.uri, &error)
         }
     }
 }
