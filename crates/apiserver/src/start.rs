@@ -288,7 +288,8 @@ fn set_unstored(
     for ((group, resource, subresource), action) in actions {
         catalog.set_action(group, resource, subresource, action);
     }
-    let is_ipv6 = config.service_cluster_ip_range.split(['/', ',']).next().is_some_and(|range| range.contains(':'));
+    let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
+    let is_ipv6 = ranges.first().is_some_and(|range| range.to_string().contains(':'));
     let options = kinds::core::ConnectOptions {
         address_types: config.serving.kubelet.address_types.clone(),
         primary_family: if is_ipv6 { "IPv6" } else { "IPv4" },
