@@ -70,7 +70,8 @@ impl Checks {
             return Err(format!("oidc: expected {expected} got {}", quoted(&meant)));
         }
         let expires = date(claims, "exp").map_err(wrong)?;
-        if expires.is_none_or(|expires| expires < now) {
+        // The clock has whole seconds: a token that expires in this one has expired.
+        if expires.is_none_or(|expires| expires <= now) {
             let shown = expires.map_or("0001-01-01 00:00:00 +0000 UTC".to_string(), go_time);
             return Err(format!("oidc: token is expired (Token Expiry: {shown})"));
         }
