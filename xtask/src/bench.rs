@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: ferrokube beside kube-apiserver and etcd, under the same load, in the same run.
+//! `cargo xtask bench`: ferrokube beside kube-apiserver and etcd, under the same load, in the same run; with
+//! `--against <commit>` beside an earlier build of itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::components;
@@ -8,19 +9,68 @@ use crate::conformance::target_folder;
 
 pub fn run(arguments: &[String]) -> Result<String, String> {
     crate::test::cargo_run(&["build", "--release", "--package", "apiserver", "--package", "bench"])?;
-    let tools = components::ensure(&["etcd", "kube-apiserver"])?;
     let release = target_folder().join("release");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?;
     let mut command = Command::new(release.join("bench"));
     command.arg("--ferrokube").arg(release.join("ferrokube"));
-    command.arg("--kube-apiserver").arg(&tools["kube-apiserver"]).arg("--etcd").arg(&tools["etcd"]);
-    command.arg("--out").arg(root.join("docs/benchmarks.md")).arg("--versions").arg(versions(&tools)?);
-    let status = command.args(arguments).status().map_err(|error| format!("cannot run the benchmark: {error}"))?;
-    if status.success() { Ok("docs/benchmarks.md is written".into()) } else { Err("the benchmark failed".into()) }
+    let done = match arguments.split_first() {
+        Some((flag, rest)) if flag == "--against" => {
+            let (commit, rest) = rest.split_first().ok_or("--against needs a commit")?;
+            command.arg("--earlier").arg(build_at(commit)?).args(rest);
+            command
+                .arg("--versions")
+                .arg(format!("{} against {commit}.", first_line("git", &["rev-parse", "--short", "HEAD"])));
+            "compared"
+        }
+        _ => {
+            let tools = components::ensure(&["etcd", "kube-apiserver"])?;
+            command.arg("--kube-apiserver").arg(&tools["kube-apiserver"]).arg("--etcd").arg(&tools["etcd"]);
+            command.arg("--out").arg(root()?.join("docs/benchmarks.md")).arg("--versions").arg(versions(&tools)?);
+            command.args(arguments);
+            "docs/benchmarks.md is written"
+        }
+    };
+    let status = command.status().map_err(|error| format!("cannot run the benchmark: {error}"))?;
+    if status.success() { Ok(done.into()) } else { Err("the benchmark failed".into()) }
+}
+
+fn root() -> Result<&'static Path, String> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask is not inside a workspace".into())
+}
+
+/// The server as it was at a commit: built in a checkout of its own, and kept for the next comparison.
+fn build_at(commit: &str) -> Result<PathBuf, String> {
+    let revision = first_line("git", &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
+    if revision.is_empty() {
+        return Err(format!("{commit} is not a commit"));
+    }
+    let folder = target_folder().join("against");
+    let binary = folder.join(&revision);
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let checkout = folder.join("checkout");
+    // What an interrupted comparison left.
+    let _ = std::fs::remove_dir_all(&checkout);
+    let mut git = Command::new("git");
+    succeed(git.current_dir(root()?).args(["worktree", "add", "--force", "--detach"]).arg(&checkout).arg(&revision))?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(&checkout).env("CARGO_TARGET_DIR", folder.join("build"));
+    let built = succeed(cargo.args(["build", "--release", "--package", "apiserver"]));
+    succeed(Command::new("git").current_dir(root()?).args(["worktree", "remove", "--force"]).arg(&checkout))?;
+    built?;
+    let copied = std::fs::copy(folder.join("build/release/ferrokube"), &binary);
+    copied.map_err(|error| format!("{}: {error}", binary.display()))?;
+    Ok(binary)
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("cannot run {:?}: {error}", command.get_program()))?;
+    if status.success() { Ok(()) } else { Err(format!("{:?} failed", command.get_program())) }
 }
 
 /// What was compared, and when.
-fn versions(tools: &std::collections::BTreeMap<String, std::path::PathBuf>) -> Result<String, String> {
+fn versions(tools: &std::collections::BTreeMap<String, PathBuf>) -> Result<String, String> {
     let first = |program: &Path, flag: &str| {
         let output = Command::new(program).arg(flag).output().map_err(|error| error.to_string())?;
         Ok::<_, String>(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_string())

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [flag…] | reliability [seed] | \
+            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [--against <commit>] [flag…] | reliability [seed] | \
              components <name>…"
                 .into(),
         ),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 
 use crate::client::Client;
-use crate::target::Target;
+use crate::target::{Cpu, Target};
 
 /// Connections the requests are spread over.
 const CONNECTIONS: usize = 4;
@@ -19,8 +19,8 @@ pub struct Cost {
     pub seconds: f64,
     pub p50: Duration,
     pub p99: Duration,
-    /// CPU time of the server's processes per request.
-    pub cpu: Duration,
+    /// CPU time per request.
+    pub cpu: Cpu,
     pub peak_memory: u64,
 }
 
@@ -64,13 +64,13 @@ pub async fn run(
     while let Some(worker) = tasks.join_next().await {
         latencies.extend(worker.map_err(|error| error.to_string())?.map_err(|why| format!("{name}: {why}"))?);
     }
-    let (took, cpu) = (began.elapsed(), target.cpu() - cpu_before);
+    let (took, cpu) = (began.elapsed(), target.cpu().since(cpu_before));
     let cost = cost(target, name, latencies, took, cpu);
     eprintln!("{}", crate::report::line(&cost));
     Ok(cost)
 }
 
-pub fn cost(target: &Target, name: &str, mut latencies: Vec<Duration>, took: Duration, cpu: Duration) -> Cost {
+pub fn cost(target: &Target, name: &str, mut latencies: Vec<Duration>, took: Duration, cpu: Cpu) -> Cost {
     latencies.sort_unstable();
     let requests = latencies.len() as u64;
     let at = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or_default();
@@ -80,7 +80,7 @@ pub fn cost(target: &Target, name: &str, mut latencies: Vec<Duration>, took: Dur
         seconds: took.as_secs_f64(),
         p50: at(0.5),
         p99: at(0.99),
-        cpu: cpu.checked_div(u32::try_from(requests).unwrap_or(u32::MAX).max(1)).unwrap_or_default(),
+        cpu: cpu.per(requests),
         peak_memory: target.peak_memory(),
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use crate::Arguments;
 use crate::load::Cost;
 use crate::scenarios::Measured;
-use crate::target::Kind;
+use crate::target::{Cpu, Kind};
+
+/// By how many percent a line may be worse than before.
+const TOLERATED: f64 = 3.0;
 
 pub fn line(cost: &Cost) -> String {
     format!(
@@ -15,7 +18,7 @@ pub fn line(cost: &Cost) -> String {
         cost.requests as f64 / cost.seconds,
         time(cost.p50),
         time(cost.p99),
-        time(cost.cpu),
+        time(cost.cpu.total()),
         cost.peak_memory >> 20
     )
 }
@@ -26,7 +29,7 @@ pub fn table(arguments: &Arguments, results: &[(Kind, Measured)]) -> String {
         out,
         "Written by `cargo xtask bench`: each server alone on the machine, one after the other, under the same load over \
          HTTP/2 and TLS, with one process of the load generator beside it. CPU is that of all the server's processes (etcd \
-         included) divided by requests; a request of a watch line is one event delivered to one watcher. The ratio is \
+         included, in brackets without it) divided by requests; a request of a watch line is one event delivered to one watcher. The ratio is \
          ferrokube's figure in kube-apiserver's: ×5 means five times as many requests, or a fifth of the CPU, time or memory.\n"
     );
     let _ = writeln!(out, "{}\n\n{}\n", machine(), arguments.versions);
@@ -62,11 +65,44 @@ fn costs(out: &mut String, cost: &Cost, base: Option<&Cost>) {
     let latency = |cost: &Cost| format!("{} / {}", time(cost.p50), time(cost.p99));
     let quicker = ratio(base.map(|base| base.p99), cost.p99);
     row(out, &format!("{name}: p50 / p99"), base.map(latency), latency(cost), quicker);
-    let cheaper = ratio(base.map(|base| base.cpu), cost.cpu);
-    row(out, &format!("{name}: CPU each"), base.map(|base| time(base.cpu)), time(cost.cpu), cheaper);
+    let cheaper = ratio(base.map(|base| base.cpu.total()), cost.cpu.total());
+    row(out, &format!("{name}: CPU each"), base.map(|base| cpu(base.cpu)), cpu(cost.cpu), cheaper);
     let memory = |cost: &Cost| format!("{} MiB", cost.peak_memory >> 20);
     let less = base.map(|base| base.peak_memory as f64 / cost.peak_memory.max(1) as f64);
     row(out, &format!("{name}: peak memory so far"), base.map(memory), memory(cost), less);
+}
+
+/// The CPU of both processes, and in brackets the API server's own where etcd is one of them.
+fn cpu(cpu: Cpu) -> String {
+    match cpu.store.is_zero() {
+        true => time(cpu.server),
+        false => format!("{} ({})", time(cpu.total()), time(cpu.server)),
+    }
+}
+
+/// An earlier build beside this one; lines that got worse by more than [`TOLERATED`] are marked.
+pub fn comparison(arguments: &Arguments, results: &[(Kind, Measured)]) -> String {
+    let [(_, earlier), (_, now)] = results else { return String::new() };
+    let mut out = format!(
+        "{}\n\n{}\n\n| CPU each | earlier | now | change |\n|---|---:|---:|---:|\n",
+        machine(),
+        arguments.versions
+    );
+    let mut line = |name: &str, earlier: (String, f64), now: (String, f64)| {
+        let change = (now.1 / earlier.1.max(1e-12) - 1.0) * 100.0;
+        let mark = if change > TOLERATED { " **worse**" } else { "" };
+        let _ = writeln!(out, "| {name} | {} | {} | {change:+.1} %{mark} |", earlier.0, now.0);
+    };
+    let timed = |duration: Duration| (time(duration), duration.as_secs_f64());
+    let sized = |bytes: u64| (format!("{} MiB", bytes >> 20), bytes as f64);
+    line("start to ready", timed(earlier.ready), timed(now.ready));
+    line("idle memory", sized(earlier.idle_memory), sized(now.idle_memory));
+    for (before, after) in earlier.loads.iter().zip(&now.loads) {
+        line(&after.name, timed(before.cpu.total()), timed(after.cpu.total()));
+    }
+    let peak = |measured: &Measured| sized(measured.loads.iter().map(|load| load.peak_memory).max().unwrap_or(0));
+    line("peak memory", peak(earlier), peak(now));
+    out
 }
 
 fn row(out: &mut String, name: &str, base: Option<String>, ours: String, ratio: Option<f64>) {

@@ -30,6 +30,19 @@ pub struct Measured {
     pub loads: Vec<Cost>,
 }
 
+impl Measured {
+    /// Takes over what another run did better.
+    pub fn keep_best(&mut self, other: Measured) {
+        self.ready = self.ready.min(other.ready);
+        self.idle_memory = self.idle_memory.min(other.idle_memory);
+        for (mine, other) in self.loads.iter_mut().zip(other.loads) {
+            if other.cpu.total() < mine.cpu.total() {
+                *mine = other;
+            }
+        }
+    }
+}
+
 pub async fn all(arguments: &Arguments, kind: Kind) -> Result<Measured, String> {
     let target = Target::start(arguments, kind).await?;
     // What happens right after the start is not idleness yet.

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     KubeApiserver,
+    /// An earlier build of ferrokube.
+    Earlier,
     Ferrokube,
     FerrokubeOnEtcd,
 }
@@ -25,6 +27,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::KubeApiserver => "kube-apiserver",
+            Kind::Earlier => "earlier ferrokube",
             Kind::Ferrokube => "ferrokube",
             Kind::FerrokubeOnEtcd => "ferrokube-etcd",
         }
@@ -33,9 +36,32 @@ impl Kind {
     pub fn is_possible(self, arguments: &Arguments) -> bool {
         match self {
             Kind::Ferrokube => true,
+            Kind::Earlier => arguments.earlier.is_some(),
             Kind::FerrokubeOnEtcd => arguments.etcd.is_some(),
             Kind::KubeApiserver => arguments.etcd.is_some() && arguments.kube_apiserver.is_some(),
         }
+    }
+}
+
+/// CPU time of the API server and of its etcd.
+#[derive(Clone, Copy, Default)]
+pub struct Cpu {
+    pub server: Duration,
+    pub store: Duration,
+}
+
+impl Cpu {
+    pub fn since(self, before: Cpu) -> Cpu {
+        Cpu { server: self.server - before.server, store: self.store - before.store }
+    }
+
+    pub fn per(self, requests: u64) -> Cpu {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX).max(1);
+        Cpu { server: self.server / requests, store: self.store / requests }
+    }
+
+    pub fn total(self) -> Duration {
+        self.server + self.store
     }
 }
 
@@ -53,7 +79,7 @@ impl Target {
     pub async fn start(arguments: &Arguments, kind: Kind) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let etcd = match kind {
-            Kind::Ferrokube => None,
+            Kind::Ferrokube | Kind::Earlier => None,
             _ => Some(Cluster::start(arguments.etcd.as_deref().ok_or("etcd is missing")?, 1, &[])),
         };
         let port = free_port()?;
@@ -83,9 +109,10 @@ impl Target {
         Err("the server did not become ready".into())
     }
 
-    /// CPU time of all processes so far.
-    pub fn cpu(&self) -> Duration {
-        self.pids().filter_map(cpu_of).sum()
+    /// CPU time so far.
+    pub fn cpu(&self) -> Cpu {
+        let of = |pid: Option<u32>| pid.and_then(cpu_of).unwrap_or_default();
+        Cpu { server: of(self.server.id()), store: of(self.etcd.as_ref().and_then(|etcd| etcd.pid(0))) }
     }
 
     /// Resident memory of all processes now, in bytes.
@@ -121,7 +148,8 @@ fn command(arguments: &Arguments, kind: Kind, folder: &Path, port: u16) -> Resul
         command.arg("--service-account-issuer=https://kubernetes.default.svc");
         command.arg("--service-account-key-file").arg(&key).arg("--service-account-signing-key-file").arg(&key);
     } else {
-        command = Command::new(&arguments.ferrokube);
+        let earlier = arguments.earlier.as_ref().filter(|_| kind == Kind::Earlier);
+        command = Command::new(earlier.unwrap_or(&arguments.ferrokube));
         command.arg("--data-dir").arg(folder.join("data"));
     }
     command.arg("--bind-address=127.0.0.1").arg(format!("--secure-port={port}"));

@@ -69,7 +69,7 @@ pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Cost, St
         let got = delivered.load(Ordering::Relaxed);
         return Err(format!("{name}: {got} of {} events arrived", writes * count as u64));
     }
-    let (took, cpu) = (sent.elapsed(), target.cpu() - cpu_before);
+    let (took, cpu) = (sent.elapsed(), target.cpu().since(cpu_before));
     let cost = load::cost(target, &name, latencies, took, cpu);
     eprintln!("{}", crate::report::line(&cost));
     Ok(cost)
