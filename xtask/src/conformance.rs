@@ -4,6 +4,7 @@
 
 mod cel;
 mod cluster;
+mod crds;
 mod envtest;
 mod helm;
 mod informer;
@@ -23,6 +24,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("informer", informer::run),
     ("python", python::run),
     ("envtest", envtest::run),
+    ("crds", crds::run),
     ("interop", interop::run),
     ("streams", streams::run),
     ("swap", swap::run),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aggregator::Aggregator;
 use cache::Budget;
-use crd::{Definitions, Followers, Setup};
+use crd::{ConversionMeters, Definitions, Followers, Setup};
 use outbound::{WebhookOptions, Webhooks};
 use storage::Store;
 use tokio::task::JoinSet;
@@ -20,7 +20,7 @@ pub async fn start(
     aggregator: &Arc<Aggregator>,
     store: &Arc<dyn Store>,
     webhooks: WebhookOptions,
-    followers: &Followers,
+    (followers, meters): (&Followers, Arc<ConversionMeters>),
     tasks: &mut JoinSet<()>,
 ) {
     let api = aggregator.api();
@@ -32,6 +32,7 @@ pub async fn start(
         prefix: config.store.prefix(),
         budget: Budget::new(RENDITION_BUDGET_BYTES),
         webhooks: Arc::new(Webhooks::new(webhooks)),
+        meters,
     };
     if let Some(definitions) = Definitions::start(setup, tasks).await {
         followers.connect(&definitions);

@@ -12,8 +12,13 @@ use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
 
-/// Lets the metrics show what the API and the store know.
-pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, kinds: &kinds::Options) {
+/// Lets the metrics show what the API and the store know. Conversion webhooks are counted in what is returned.
+pub fn contribute(
+    metrics: &Metrics,
+    api: &Arc<Api>,
+    timings: Arc<Timings>,
+    kinds: &kinds::Options,
+) -> Arc<crd::ConversionMeters> {
     let durations = kinds.certificate_durations.clone();
     metrics.contribute(move |out| durations.write(out).expect("writing to a string cannot fail"));
     let weak = Arc::downgrade(api);
@@ -28,6 +33,7 @@ pub fn contribute(metrics: &Metrics, api: &Arc<Api>, timings: Arc<Timings>, kind
             written.expect("writing to a string cannot fail");
         }
     });
+    contribute_conversions(metrics)
 }
 
 /// Adds the metrics of authentication and authorization, of their configuration files, and of connections through proxies.
@@ -72,6 +78,14 @@ pub fn contribute_chain(metrics: &Metrics, auditor: Option<&Arc<::audit::Auditor
     if let Some(flow) = flow.cloned() {
         metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
     }
+}
+
+/// Adds the metrics of conversion webhooks, which are counted in what is returned.
+fn contribute_conversions(metrics: &Metrics) -> Arc<crd::ConversionMeters> {
+    let meters = Arc::new(crd::ConversionMeters::default());
+    let shown = meters.clone();
+    metrics.contribute(move |out| shown.write(out).expect("writing to a string cannot fail"));
+    meters
 }
 
 fn about(api: &Api, out: &mut String) -> std::fmt::Result {

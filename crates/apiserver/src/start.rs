@@ -159,7 +159,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
-    crate::metrics::contribute(&metrics, &api, timings, &kinds);
+    let conversions = crate::metrics::contribute(&metrics, &api, timings, &kinds);
     crate::metrics::contribute_admission(&metrics, host.meters.clone(), host.expressions.clone());
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
@@ -191,7 +191,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned());
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
-    crate::definitions::start(&config, &aggregator, &store, webhooks, &followers, &mut tasks).await;
+    crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, conversions), &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &api).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
@@ -387,7 +387,12 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
         enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
         removed: config.serve_removed || config.versions.emulated < Release::CURRENT,
     };
-    setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))
+    let mut catalog = setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))?;
+    // Upstream has removed this version, so only its own name brings it back.
+    if config.runtime_config.iter().any(|(name, on)| name == "apiextensions.k8s.io/v1beta1" && *on) {
+        kinds::apiextensions::serve_v1beta1(&mut catalog);
+    }
+    Ok(catalog)
 }
 
 /// What `--runtime-config` says about a group-version: its own name first, then the sweeping settings.

@@ -1,11 +1,11 @@
-//! How custom resources are stored: JSON in the storage version, as upstream stores them.
+//! How custom resources are stored: JSON (or CBOR, behind a feature gate) in the storage version, as upstream stores them.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
-use registry::{Shape, StoredCodec, custom};
+use registry::{Prepared, Shape, StoredCodec, custom};
 
 use crate::conversion::Converter;
 
@@ -30,50 +30,75 @@ pub struct VersionCodec {
     pub schemas: Arc<Schemas>,
     /// None where conversion changes the version's name only.
     pub converter: Option<Arc<Converter>>,
+    /// Objects are written as CBOR instead of JSON.
+    pub cbor: bool,
 }
 
 #[async_trait]
 impl StoredCodec for VersionCodec {
     fn encode(&self, object: &Value) -> Result<Bytes, String> {
-        let mut out = Vec::with_capacity(512);
         if self.stored == self.kind.group_version() {
-            codec::json::encode(object, None, &mut out);
-        } else {
-            let converted = self.convert(object.clone(), &self.stored)?;
-            codec::json::encode(&converted, None, &mut out);
+            return self.written(object);
         }
-        out.push(b'\n');
-        Ok(out.into())
+        self.written(&self.converted(object.clone(), &self.stored)?)
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Value, String> {
-        let decoded = codec::json::decode(bytes, None, &mut codec::Notes::ignore());
-        let object = self.settled(decoded.map_err(|error| error.to_string())?)?;
-        self.convert(object, &self.kind.group_version())
+        let object = self.settled(read(bytes)?)?;
+        self.converted(object, &self.kind.group_version())
     }
 
-    fn prepares(&self) -> bool {
+    fn converts_by_webhook(&self) -> bool {
         self.converter.is_some()
     }
 
-    async fn prepare(&self, stored: &[Bytes]) -> Result<(), String> {
-        let Some(converter) = &self.converter else { return Ok(()) };
-        let decoded = stored.iter().filter_map(|bytes| {
-            let object = codec::json::decode(bytes, None, &mut codec::Notes::ignore()).ok()?;
-            self.settled(object).ok()
-        });
-        converter.prepare(decoded.collect(), &self.kind.group_version()).await
+    async fn prepare(&self, stored: &[Bytes]) -> Result<Prepared, String> {
+        let Some(converter) = &self.converter else { return Ok(Prepared::default()) };
+        // What cannot be read at all is told by `decode`.
+        let objects = stored.iter().filter_map(|bytes| read(bytes).and_then(|object| self.settled(object)).ok());
+        converter.prepare(objects.collect(), &self.kind.group_version()).await
+    }
+
+    async fn prepare_write(&self, object: &Value) -> Result<Prepared, String> {
+        let Some(converter) = &self.converter else { return Ok(Prepared::default()) };
+        converter.prepare(vec![object.clone()], &self.stored).await
+    }
+
+    async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
+        let _prepared = match &self.converter {
+            Some(converter) => converter.prepare(vec![object.clone()], to).await?,
+            None => Prepared::default(),
+        };
+        self.converted(object.clone(), to)
     }
 }
 
+/// CBOR begins with its tag, anything else is JSON: which of them is written is a matter of a feature gate.
+fn read(bytes: &Bytes) -> Result<Value, String> {
+    let decoded = match bytes.starts_with(codec::cbor::MAGIC) {
+        true => codec::cbor::decode(bytes, None, &mut codec::Notes::ignore()),
+        false => codec::json::decode(bytes, None, &mut codec::Notes::ignore()),
+    };
+    decoded.map_err(|error| error.to_string())
+}
+
 impl VersionCodec {
+    fn written(&self, object: &Value) -> Result<Bytes, String> {
+        let mut out = Vec::with_capacity(512);
+        if self.cbor {
+            codec::cbor::encode(object, None, &mut out).map_err(|error| error.to_string())?;
+        } else {
+            codec::json::encode(object, None, &mut out);
+            out.push(b'\n');
+        }
+        Ok(out.into())
+    }
+
     /// A stored object in the version it was stored in, pruned and with defaults.
     fn settled(&self, mut object: Value) -> Result<Value, String> {
         let version = GroupVersion::parse(object.api_version())?;
         if let Some(shape) = self.schemas.get(&version.version) {
-            if !self.schemas.preserve_unknown {
-                custom::settle_stored(shape.schema(), &mut object);
-            }
+            custom::settle_stored(shape.schema(), &mut object, self.schemas.preserve_unknown)?;
             schema::default(shape.schema(), &mut object);
         }
         // Very old objects have no generation.
@@ -84,16 +109,16 @@ impl VersionCodec {
     }
 
     /// The object in another version; what that version does not know is dropped.
-    fn convert(&self, mut object: Value, to: &GroupVersion) -> Result<Value, String> {
+    fn converted(&self, mut object: Value, to: &GroupVersion) -> Result<Value, String> {
         if object.api_version() == to.to_string() {
             return Ok(object);
         }
         match &self.converter {
-            Some(converter) => object = converter.convert_now(&object, to)?,
+            Some(converter) => object = converter.converted(&object, to)?,
             None => object.set_type(&to.with_kind(&self.kind.kind)),
         }
         if let Some(shape) = self.schemas.get(&to.version).filter(|_| !self.schemas.preserve_unknown) {
-            custom::settle_stored(shape.schema(), &mut object);
+            custom::settle_converted(shape.schema(), &mut object);
         }
         Ok(object)
     }

@@ -1,16 +1,23 @@
 //! Conversion by webhook: a ConversionReview is posted, and its answer checked as upstream checks it.
 //!
-//! Results are kept by what was converted and to which version, so an object that did not change is converted once.
+//! Nothing waits for a webhook but [`Converter::prepare`], which is asynchronous and takes any number of objects. Results are
+//! kept by what was converted and to which version, so an object that did not change is converted once.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod meters;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
 use object::{Cursor, Errors, GroupVersion, Meta, Path, Str, Value, quote, value};
 use outbound::{Client, Target, Webhooks};
 use parking_lot::Mutex;
+use registry::Prepared;
 use sha2::{Digest, Sha256};
+
+pub use meters::ConversionMeters;
 
 use crate::definition::ConversionWebhook;
 
@@ -23,79 +30,128 @@ const GROUP: &str = "apiextensions.k8s.io";
 pub struct Converter {
     webhooks: Arc<Webhooks>,
     webhook: ConversionWebhook,
-    kept: Mutex<Kept>,
+    meters: Arc<ConversionMeters>,
+    results: Mutex<Results>,
 }
 
 /// What was converted: a hash of its JSON, and the version it was converted to.
 type Question = ([u8; 32], Str);
 
+/// Answers of the webhook. Those that requests hold are known; the latest are held here, up to a number of bytes.
 #[derive(Default)]
-struct Kept {
-    results: HashMap<Question, Arc<Value>>,
-    bytes: usize,
+struct Results {
+    known: HashMap<Question, Weak<Value>>,
+    /// The oldest first, with their sizes.
+    kept: VecDeque<(Arc<Value>, usize)>,
+    kept_bytes: usize,
+    /// How many were known when those that nobody holds were last forgotten.
+    swept: usize,
+}
+
+impl Results {
+    fn get(&self, question: &Question) -> Option<Arc<Value>> {
+        self.known.get(question).and_then(Weak::upgrade)
+    }
+
+    fn keep(&mut self, question: Question, result: &Arc<Value>, size: usize) {
+        if self.known.len() > 2 * self.swept + 1024 {
+            self.known.retain(|_, result| result.strong_count() > 0);
+            self.swept = self.known.len();
+        }
+        self.known.insert(question, Arc::downgrade(result));
+        if size > KEPT_BYTES_MAX {
+            return;
+        }
+        self.kept.push_back((result.clone(), size));
+        self.kept_bytes += size;
+        while self.kept_bytes > KEPT_BYTES_MAX
+            && let Some((_, size)) = self.kept.pop_front()
+        {
+            self.kept_bytes -= size;
+        }
+    }
 }
 
 impl Converter {
-    pub fn new(webhooks: Arc<Webhooks>, webhook: ConversionWebhook) -> Converter {
-        Converter { webhooks, webhook, kept: Mutex::default() }
+    pub fn new(webhooks: Arc<Webhooks>, webhook: ConversionWebhook, meters: Arc<ConversionMeters>) -> Converter {
+        Converter { webhooks, webhook, meters, results: Mutex::default() }
     }
 
-    /// Converts one object where there is no time to await: codecs are not asynchronous. The thread is given back to the
-    /// other tasks meanwhile. Objects that [`Converter::prepare`] has seen do not get here.
-    pub fn convert_now(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
-        if let Some(kept) = self.kept(object, to) {
-            return Ok(kept);
-        }
-        let converting = self.convert(vec![object.clone()], to);
-        let converted = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(converting))?;
-        converted.into_iter().next().ok_or_else(|| "no objects returned".to_string())
+    /// The object in another version, if that was prepared.
+    pub fn converted(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
+        let known = self.results.lock().get(&question(object, to));
+        known.map(|result| (*result).clone()).ok_or_else(|| {
+            format!("conversion webhook for {} failed: it was not asked for {to} here", kind_text(object))
+        })
     }
 
-    /// Converts what is not known yet in one call.
-    pub async fn prepare(&self, objects: Vec<Value>, to: &GroupVersion) -> Result<(), String> {
-        let mut missing: Vec<Value> = objects.into_iter().filter(|object| self.kept(object, to).is_none()).collect();
+    /// Asks the webhook for what is not known yet, in one call, and holds on to all of it.
+    pub async fn prepare(&self, mut objects: Vec<Value>, to: &GroupVersion) -> Result<Prepared, String> {
         let version = to.to_string();
-        missing.retain(|object| object.api_version() != version);
-        if missing.is_empty() { Ok(()) } else { self.convert(missing, to).await.map(|_| ()) }
+        objects.retain(|object| object.api_version() != version);
+        let mut held = Vec::with_capacity(objects.len());
+        let mut missing = Vec::new();
+        for object in objects {
+            let question = question(&object, to);
+            match self.results.lock().get(&question) {
+                Some(result) => held.push(result),
+                None => missing.push((object, question)),
+            }
+        }
+        if !missing.is_empty() {
+            let began = Instant::now();
+            let (objects, questions): (Vec<Value>, Vec<Question>) = missing.into_iter().unzip();
+            let converted = self.convert(&objects, to).await;
+            let from = objects.first().map_or("", |object| object.api_version());
+            let from = from.rsplit_once('/').map_or(from, |(_, version)| version);
+            let outcome = converted.as_ref().map(|_| ()).map_err(|(failure, _)| *failure);
+            self.meters.record(&self.webhook.definition, from, &to.version, outcome, began.elapsed());
+            let converted = converted.map_err(|(_, message)| message)?;
+            for (result, question) in converted.into_iter().zip(questions) {
+                let (size, result) = (json_of(&result).len(), Arc::new(result));
+                self.results.lock().keep(question, &result, size);
+                held.push(result);
+            }
+        }
+        Ok(Prepared::new(held))
     }
 
-    fn kept(&self, object: &Value, to: &GroupVersion) -> Option<Value> {
-        self.kept.lock().results.get(&question(object, to)).map(|value| (**value).clone())
-    }
-
-    async fn convert(&self, objects: Vec<Value>, to: &GroupVersion) -> Result<Vec<Value>, String> {
+    /// Asks the webhook for objects that are not in the wanted version.
+    async fn convert(&self, objects: &[Value], to: &GroupVersion) -> Result<Vec<Value>, (Failure, String)> {
         let first = objects.first().map(kind_text).unwrap_or_default();
-        let failed = |why: String| format!("conversion webhook for {first} failed: {why}");
+        let failed = |failure: Failure| {
+            let first = &first;
+            move |why: String| (failure, format!("conversion webhook for {first} failed: {why}"))
+        };
         let uid = uuid::Uuid::new_v4().to_string();
-        let version = self.review_version().ok_or("no supported conversion review versions")?;
+        let version = self.review_version();
+        let version = version.ok_or((Failure::Call, "no supported conversion review versions".to_string()))?;
         let review = value!({
             "kind": "ConversionReview",
             "apiVersion": (format!("{GROUP}/{version}")),
             "request": {
                 "uid": (uid.as_str()),
                 "desiredAPIVersion": (to.to_string()),
-                "objects": (objects.clone()),
+                "objects": (objects.to_vec()),
             },
         });
-        let answer = self.post(&review).await.map_err(&failed)?;
-        let converted = converted_objects(&answer, version, &uid).map_err(&failed)?;
+        let answer = self.post(&review).await.map_err(failed(Failure::Call))?;
+        let converted = converted_objects(&answer, version, &uid).map_err(failed(Failure::MalformedResponse))?;
         if converted.len() != objects.len() {
             let (got, expected) = (converted.len(), objects.len());
-            return Err(format!("conversion webhook for {first} returned {got} objects, expected {expected}"));
+            let failure = if got == 0 { Failure::NoObjectsReturned } else { Failure::PartialResponse };
+            let message = format!("conversion webhook for {first} returned {got} objects, expected {expected}");
+            return Err((failure, message));
         }
-        let mut results = Vec::with_capacity(objects.len());
-        for (at, (object, converted)) in objects.iter().zip(converted).enumerate() {
-            let result = checked(object, converted, to).map_err(|why| {
-                if objects.len() == 1 {
-                    format!("conversion webhook for {first} returned invalid {why}")
-                } else {
-                    format!("conversion webhook for {first} returned invalid converted object at index {at}: {why}")
-                }
-            })?;
-            self.keep(object, to, &result);
-            results.push(result);
-        }
-        Ok(results)
+        let checked = objects.iter().zip(converted).enumerate().map(|(at, (object, converted))| {
+            checked(object, converted, to).map_err(|why| {
+                let place =
+                    if objects.len() == 1 { String::new() } else { format!("converted object at index {at}: ") };
+                let message = format!("conversion webhook for {first} returned invalid {place}{why}");
+                (Failure::InvalidConvertedObject, message)
+            })
+        });
+        checked.collect()
     }
 
     fn review_version(&self) -> Option<&'static str> {
@@ -112,23 +168,38 @@ impl Converter {
         let answer = called.map_err(|error| error.to_string())?;
         codec::json::decode(&answer, None, &mut codec::Notes::ignore()).map_err(|error| error.to_string())
     }
+}
 
-    fn keep(&self, object: &Value, to: &GroupVersion, result: &Value) {
-        let mut size = Vec::new();
-        codec::json::encode(result, None, &mut size);
-        let mut kept = self.kept.lock();
-        if kept.bytes + size.len() > KEPT_BYTES_MAX {
-            *kept = Kept::default();
+/// What went wrong with a call, as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Call,
+    MalformedResponse,
+    PartialResponse,
+    InvalidConvertedObject,
+    NoObjectsReturned,
+}
+
+impl Failure {
+    fn as_str(self) -> &'static str {
+        match self {
+            Failure::Call => "conversion_webhook_call_failure",
+            Failure::MalformedResponse => "conversion_webhook_malformed_response_failure",
+            Failure::PartialResponse => "conversion_webhook_partial_response_failure",
+            Failure::InvalidConvertedObject => "conversion_webhook_invalid_converted_object_failure",
+            Failure::NoObjectsReturned => "conversion_webhook_no_objects_returned_failure",
         }
-        kept.bytes += size.len();
-        kept.results.insert(question(object, to), Arc::new(result.clone()));
     }
 }
 
 fn question(object: &Value, to: &GroupVersion) -> Question {
+    (Sha256::digest(json_of(object)).into(), to.version.clone())
+}
+
+fn json_of(object: &Value) -> Vec<u8> {
     let mut json = Vec::new();
     codec::json::encode(object, None, &mut json);
-    (Sha256::digest(&json).into(), to.version.clone())
+    json
 }
 
 /// `group/version, Kind=Kind`.

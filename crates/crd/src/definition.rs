@@ -3,6 +3,7 @@
 use object::{GroupVersion, Meta, Str, Value};
 use registry::ScalePaths;
 
+use crate::finalize::FINALIZER;
 use crate::status;
 
 /// A definition, without its schemas: those are read again from the stored bytes when they are needed.
@@ -17,6 +18,8 @@ pub struct Definition {
     /// The definition is being deleted: objects cannot be created any more.
     pub terminating: bool,
     pub established: bool,
+    /// It is being deleted and its objects have to go first.
+    pub finalizing: bool,
     /// `spec.names`.
     pub requested: Names,
     /// `status.acceptedNames`.
@@ -29,6 +32,8 @@ pub struct Definition {
 /// `spec.conversion.webhook`.
 #[derive(Clone, Debug)]
 pub struct ConversionWebhook {
+    /// The name of the definition.
+    pub definition: Str,
     pub client_config: Value,
     pub review_versions: Vec<Str>,
 }
@@ -81,12 +86,13 @@ impl Definition {
             preserve_unknown: spec.field("preserveUnknownFields").as_bool() == Some(true),
             terminating: object.is_deleting() || status::is_true(object, "Terminating"),
             established: status::is_true(object, "Established"),
+            finalizing: object.is_deleting() && object.finalizers().any(|held| held == FINALIZER),
             requested: Names::read(spec.field("names")),
             accepted: Names::read(object.at(&["status", "acceptedNames"])),
             versions: spec.list_at(&["versions"]).iter().map(Version::read).collect(),
             webhook: Some(spec.field("conversion"))
                 .filter(|conversion| conversion.str_at(&["strategy"]) == "Webhook")
-                .map(|conversion| ConversionWebhook::read(conversion.field("webhook"))),
+                .map(|conversion| ConversionWebhook::read(object.name(), conversion.field("webhook"))),
         }
     }
 
@@ -102,9 +108,10 @@ impl Definition {
 }
 
 impl ConversionWebhook {
-    fn read(webhook: &Value) -> ConversionWebhook {
+    fn read(definition: &str, webhook: &Value) -> ConversionWebhook {
         let versions = webhook.list_at(&["conversionReviewVersions"]).iter().filter_map(Value::as_str);
         ConversionWebhook {
+            definition: definition.into(),
             client_config: webhook.field("clientConfig").clone(),
             review_versions: versions.map(Str::from).collect(),
         }

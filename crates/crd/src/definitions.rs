@@ -18,6 +18,7 @@ use storage::{Entry, Layer, Revision, Store};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::conversion::ConversionMeters;
 use crate::definition::{Definition, Names};
 use crate::finalize;
 use crate::resource::{self, Opened, Stores};
@@ -45,6 +46,7 @@ pub struct Setup {
     pub webhooks: Arc<Webhooks>,
     /// Is told which group-versions a definition serves whenever it changes; none once it is gone.
     pub versions: Arc<dyn Fn(&str, Vec<GroupVersion>) + Send + Sync>,
+    pub meters: Arc<ConversionMeters>,
 }
 
 /// The served definitions.
@@ -64,6 +66,8 @@ pub struct Definitions {
 struct Known {
     definition: Definition,
     entry: Arc<Entry>,
+    /// Its status is what it should be.
+    settled: bool,
     /// What is served of it, and the state of the definition it was made from.
     opened: Option<(Made, Opened)>,
 }
@@ -88,7 +92,14 @@ impl Definitions {
         let definitions = Arc::new(Definitions {
             storage: Arc::new(raw),
             shape: served.shape.clone(),
-            stores: Stores { store: setup.store, prefix: setup.prefix, budget: setup.budget, webhooks: setup.webhooks },
+            stores: Stores {
+                store: setup.store,
+                prefix: setup.prefix,
+                budget: setup.budget,
+                webhooks: setup.webhooks,
+                meters: setup.meters,
+                cbor: setup.api.features.enabled("CBORServingAndStorage"),
+            },
             followed: watch::Sender::new(0),
             status_writes: Semaphore::new(STATUS_WRITES_MAX),
             versions: setup.versions,
@@ -200,10 +211,11 @@ impl Follower {
             }
         };
         let definition = Definition::read(&object);
+        let settled = status::is_settled(&object);
         let name = definition.name.clone();
         self.groups.entry(definition.group.clone()).or_default().insert(name.clone());
         let opened = self.known.remove(&name).and_then(|known| known.opened);
-        self.known.insert(name.clone(), Known { definition, entry: entry.clone(), opened });
+        self.known.insert(name.clone(), Known { definition, entry: entry.clone(), settled, opened });
         name
     }
 
@@ -288,28 +300,17 @@ impl Follower {
         writes: &mut Vec<(Str, Value)>,
     ) -> Vec<Arc<Resource>> {
         let Some(known) = self.known.get(name) else { return Vec::new() };
-        let Ok(object) = definitions.storage.read(&known.entry).map(kinds::apiextensions::to_v1) else {
+        if !known.settled && !self.settle(definitions, name, writes) {
             return Vec::new();
-        };
-        let now = definitions.api.clock.now();
-        let wanted = status::with_approval(status::with_names(&object, &self.taken(&known.definition), now), now);
-        let (definition, entry) = (Definition::read(&wanted), known.entry.clone());
-        let is_served = definition.established || status::is_true(&wanted, "NamesAccepted");
-        if wanted.field("status") != object.field("status") {
-            writes.push((name.clone(), wanted));
         }
+        let Some(known) = self.known.get_mut(name) else { return Vec::new() };
+        let (definition, entry) = (&known.definition, known.entry.clone());
         let made = Made {
             uid: definition.uid.clone(),
             generation: definition.generation,
             accepted: definition.accepted.clone(),
             terminating: definition.terminating,
         };
-        let Some(known) = self.known.get_mut(name) else { return Vec::new() };
-        known.definition = definition;
-        if !is_served {
-            known.opened = None;
-            return Vec::new();
-        }
         if let Some((before, opened)) = &known.opened
             && *before == made
         {
@@ -326,6 +327,29 @@ impl Follower {
                 Vec::new()
             }
         }
+    }
+
+    /// Decides about the names and conditions of a definition and notes the status it should have; says whether it is
+    /// served.
+    fn settle(&mut self, definitions: &Definitions, name: &Str, writes: &mut Vec<(Str, Value)>) -> bool {
+        let Some(known) = self.known.get(name) else { return false };
+        let Ok(object) = definitions.storage.read(&known.entry).map(kinds::apiextensions::to_v1) else {
+            return false;
+        };
+        let now = definitions.api.clock.now();
+        let named = status::with_names(&object, &self.taken(&known.definition), now);
+        let wanted = status::with_findings(named, now);
+        let definition = Definition::read(&wanted);
+        let is_served = definition.established || status::is_true(&wanted, "NamesAccepted");
+        if wanted.field("status") != object.field("status") {
+            writes.push((name.clone(), wanted));
+        }
+        let Some(known) = self.known.get_mut(name) else { return false };
+        known.definition = definition;
+        if !is_served {
+            known.opened = None;
+        }
+        is_served
     }
 
     /// Definitions of the same group that do not have all the names they ask for.
@@ -352,8 +376,7 @@ impl Follower {
                 self.finalizing.remove(&name);
                 continue;
             };
-            let Ok(object) = definitions.storage.read(&known.entry) else { continue };
-            if !object.is_deleting() || !object.finalizers().any(|held| held == finalize::FINALIZER) {
+            if !known.definition.finalizing {
                 continue;
             }
             if self.finalizing.insert(name.clone()) {

@@ -16,4 +16,5 @@ mod jsonpath;
 mod resource;
 mod strategy;
 
+pub use conversion::ConversionMeters;
 pub use definitions::{Definitions, Followers, Setup};

@@ -16,7 +16,7 @@ use storage::{Entry, KeyRange, Store};
 
 use crate::codec::{Schemas, VersionCodec};
 use crate::columns::Printer;
-use crate::conversion::Converter;
+use crate::conversion::{ConversionMeters, Converter};
 use crate::definition::{Definition, Version, openapi_of};
 use crate::jsonpath::JsonPath;
 use crate::strategy::{Rules, VersionStrategy};
@@ -35,6 +35,9 @@ pub struct Stores {
     pub budget: Arc<Budget>,
     /// For conversion webhooks.
     pub webhooks: Arc<Webhooks>,
+    pub meters: Arc<ConversionMeters>,
+    /// Objects are stored as CBOR instead of JSON.
+    pub cbor: bool,
 }
 
 /// What is served of one definition.
@@ -57,8 +60,10 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             .collect(),
         preserve_unknown: definition.preserve_unknown,
     });
-    let converter =
-        definition.webhook.clone().map(|webhook| Arc::new(Converter::new(stores.webhooks.clone(), webhook)));
+    let converter = definition
+        .webhook
+        .clone()
+        .map(|webhook| Arc::new(Converter::new(stores.webhooks.clone(), webhook, stores.meters.clone())));
     let parts = definition.versions.iter().zip(&schemas.versions).map(|(version, (_, shape))| {
         let kind = definition.kind_in(version);
         let codec: Arc<dyn StoredCodec> = Arc::new(VersionCodec {
@@ -66,6 +71,7 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             stored: stored.clone(),
             schemas: schemas.clone(),
             converter: converter.clone(),
+            cbor: stores.cbor,
         });
         let strategy: Arc<dyn Strategy> =
             Arc::new(strategy(definition, version, shape, &version.selectable_fields, rules(version, entry)));
@@ -83,6 +89,7 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
         stored: stored.clone(),
         schemas: schemas.clone(),
         converter: None,
+        cbor: stores.cbor,
     });
     let describe = Arc::new(Describer::new(describing(definition, &schemas), as_stored));
     let options = Options { ring_events: RING_EVENTS, ..Options::default() };

@@ -1,8 +1,9 @@
 //! The status of a definition: which names it gets, and the conditions that tell.
 
 use hashbrown::HashSet;
+use kinds::apiextensions::Approval;
 use object::timestamp::Time;
-use object::{Meta, Str, Timestamp, Value, quote};
+use object::{Str, Timestamp, Value, quote};
 
 use crate::definition::Names;
 
@@ -93,8 +94,11 @@ pub fn with_names(object: &Value, taken: &Taken, now: Timestamp) -> Value {
     let mut object = object.clone();
     if requested == accepted {
         if is_true(&object, "NamesAccepted") && !established {
-            let message = "the initial names have been accepted";
-            set(&mut object, &Condition::new("Established", true, "InitialNamesAccepted", message), now);
+            let (is_valid, reason, message) = match kinds::apiextensions::is_ca_bundle_valid(&object) {
+                true => (true, "InitialNamesAccepted", "the initial names have been accepted"),
+                false => (false, "InvalidCABundle", "The conversion webhook CABundle is invalid"),
+            };
+            set(&mut object, &Condition::new("Established", is_valid, reason, message), now);
         }
         return object;
     }
@@ -115,46 +119,66 @@ pub fn with_names(object: &Value, taken: &Taken, now: Timestamp) -> Value {
     object
 }
 
-const APPROVAL: &str = "api-approved.kubernetes.io";
+/// What the API approval annotation means; None for groups that need no approval.
+fn approval(object: &Value) -> Option<Condition> {
+    let approval = Approval::of(object)?;
+    let (status, reason) = match &approval {
+        Approval::MissingAnnotation => (false, "MissingAnnotation"),
+        Approval::InvalidAnnotation => (false, "InvalidAnnotation"),
+        Approval::UnapprovedAnnotation(_) => (false, "UnapprovedAnnotation"),
+        Approval::ApprovedAnnotation(_) => (true, "ApprovedAnnotation"),
+    };
+    let kind = "KubernetesAPIApprovalPolicyConformant";
+    Some(Condition::new(kind, status, reason, approval.message()))
+}
 
-/// The status with what the API approval annotation means, for groups of the Kubernetes community.
-pub fn with_approval(mut object: Value, now: Timestamp) -> Value {
-    let group = object.str_at(&["spec", "group"]);
-    let is_protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
-    if !is_protected {
-        return object;
+const NON_STRUCTURAL: &str = "NonStructuralSchema";
+
+/// What is not structural about the schemas; None if they are.
+fn structure(object: &Value) -> Option<Condition> {
+    match kinds::apiextensions::structural_problems(object) {
+        Ok(errors) if errors.is_empty() => None,
+        Ok(errors) => Some(Condition::new(NON_STRUCTURAL, true, "Violations", errors.aggregate())),
+        Err(message) => Some(Condition { kind: NON_STRUCTURAL, status: "Unknown", reason: "StructuralError", message }),
     }
-    let annotation = object.annotation(APPROVAL).unwrap_or("").to_string();
-    let condition = |status: bool, reason: &'static str, message: String| {
-        Condition::new("KubernetesAPIApprovalPolicyConformant", status, reason, message)
-    };
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let wanted = match annotation.as_str() {
-        "" => {
-            let message = format!("protected groups must have approval annotation {APPROVAL:?}, {see}");
-            condition(false, "MissingAnnotation", message)
+}
+
+/// The status with what the annotation and the schemas mean; a condition of schemas that have been mended is removed.
+pub fn with_findings(mut object: Value, now: Timestamp) -> Value {
+    if let Some(condition) = approval(&object) {
+        set(&mut object, &condition, now);
+    }
+    match structure(&object) {
+        Some(condition) => set(&mut object, &condition, now),
+        None if find(&object, NON_STRUCTURAL).is_some() => {
+            let conditions = object.slot(&["status", "conditions"]).make_list();
+            conditions.retain(|condition| condition.str_at(&["type"]) != NON_STRUCTURAL);
         }
-        text if text.starts_with("unapproved") => {
-            condition(false, "UnapprovedAnnotation", format!("not approved: {}", quote(text)))
-        }
-        text if is_url(text) => condition(true, "ApprovedAnnotation", format!("approved in {text}")),
-        _ => {
-            let message = format!(
-                "protected groups must have approval annotation {APPROVAL:?} with either a URL or a reason starting with \
-                 \"unapproved\", {see}"
-            );
-            condition(false, "InvalidAnnotation", message)
-        }
-    };
-    set(&mut object, &wanted, now);
+        None => {}
+    }
     object
 }
 
-fn is_url(text: &str) -> bool {
-    text.split_once("://")
-        .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'))
+/// Whether a definition has all the names it asks for, is established, and its conditions are as they should be.
+pub fn is_settled(object: &Value) -> bool {
+    let says = |condition: Option<Condition>, kind: &str| match (condition, find(object, kind)) {
+        (None, None) => true,
+        (Some(wanted), Some(found)) => {
+            let same = |field: &str, text: &str| found.str_at(&[field]) == text;
+            same("status", wanted.status) && same("reason", wanted.reason) && same("message", &wanted.message)
+        }
+        _ => false,
+    };
+    Names::read(object.at(&["spec", "names"])) == Names::read(object.at(&["status", "acceptedNames"]))
+        && is_true(object, "NamesAccepted")
+        && is_true(object, "Established")
+        && (Approval::of(object).is_none() || says(approval(object), "KubernetesAPIApprovalPolicyConformant"))
+        && says(structure(object), NON_STRUCTURAL)
+}
+
+fn find<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
+    let conditions = object.list_at(&["status", "conditions"]);
+    conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
 }
 
 /// Whether a condition is there and true.

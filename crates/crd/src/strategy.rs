@@ -41,7 +41,7 @@ impl Strategy for VersionStrategy {
         let mut found = schema::validate(schema, value);
         self.validate_scale_spec(value, &mut found);
         self.validate_scale_status(value, &mut found);
-        custom::validate_embedded(schema, value, &mut found);
+        custom::validate_embedded(schema, value, custom::At::Resource, &mut found);
         found.extend(schema::validate_lists(schema, value));
         self.evaluate_rules(value, None, &mut found);
         errors.extend(found);
@@ -52,7 +52,7 @@ impl Strategy for VersionStrategy {
         let mut found = schema::validate_update(schema, value, old.value());
         self.validate_scale_spec(value, &mut found);
         self.validate_scale_status(value, &mut found);
-        custom::validate_embedded(schema, value, &mut found);
+        custom::validate_embedded(schema, value, custom::At::Resource, &mut found);
         if schema::validate_lists(schema, old.value()).is_empty() {
             found.extend(schema::validate_lists(schema, value));
         }
@@ -123,13 +123,7 @@ impl Strategy for VersionStrategy {
         let mut added: Vec<&str> = object.finalizers().filter(|name| !known.contains(name)).collect();
         added.sort_unstable();
         added.dedup();
-        let mut warnings: Vec<String> = added.into_iter().flat_map(finalizer_warnings).collect();
-        warnings.extend(old.map(|old| self.tolerated(object, old)).unwrap_or_default());
-        warnings
-    }
-
-    fn status_warnings(&self, _cx: &Context, new: &Value, old: &Value) -> Vec<String> {
-        self.tolerated(new, old)
+        added.into_iter().flat_map(finalizer_warnings).collect()
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
@@ -180,15 +174,10 @@ impl VersionStrategy {
             return errors.invalid(&Path::root(), Value::Null, why);
         }
         let ratchet = old.map_or(Ratchet::none(), |old| Ratchet::update(object, old));
-        validator.validate(&Path::root(), object, old, ratchet, &mut Budget::default(), errors);
-    }
-
-    /// What rules find wrong in parts that an update did not change: the client is warned about it.
-    fn tolerated(&self, new: &Value, old: &Value) -> Vec<String> {
-        let Some(validator) = &**self.rules else { return Vec::new() };
         let mut budget = Budget::default();
-        validator.validate(&Path::root(), new, Some(old), Ratchet::update(new, old), &mut budget, &mut Errors::new());
-        budget.warnings
+        validator.validate(&Path::root(), object, old, ratchet, &mut budget, errors);
+        // What is wrong in parts that an update did not change is tolerated.
+        errors.warn(budget.warnings);
     }
 
     fn validate_scale_spec(&self, object: &Value, errors: &mut Errors) {

@@ -14,6 +14,8 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 pub struct Errors {
     list: Vec<FieldError>,
     text_bytes: usize,
+    /// What validation found but tolerates: clients are warned about it.
+    warnings: Vec<String>,
 }
 
 /// One thing wrong with one field.
@@ -192,7 +194,17 @@ impl Errors {
     }
 
     pub fn extend(&mut self, other: Errors) {
+        self.warnings.extend(other.warnings);
         other.list.into_iter().for_each(|error| self.push(error));
+    }
+
+    /// Tells clients about something that is wrong and tolerated.
+    pub fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.extend(warnings);
+    }
+
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Whether further errors are dropped, so that making them can be saved.

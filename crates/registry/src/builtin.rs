@@ -211,7 +211,7 @@ impl Setup {
 }
 
 /// Upstream's warning for kinds that are on their way out.
-fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
+pub(crate) fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
     let version = kind.group_version().to_string();
     let rows = include_str!("../data/deprecated.txt").lines().filter(|line| !line.starts_with('#'));
     let mut rows = rows.map(|line| line.splitn(5, ' ').collect::<Vec<_>>());
@@ -228,7 +228,7 @@ fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
     Some(Deprecation { warning: warning.into(), removed_release })
 }
 
-fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {
+pub(crate) fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {
     let found = table.kind(&kind.group, &kind.version, &kind.kind)?;
     Some(Shape::new(table.types().clone(), found.node.clone()))
 }

@@ -125,6 +125,41 @@ impl Catalog {
         self.put(Arc::new(resource));
     }
 
+    /// Serves a built-in resource in another version that the table has the kind of, stored where the first one is.
+    pub fn add_version(&mut self, known: &GroupVersionResource, version: &str, conversion: Arc<dyn Convert>) {
+        let Some(known) = self.get(&known.group, &known.version, &known.resource).cloned() else { return };
+        let kind = GroupVersionKind::new(known.kind.group.clone(), version, known.kind.kind.clone());
+        let Some(shape) = crate::builtin::shape_of(schema::builtin(), &kind) else { return };
+        let mut subresources = known.subresources.clone();
+        for subresource in subresources.iter_mut().filter(|subresource| subresource.kind == known.kind) {
+            subresource.kind = kind.clone();
+            subresource.shape = Some(shape.clone());
+        }
+        self.insert(Resource {
+            id: Resource::next_id(),
+            resource: kind.group_version().with_resource(&known.resource.resource),
+            list_kind: known.list_kind.clone(),
+            singular: known.singular.clone(),
+            namespaced: known.namespaced,
+            verbs: known.verbs.clone(),
+            short_names: known.short_names.clone(),
+            categories: known.categories.clone(),
+            storage_version_hash: known.storage_version_hash.clone(),
+            shape,
+            subresources,
+            columns: known.columns.clone(),
+            storage: known.storage.clone(),
+            report: None,
+            action: None,
+            deprecation: crate::builtin::deprecation(&kind),
+            conversion: Some(conversion),
+            custom: false,
+            definition: None,
+            withdrawn: Withdrawn::default(),
+            kind,
+        });
+    }
+
     fn put(&mut self, resource: Arc<Resource>) {
         let version = resource.resource.group_version();
         if !self.resources.contains_key(&version) {

@@ -168,28 +168,28 @@ impl Storage {
         }
         let name = object.name().to_string();
         let key = self.key(object.namespace(), &name);
-        let bytes = self.encode(object)?;
+        // Clients get what was stored, which is not always what was sent: an empty list, for one, has no stored form.
+        let (bytes, mut stored) = self.encoded(object, 0).await?;
         if cx.dry_run {
             return match self.cache.get(&key) {
-                Some(existing) => Err(self.already_exists(&name, existing.entry())),
+                Some(existing) => Err(self.already_exists(&name, existing.entry()).await),
                 None => {
-                    let mut stored = self.decode(&bytes, 0)?;
                     stored.set_meta_str("resourceVersion", object.resource_version());
                     Ok(stored)
                 }
             };
         }
-        // Clients get what was stored, which is not always what was sent: an empty list, for one, has no stored form.
-        let stored = self.decode(&bytes, 0)?;
         match self.store.create(key, bytes, self.strategy.time_to_live(object)).await {
             Ok(written) => Ok(at_revision(stored, written.revision)),
-            Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry)),
+            Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry).await),
             Err(error) => Err(self.store_failed(error, "create", &name)),
         }
     }
 
-    fn already_exists(&self, name: &str, entry: &storage::Entry) -> Status {
+    async fn already_exists(&self, name: &str, entry: &storage::Entry) -> Status {
         let mut status = Status::already_exists(&self.resource, name);
+        // Without a conversion the object cannot be read, and the answer says less.
+        let _prepared = self.prepare(std::iter::once(&entry.value)).await;
         if self.decode_entry(entry).is_ok_and(|existing| existing.is_deleting()) {
             status.message = format!("object is being deleted: {}", status.message);
         }

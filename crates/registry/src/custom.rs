@@ -8,7 +8,7 @@ mod scale;
 use object::{Value, quote};
 use schema::Schema;
 
-pub use embedded::validate as validate_embedded;
+pub use embedded::{At, coerce as coerce_embedded, validate as validate_embedded};
 pub use scale::ScalePaths;
 
 /// What a definition says about one version of a custom resource.
@@ -31,7 +31,8 @@ pub fn settle(mut object: Value, schema: Schema<'_>) -> Result<(Value, Vec<Strin
     unknown.extend(schema::prune(schema, &mut object));
     schema::normalise(schema, &mut object);
     if schema.types.has_embedded() {
-        let mut inside = embedded::coerce(schema, &mut object)?;
+        let inside = embedded::coerce(schema, &mut object, At::Resource);
+        let mut inside = inside.map_err(|error| error.to_string())?;
         inside.sort_unstable();
         unknown.extend(inside);
     }
@@ -39,8 +40,20 @@ pub fn settle(mut object: Value, schema: Schema<'_>) -> Result<(Value, Vec<Strin
     Ok((object, messages))
 }
 
-/// Brings a stored or converted object into the form of its kind.
-pub fn settle_stored(schema: Schema<'_>, object: &mut Value) {
+/// Brings a stored object into the form of its kind. Unknown fields stay if the definition says so.
+pub fn settle_stored(schema: Schema<'_>, object: &mut Value, preserve_unknown: bool) -> Result<(), String> {
+    metadata::repair(object)?;
+    if !preserve_unknown {
+        settle_converted(schema, object);
+    }
+    if schema.types.has_embedded() {
+        embedded::repair(schema, object);
+    }
+    Ok(())
+}
+
+/// Brings a converted object into the form of its kind.
+pub fn settle_converted(schema: Schema<'_>, object: &mut Value) {
     schema::prune(schema, object);
     schema::normalise(schema, object);
 }

@@ -54,6 +54,8 @@ impl Storage {
         let key = self.key(cx.namespace, name);
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
         let Some(entry) = found.entry else { return Err(Status::not_found(&self.resource, name)) };
+        // An object that the webhook does not convert cannot be read either.
+        let _prepared = self.prepare(std::iter::once(&entry.value)).await;
         if self.read(&entry).is_ok() {
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
             let why = storage_error("invalid object, Code: 4", &entry.key.to_string(), why);
@@ -74,8 +76,9 @@ impl Storage {
         options: &Value,
         admit: &dyn Admit,
     ) -> Result<Attempt<Deleted>, Status> {
-        self.prepare(std::iter::once(&entry.value)).await?;
+        let prepared = self.prepare(std::iter::once(&entry.value)).await?;
         let mut object = self.decode_entry(entry)?;
+        drop(prepared);
         let old = object.clone();
         self.check_delete_preconditions(&object, options)?;
         let plan = self.plan(cx, &mut object, options);
@@ -166,7 +169,7 @@ impl Storage {
         entry: &Arc<Entry>,
         mut object: Value,
     ) -> Result<Attempt<Deleted>, Status> {
-        let bytes = self.encode(&mut object)?;
+        let bytes = self.to_bytes(&mut object).await?;
         if cx.dry_run || bytes == entry.value {
             return Ok(Attempt::Done(Deleted { object, gone: false, show_object: true }));
         }

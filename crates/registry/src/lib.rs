@@ -31,6 +31,6 @@ pub use features::{Features, Release};
 pub use live::{LiveCatalog, Withdrawn};
 pub use report::Report;
 pub use shard::Shard;
-pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Storage, StoredCodec, Unreadable};
+pub use storage::{Describer, EXPIRED, Filter, MODIFIED, Prepared, Storage, StoredCodec, Unreadable};
 pub use strategy::{Deletion, FieldRefusal, GarbageCollection, Generic, Strategy, Undo};
 pub use update::{Change, UpdateOptions, UpdateScope, check_version_form};

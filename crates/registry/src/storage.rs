@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use cache::{Cache, Describe, Header};
-use object::{GroupResource, GroupVersionKind, Meta, Status, Str, Value, labels};
+use cache::{Cache, Describe, Header, Object};
+use object::{GroupResource, GroupVersion, GroupVersionKind, Meta, Status, Str, Value, labels};
 use storage::{Entry, Key, KeyRange, Revision, Store};
 
 use crate::{Shard, Strategy, shard};
@@ -83,19 +83,45 @@ pub trait StoredCodec: Send + Sync + 'static {
     /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
 
-    /// Gets ready to decode these without waiting: conversion webhooks are called here, once for all of them.
-    async fn prepare(&self, _stored: &[Bytes]) -> Result<(), String> {
-        Ok(())
+    /// Whether a webhook converts between the stored version and this one. Then `decode` and `encode` only know what was
+    /// prepared before.
+    fn converts_by_webhook(&self) -> bool {
+        false
     }
 
-    /// Whether [`StoredCodec::prepare`] does anything.
-    fn prepares(&self) -> bool {
-        false
+    /// Calls the conversion webhook for all that is not in this version, so that `decode` can go on without waiting.
+    async fn prepare(&self, _stored: &[Bytes]) -> Result<Prepared, String> {
+        Ok(Prepared::default())
+    }
+
+    /// Calls the conversion webhook for an object that is to be stored, so that `encode` can go on without waiting.
+    async fn prepare_write(&self, _object: &Value) -> Result<Prepared, String> {
+        Ok(Prepared::default())
+    }
+
+    /// An object of one version of the kind in another one.
+    async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
+        Err(format!("{} is not converted to {to} here", object.api_version()))
     }
 
     /// Decodes at least what is at these paths.
     fn decode_paths(&self, bytes: &Bytes, _paths: &[Str]) -> Result<Value, String> {
         self.decode(bytes)
+    }
+}
+
+/// What a conversion webhook answered, which is known for as long as this lives.
+#[derive(Debug, Default)]
+#[must_use = "what was prepared is forgotten when this is dropped"]
+pub struct Prepared(Vec<Arc<Value>>);
+
+impl Prepared {
+    pub fn new(converted: Vec<Arc<Value>>) -> Prepared {
+        Prepared(converted)
+    }
+
+    pub fn join(&mut self, other: Prepared) {
+        self.0.extend(other.0);
     }
 }
 
@@ -183,19 +209,84 @@ impl Storage {
     }
 
     /// Calls the conversion webhook for all of these objects at once, where there is one.
-    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Result<(), Status> {
-        if !self.codec.prepares() {
-            return Ok(());
+    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Result<Prepared, Status> {
+        if !self.codec.converts_by_webhook() {
+            return Ok(Prepared::default());
         }
         let stored: Vec<Bytes> = objects.cloned().collect();
         self.codec.prepare(&stored).await.map_err(|why| Status::unknown(500, why))
+    }
+
+    /// The bytes to store, and what they will be read as.
+    pub(crate) async fn encoded(&self, object: &mut Value, revision: Revision) -> Result<(Bytes, Value), Status> {
+        let bytes = self.to_bytes(object).await?;
+        let _prepared = self.prepare(std::iter::once(&bytes)).await?;
+        let stored = self.decode(&bytes, revision)?;
+        Ok((bytes, stored))
+    }
+
+    /// The bytes to store, converted by the webhook where there is one.
+    pub(crate) async fn to_bytes(&self, object: &mut Value) -> Result<Bytes, Status> {
+        if !self.codec.converts_by_webhook() {
+            return self.encode(object);
+        }
+        // The webhook sees what is stored, which has no resourceVersion.
+        let revision = object.metadata_mut().remove("resourceVersion");
+        object.set_type(&self.kind);
+        object.metadata_mut().remove("selfLink");
+        let prepared = self.codec.prepare_write(object).await.map_err(|why| Status::unknown(500, why));
+        let bytes = prepared.and_then(|_prepared| self.encode(object));
+        if let Some(revision) = revision {
+            object.metadata_mut().insert("resourceVersion", revision);
+        }
+        bytes
+    }
+
+    /// Keeps the objects that a filter is about. Fields are selected as the requested version has them.
+    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter) -> Result<Prepared, Status> {
+        if filter.is_everything() {
+            return Ok(Prepared::default());
+        }
+        if !self.selects_converted(filter) {
+            let describe = self.cache.describe();
+            objects.retain(|object| filter.matches(object.header(describe)));
+            return Ok(Prepared::default());
+        }
+        let prepared = self.prepare(objects.iter().map(|object| object.value())).await?;
+        objects.retain(|object| self.matches(object, filter));
+        Ok(prepared)
+    }
+
+    /// Whether a filter is about an object, which was prepared if a webhook converts it.
+    pub fn matches(&self, object: &Object, filter: &Filter) -> bool {
+        if filter.is_everything() {
+            return true;
+        }
+        if !self.selects_converted(filter) {
+            return filter.matches(object.header(self.cache.describe()));
+        }
+        match self.read(object.entry()) {
+            Ok(object) => filter.matches(&header(&*self.strategy, &object)),
+            // Lists and watches say that it cannot be read.
+            Err(_) => true,
+        }
+    }
+
+    /// Whether a filter looks at fields that only a conversion webhook knows in this version.
+    fn selects_converted(&self, filter: &Filter) -> bool {
+        let selectable = self.strategy.selectable_fields();
+        let mut fields = filter.fields.requirements().iter();
+        self.codec.converts_by_webhook() && fields.any(|asked| selectable.iter().any(|field| *field == asked.field))
     }
 
     /// The current object.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Status> {
         self.cache.fresh().await.map_err(|error| self.read_failed(error, "get"))?;
         match self.cache.get(&self.key(namespace, name)) {
-            Some(object) => self.decode_entry(object.entry()),
+            Some(object) => {
+                let _prepared = self.prepare(std::iter::once(object.value())).await?;
+                self.decode_entry(object.entry())
+            }
             None => Err(Status::not_found(&self.resource, name)),
         }
     }
@@ -274,7 +365,7 @@ pub struct Describer {
 impl Describe for Describer {
     fn describe(&self, entry: &Entry) -> Header {
         match self.codec.decode_paths(&entry.value, &self.paths) {
-            Ok(object) if entry.sealed().is_none() => self.header(&object),
+            Ok(object) if entry.sealed().is_none() => header(&*self.strategy, &object),
             _ => Header { unreadable: true, ..Header::default() },
         }
     }
@@ -287,20 +378,18 @@ impl Describer {
         paths.extend_from_slice(strategy.selected_paths());
         Describer { strategy, codec, paths }
     }
+}
 
-    fn header(&self, object: &Value) -> Header {
-        let fields = self.strategy.selectable_fields();
-        Header {
-            namespace: object.namespace().into(),
-            name: object.name().into(),
-            uid_hash: shard::hash(object.uid()),
-            labels: object.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect(),
-            fields: fields
-                .iter()
-                .map(|field| (field.clone(), self.strategy.select_field(object, field).into()))
-                .collect(),
-            unreadable: false,
-        }
+/// What selectors look at.
+fn header(strategy: &dyn Strategy, object: &Value) -> Header {
+    let fields = strategy.selectable_fields();
+    Header {
+        namespace: object.namespace().into(),
+        name: object.name().into(),
+        uid_hash: shard::hash(object.uid()),
+        labels: object.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect(),
+        fields: fields.iter().map(|field| (field.clone(), strategy.select_field(object, field).into())).collect(),
+        unreadable: false,
     }
 }
 

@@ -116,8 +116,9 @@ impl Storage {
         admit: &dyn Admit,
         options: &UpdateOptions,
     ) -> Result<Attempt<Outcome>, Status> {
-        self.prepare(std::iter::once(&entry.value)).await?;
+        let prepared = self.prepare(std::iter::once(&entry.value)).await?;
         let old = self.read(entry).map_err(Unreadable::unchangeable)?;
+        drop(prepared);
         self.check_preconditions(cx, name, &old, options)?;
         let mut new = change.wanted(Some(&old)).await?;
         self.check_version(name, &mut new, &old)?;
@@ -149,9 +150,8 @@ impl Storage {
         if self.is_finished(&new, old) {
             return self.remove_finished(cx, name, entry, new, warnings).await;
         }
-        let bytes = self.encode(&mut new)?;
+        let (bytes, mut stored) = self.encoded(&mut new, entry.mod_revision).await?;
         let ttl = self.strategy.time_to_live(&new);
-        let mut stored = self.decode(&bytes, entry.mod_revision)?;
         let done = |object| Ok(Attempt::Done(Outcome { object, created: false, warnings }));
         if cx.dry_run || (bytes == entry.value && !entry.is_stale()) {
             return done(stored);
@@ -160,8 +160,8 @@ impl Storage {
         let is_too_large = matches!(written, Err(storage::Error::TooLarge { .. })) && !options.create;
         // Upstream drops managedFields from an object that is too large, and tries again.
         if is_too_large && new.metadata_mut().remove("managedFields").is_some() {
-            let bytes = self.encode(&mut new)?;
-            stored = self.decode(&bytes, entry.mod_revision)?;
+            let (bytes, smaller) = self.encoded(&mut new, entry.mod_revision).await?;
+            stored = smaller;
             written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         }
         match written {
@@ -263,23 +263,25 @@ impl Storage {
         if new.at(&grace).is_null() && !old.at(&grace).is_null() {
             new.keep(&grace, old);
         }
-        self.check_changed(cx, new, old, scope).await?;
-        let warnings = match scope {
+        let tolerated = self.check_changed(cx, new, old, scope).await?;
+        let mut warnings = match scope {
             UpdateScope::Object => strategy.warnings(cx, new, Some(old)),
             UpdateScope::Status => strategy.status_warnings(cx, new, old),
             UpdateScope::Subresource | UpdateScope::Other => Vec::new(),
         };
+        warnings.extend(tolerated);
         strategy.canonicalize(new);
         Ok(warnings)
     }
 
+    /// Validates an update; returns what was found wrong and tolerated.
     async fn check_changed(
         &self,
         cx: &Context<'_>,
         new: &Value,
         old: &Value,
         scope: UpdateScope,
-    ) -> Result<(), Status> {
+    ) -> Result<Vec<String>, Status> {
         let mut errors = Errors::new();
         if scope == UpdateScope::Status {
             self.strategy.authorize_status_update(cx, new, old, &mut errors).await;
@@ -308,7 +310,7 @@ impl Storage {
             UpdateScope::Other => {}
         }
         if errors.is_empty() {
-            return Ok(());
+            return Ok(errors.take_warnings());
         }
         if !repeats {
             errors.dedup();

@@ -23,7 +23,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     wipe_system_fields(&mut object);
     ensure_namespace(scope, &mut object)?;
     scope.warn(dedup_owners(&mut object, ""));
-    let object = managed::track_update(scope, &Value::map(), object, &options.field_manager);
+    let object = managed::track_update(scope, &Value::map(), object, &options.field_manager).await;
     let mut object = scope.to_storage(object)?;
     let name = object.name().to_string();
     let generated = object.meta_str("generateName").to_string();

@@ -90,7 +90,8 @@ async fn read_collection_options(scope: &Scope) -> Result<(ListOptions, Value), 
 
 async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> Result<list::Page, Status> {
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
-    let page = list::page(scope, list_options).await?;
+    let mut page = list::page(scope, list_options).await?;
+    page.prepared.join(scope.storage()?.prepare(page.objects.iter().map(|object| object.value())).await?);
     list::check_readable(scope, &page.objects)?;
     let storage = scope.storage()?.clone();
     for object in &page.objects {

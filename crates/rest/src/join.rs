@@ -31,8 +31,10 @@ struct Frame {
 pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let custom = scope.resource.custom;
     let (head, tail) = wire::json_list(&list_kind(scope), metadata(&page, custom).metadata(), custom);
-    let scoped = scope.clone();
+    let (scoped, prepared) = (scope.clone(), page.prepared);
     join(scope, page.objects, Frame { head, separator: ",", tail }, 1, move |objects, write| {
+        // What was converted has to be there until the last object is encoded.
+        let _converted = &prepared;
         objects.iter().try_for_each(|object| {
             write(&body(&scoped, object, Media::Json)?);
             Ok(())
@@ -57,8 +59,9 @@ pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let layout = Layout::of(&scope.accept);
     let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
     let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
-    let scoped = scope.clone();
+    let (scoped, prepared) = (scope.clone(), page.prepared);
     join(scope, page.objects, frame, BATCH, move |objects, write| {
+        let _converted = &prepared;
         let schema = schema.and_then(|schema| schema.child(field)?.items());
         let items = items(&scoped, objects)?;
         items.iter().for_each(|item| write(&layout.item(item, schema)));

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Object;
 use http::StatusCode;
 use object::{Cause, GroupVersionKind, Map, Meta, Status, Value};
-use registry::{EXPIRED, Filter, Storage};
+use registry::{EXPIRED, Filter, Prepared, Storage};
 use storage::{Key, KeyRange, RangeQuery, Revision};
 
 use crate::media::{Media, Transform};
@@ -35,13 +35,15 @@ pub struct Page {
     pub remaining: Option<usize>,
     /// The selector of the shard that it is of.
     pub shard: Option<String>,
+    /// What a conversion webhook made of the objects.
+    pub prepared: Prepared,
 }
 
 pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(scope, false)?;
-    let page = page(scope, &options).await?;
+    let mut page = page(scope, &options).await?;
     if let Some(storage) = &scope.resource.storage {
-        storage.prepare(page.objects.iter().map(|object| object.value())).await?;
+        page.prepared.join(storage.prepare(page.objects.iter().map(|object| object.value())).await?);
     }
     respond(scope, page)
 }
@@ -136,11 +138,9 @@ async fn now(
     let cache = &storage.cache;
     let part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
     let snapshot = cache.snapshot(&cache.part(part, &filter.fields));
-    let describe = cache.describe();
     let mut objects = snapshot.objects;
-    if !filter.is_everything() {
-        objects.retain(|object| filter.matches(object.header(describe)));
-    }
+    // What was prepared for the selection is known a while longer, and prepared again for the page if it is not.
+    let _prepared = storage.select(&mut objects, filter).await?;
     Ok(cut(objects, limit, snapshot.revision, range, filter))
 }
 
@@ -153,11 +153,10 @@ async fn at_revision(
     revision: Revision,
     start: Option<&Key>,
 ) -> Result<Page, Status> {
-    let describe = storage.cache.describe();
     let mut part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
     if let Some(snapshot) = storage.cache.snapshot_at(&part, revision) {
         let mut objects = snapshot.objects;
-        objects.retain(|object| filter.is_everything() || filter.matches(object.header(describe)));
+        let _prepared = storage.select(&mut objects, filter).await?;
         return Ok(cut(objects, limit, revision, range, filter));
     }
     let mut objects: Vec<Arc<Object>> = Vec::new();
@@ -166,8 +165,9 @@ async fn at_revision(
         let found = storage.store.range(query).await;
         let found = found.map_err(|error| old_list_failed(storage, error, start.map(|start| (start, range))))?;
         let last = found.entries.last().map(|entry| entry.key.clone());
-        let entries = found.entries.iter().map(|entry| storage.cache.wrap(entry));
-        objects.extend(entries.filter(|object| filter.is_everything() || filter.matches(object.header(describe))));
+        let mut read: Vec<Arc<Object>> = found.entries.iter().map(|entry| storage.cache.wrap(entry)).collect();
+        let _prepared = storage.select(&mut read, filter).await?;
+        objects.extend(read);
         let enough = limit > 0 && objects.len() > limit;
         match last {
             Some(last) if found.more && !enough => part = range.after(&last),
@@ -201,7 +201,14 @@ fn old_list_failed(storage: &Storage, error: storage::Error, continued: Option<(
 /// The first `limit` objects, and where to go on.
 fn cut(mut objects: Vec<Arc<Object>>, limit: usize, revision: Revision, range: &KeyRange, filter: &Filter) -> Page {
     let shard = filter.shard.as_ref().map(ToString::to_string);
-    let mut page = Page { objects: Vec::new(), revision, continue_token: String::new(), remaining: None, shard };
+    let mut page = Page {
+        objects: Vec::new(),
+        revision,
+        continue_token: String::new(),
+        remaining: None,
+        shard,
+        prepared: Prepared::default(),
+    };
     if limit > 0 && objects.len() > limit {
         // How many more there are is only known where nothing is filtered out.
         page.remaining = filter.is_everything().then_some(objects.len() - limit);

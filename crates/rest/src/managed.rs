@@ -1,6 +1,7 @@
 //! Managed fields: who owns what after a write.
 
-use object::{GroupVersionKind, Meta, Status, Timestamp, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Status, Timestamp, Value};
+use parking_lot::Mutex;
 use patch::FieldSet;
 use patch::apply::{FieldManager, Kind, Resets};
 use registry::Shape;
@@ -11,8 +12,15 @@ use crate::scope::Scope;
 
 /// The object with its managed fields as an update by `manager` leaves them. Never fails: an object whose fields cannot be
 /// tracked keeps what it had, as upstream does.
-pub fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str) -> Value {
-    with_manager(scope, |fields| fields.update(live, new, manager, scope.api.clock.now()))
+pub async fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str) -> Value {
+    let now = scope.api.clock.now();
+    if !scope.resource.custom {
+        return with_manager(scope, &Conversions::default(), |fields| fields.update(live, new, manager, now));
+    }
+    converting(scope, |conversions| {
+        with_manager(scope, conversions, |fields| fields.update(live, new.clone(), manager, now))
+    })
+    .await
 }
 
 /// The same for an object that has only one version: what an action brings or answers with, or what the server changes for
@@ -71,15 +79,59 @@ impl Kind for Tracked<'_> {
 }
 
 /// Server-side apply: the applied configuration merged into the live object, or the conflict.
-pub fn merge_applied(scope: &Scope, live: &Value, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
-    let applied = with_manager(scope, |fields| fields.apply(live, config, manager, force, scope.api.clock.now()))?;
+pub async fn merge_applied(
+    scope: &Scope,
+    live: &Value,
+    config: &Value,
+    manager: &str,
+    force: bool,
+) -> Result<Value, Status> {
+    let now = scope.api.clock.now();
+    let applied = converting(scope, |conversions| {
+        with_manager(scope, conversions, |fields| fields.apply(live, config, manager, force, now))
+    })
+    .await?;
     Ok(applied.object)
 }
 
-fn with_manager<T>(scope: &Scope, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+/// Conversions of custom resources between versions: those that are known, and one that is needed.
+#[derive(Default)]
+struct Conversions {
+    /// The object, the version, and what became of it.
+    known: Vec<(Value, GroupVersion, Result<Value, String>)>,
+    needed: Mutex<Option<(Value, GroupVersion)>>,
+}
+
+/// Managers may own fields of an object in several versions. Fields are tracked without waiting, so a conversion that is
+/// needed and not known yet is made in between, and the work done again.
+async fn converting<T>(scope: &Scope, work: impl Fn(&Conversions) -> T) -> T {
+    let mut conversions = Conversions::default();
+    loop {
+        let done = work(&conversions);
+        let needed = conversions.needed.get_mut().take();
+        let (Some((object, version)), Some(storage)) = (needed, &scope.resource.storage) else { return done };
+        let converted = storage.codec.convert(&object, &version).await;
+        conversions.known.push((object, version, converted));
+    }
+}
+
+impl Conversions {
+    fn convert(&self, object: &Value, version: GroupVersion) -> Result<Value, String> {
+        let known = self.known.iter().find(|(from, to, _)| *to == version && from == object);
+        match known {
+            Some((_, _, converted)) => converted.clone(),
+            None => {
+                self.needed.lock().get_or_insert_with(|| (object.clone(), version));
+                Err("the object is being converted".to_string())
+            }
+        }
+    }
+}
+
+fn with_manager<T>(scope: &Scope, conversions: &Conversions, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let subresource = scope.call.info.subresource.as_str();
     let resets = resets(scope, subresource);
-    let versions = Versions { scope };
+    let versions = Versions { scope, conversions };
     work(&FieldManager { kind: &versions, gvk: scope.resource.kind.clone(), subresource, resets: &resets })
 }
 
@@ -95,6 +147,7 @@ fn resets(scope: &Scope, subresource: &str) -> Resets {
 /// The kind in all its versions.
 struct Versions<'a> {
     scope: &'a Scope,
+    conversions: &'a Conversions,
 }
 
 impl Kind for Versions<'_> {
@@ -104,7 +157,7 @@ impl Kind for Versions<'_> {
             return Some(resource.shape.schema());
         }
         // What was written through another group, as an event can be, has no owners in this one.
-        let version = object::GroupVersion::parse(api_version).ok().filter(|v| v.group == resource.kind.group)?;
+        let version = GroupVersion::parse(api_version).ok().filter(|v| v.group == resource.kind.group)?;
         let kind = version.with_kind(&resource.kind.kind);
         if resource.custom {
             let found = self.scope.api.catalog.get(&version.group, &version.version, &resource.resource.resource);
@@ -118,8 +171,11 @@ impl Kind for Versions<'_> {
             return Ok(object.clone());
         }
         let catalog = &self.scope.api.catalog;
-        let wanted = object::GroupVersion::parse(api_version)?.with_kind(object.kind());
-        let given = object::GroupVersion::parse(object.api_version())?.with_kind(object.kind());
+        if self.scope.resource.custom {
+            return self.conversions.convert(object, GroupVersion::parse(api_version)?);
+        }
+        let wanted = GroupVersion::parse(api_version)?.with_kind(object.kind());
+        let given = GroupVersion::parse(object.api_version())?.with_kind(object.kind());
         let find = |kind| catalog.by_kind(kind).ok_or_else(|| format!("no kind {kind} is served"));
         let mut converted = find(&wanted)?.from_storage(find(&given)?.to_storage(object.clone())?)?;
         converted.set_type(&wanted);

@@ -141,7 +141,7 @@ impl Patch {
     }
 
     /// The patched object, in the requested version, with managed fields.
-    pub fn patched(
+    pub async fn patched(
         &self,
         scope: &Scope,
         options: &WriteOptions,
@@ -153,14 +153,14 @@ impl Patch {
             return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
         }
         let mut object = match self.kind {
-            PatchKind::Apply | PatchKind::ApplyCbor => self.apply_config(scope, options, live, warnings)?,
+            PatchKind::Apply | PatchKind::ApplyCbor => self.apply_config(scope, options, live, warnings).await?,
             _ => {
                 let patched = match self.kind {
                     PatchKind::Json => self.json_patch(scope, options, live, warnings)?,
                     PatchKind::Merge => self.merge_patch(scope, options, live, warnings)?,
                     _ => self.strategic(scope, options, live, warnings)?,
                 };
-                managed::track_update(scope, live, patched, &options.field_manager)
+                managed::track_update(scope, live, patched, &options.field_manager).await
             }
         };
         if missing && !object.uid().is_empty() {
@@ -222,7 +222,7 @@ impl Patch {
     }
 
     /// Server-side apply.
-    fn apply_config(
+    async fn apply_config(
         &self,
         scope: &Scope,
         options: &WriteOptions,
@@ -231,7 +231,7 @@ impl Patch {
     ) -> Result<Value, Status> {
         let applied = self.applied(options).map_err(Clone::clone)?;
         let force = options.force.unwrap_or(false);
-        let merged = managed::merge_applied(scope, live, &applied.config, &options.field_manager, force)?;
+        let merged = managed::merge_applied(scope, live, &applied.config, &options.field_manager, force).await?;
         if let Some(first) = applied.strict.as_ref().filter(|_| options.field_validation == FieldValidation::Strict) {
             let converting = if self.kind == PatchKind::Apply { "error converting YAML to JSON: " } else { "" };
             return Err(Status::bad_request(format!("error strict decoding patch: {converting}{first}")));

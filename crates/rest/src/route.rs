@@ -76,8 +76,12 @@ fn is_in_scope(resource: &Resource, info: &RequestInfo) -> bool {
     match (resource.namespaced, info.in_namespace) {
         (true, true) | (false, false) => true,
         (false, true) => false,
-        // The collection across all namespaces can be listed and watched.
-        (true, false) => info.parts.len() == 1 && resource.serves("list"),
+        // The collection across all namespaces can be listed and watched; of built-in resources other verbs are known there
+        // as well and refused later.
+        (true, false) => {
+            let reads = matches!(info.verb, Verb::List | Verb::Watch);
+            info.parts.len() == 1 && resource.serves("list") && (reads || !resource.custom)
+        }
     }
 }
 

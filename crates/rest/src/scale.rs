@@ -126,11 +126,11 @@ impl Change for Rescale<'_> {
         let scaled = scaled_scope(scope)?;
         let mut new = match &self.wanted {
             Wanted::Scale(scale) => {
-                crate::managed::track_update(&scaled, &old, scale.clone(), &self.options.field_manager)
+                crate::managed::track_update(&scaled, &old, scale.clone(), &self.options.field_manager).await
             }
             Wanted::Patch(patch) => {
                 self.warnings.clear();
-                patch.patched(&scaled, self.options, &old, false, &mut self.warnings)?
+                patch.patched(&scaled, self.options, &old, false, &mut self.warnings).await?
             }
         };
         scope.api.admission.mutate(self.attributes, &mut new, Some(&old)).await?;

@@ -142,9 +142,11 @@ impl Change for Write<'_> {
         };
         self.warnings.clear();
         let object = match &self.wanted {
-            Wanted::Object(object) => managed::track_update(scope, &live, object.clone(), &self.options.field_manager),
+            Wanted::Object(object) => {
+                managed::track_update(scope, &live, object.clone(), &self.options.field_manager).await
+            }
             Wanted::Patch(patch) => {
-                patch.patched(scope, self.options, &live, existing.is_none(), &mut self.warnings)?
+                patch.patched(scope, self.options, &live, existing.is_none(), &mut self.warnings).await?
             }
         };
         let mut object = scope.to_storage(object)?;

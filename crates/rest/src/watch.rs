@@ -12,7 +12,7 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use object::{GroupVersionKind, Map, Meta, Status, Value};
-use registry::Filter;
+use registry::{Filter, Prepared};
 use storage::Revision;
 use streams::messages::{self, Encoding};
 use streams::websocket::{Handshake, is_websocket};
@@ -81,6 +81,8 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         one_by_one: is_websocket(&scope.call.headers),
         first: true,
         over: false,
+        by_webhook: storage.codec.converts_by_webhook(),
+        converting: None,
         withdrawn: scope.resource.custom.then(|| scope.resource.withdrawn.wait().boxed()),
         meter: scope.api.meters.of(&scope.resource.resource),
     };
@@ -164,10 +166,17 @@ struct Feed {
     /// No event has been sent yet: tables carry their columns once.
     first: bool,
     over: bool,
+    /// A conversion webhook is called for each event.
+    by_webhook: bool,
+    /// Events whose objects the webhook is converting. Nothing else is sent before them.
+    converting: Option<BoxFuture<'static, Converted>>,
     /// Ends the watch when the custom resource is no longer served, or has another definition; built-in ones always are.
     withdrawn: Option<BoxFuture<'static, ()>>,
     meter: Arc<WatchMeter>,
 }
+
+/// Events, and the outcome of their conversion.
+type Converted = (Vec<Item>, Result<Prepared, Status>);
 
 /// What is sent next. A single event, which is the rule, is passed on as it is and not copied.
 #[derive(Default)]
@@ -216,21 +225,76 @@ impl Stream for Feed {
             if self.over {
                 return Poll::Ready(None);
             }
+            if let Some(converting) = &mut self.converting {
+                match converting.poll_unpin(cx) {
+                    Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
+                    Poll::Ready(converted) => self.write_converted(converted, &mut out),
+                }
+                continue;
+            }
             match self.watcher.poll_next(cx) {
                 Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
                 Poll::Ready(Err(error)) => self.fail(error, &mut out),
+                Poll::Ready(Ok(item)) if self.by_webhook => self.convert(item),
                 Poll::Ready(Ok(item)) => self.write(item, &mut out),
             }
             // Whatever else is ready goes into the same chunk.
             while out.len() < CHUNK_BYTES
                 && !self.one_by_one
                 && !self.over
+                && self.converting.is_none()
                 && let Some(item) = self.watcher.try_next()
             {
                 self.write(item, &mut out);
             }
         }
         Poll::Ready(Some(out.finish()))
+    }
+}
+
+/// Events that are converted by one call of a webhook.
+const CONVERTED_MAX: usize = 500;
+
+impl Feed {
+    /// Begins to convert an event's objects, and those of all events that are there already.
+    fn convert(&mut self, first: Item) {
+        let Some(storage) = self.scope.resource.storage.clone() else { return };
+        let mut items = vec![first];
+        while items.len() < CONVERTED_MAX
+            && let Some(item) = self.watcher.try_next()
+        {
+            items.push(item);
+        }
+        self.converting = Some(
+            async move {
+                let objects = items.iter().flat_map(|item| match item {
+                    Item::Initial(object) => [Some(object), None],
+                    Item::InitialDone(_) => [None, None],
+                    Item::Event(event) => [event.object.as_ref(), event.previous.as_ref()],
+                });
+                let bytes: Vec<Bytes> = objects.flatten().map(|object| object.value().clone()).collect();
+                let prepared = storage.prepare(bytes.iter()).await;
+                (items, prepared)
+            }
+            .boxed(),
+        );
+    }
+
+    fn write_converted(&mut self, (items, prepared): Converted, out: &mut Chunk) {
+        self.converting = None;
+        match prepared {
+            Ok(_prepared) => {
+                for item in items {
+                    if !self.over {
+                        self.write(item, out);
+                    }
+                }
+            }
+            Err(status) => {
+                out.push(error_event(self.scope.accept.media, &status));
+                self.over = true;
+            }
+        }
     }
 }
 
@@ -248,7 +312,7 @@ impl Feed {
         }
         self.set_timer();
         let revision = self.watcher.seen();
-        if revision > 0 {
+        if revision > 0 && self.converting.is_none() {
             self.bookmark(revision, false, out);
         }
         Poll::Ready(())
@@ -330,12 +394,7 @@ impl Feed {
 
     fn matches(&self, object: &Object) -> bool {
         self.filter.is_everything()
-            || self
-                .scope
-                .resource
-                .storage
-                .as_ref()
-                .is_some_and(|storage| self.filter.matches(object.header(storage.cache.describe())))
+            || self.scope.resource.storage.as_ref().is_some_and(|storage| storage.matches(object, &self.filter))
     }
 
     fn event(&mut self, kind: &'static str, object: &Object, revision: Revision, out: &mut Chunk) {

@@ -5,6 +5,7 @@
 
 mod builtin;
 mod default;
+mod embedded;
 mod equal;
 mod literal;
 mod normalise;
@@ -20,6 +21,7 @@ mod zero;
 
 pub use builtin::{Builtin, Column, Group, Kind, Resource, Subresource, Version, builtin, object_meta};
 pub use default::default;
+pub use embedded::visit_embedded;
 pub use equal::equal;
 pub use normalise::normalise;
 pub use openapi::{from_openapi, from_openapi_part};

@@ -3,10 +3,10 @@
 //! The definition was validated before it was stored, so what is wrong with a schema is not reported here: keywords that
 //! make no sense are left out.
 
-use object::{Map, Str, Value};
+use object::{Map, Path, Str, Value};
 
 use crate::types::{Field, ListType, MapType, Node, Rules, Schema, Shape, Struct, Types, Validation};
-use crate::{Pattern, prune};
+use crate::{Pattern, object_meta, prune, visit_embedded};
 
 /// Deeper parts of a schema accept anything. Validation of definitions refuses such schemas.
 const MAX_DEPTH: usize = 128;
@@ -15,9 +15,9 @@ const MAX_DEPTH: usize = 128;
 pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
     let mut compiler = Compiler { types: Types::new() };
     let preserve = preserve_unknown || schema.is_null();
-    let mut root = compiler.node(schema, Place { preserve, depth: 0 });
+    let mut root = compiler.node(schema, Place { preserve, depth: 0, metadata: Metadata::Outside });
     if !matches!(root.shape, Shape::Struct(_)) {
-        root.shape = compiler.structure(schema, Place { preserve: true, depth: 0 });
+        root.shape = compiler.structure(schema, Place { preserve: true, depth: 0, metadata: Metadata::Outside });
     }
     root.embedded = true;
     compiler.types.mark_defaults();
@@ -27,7 +27,7 @@ pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
 /// Compiles a part of a schema, which need not describe an object.
 pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
     let mut compiler = Compiler { types: Types::new() };
-    let node = compiler.node(schema, Place { preserve: false, depth: 0 });
+    let node = compiler.node(schema, Place { preserve: false, depth: 0, metadata: Metadata::Outside });
     compiler.types.mark_defaults();
     (compiler.types, node)
 }
@@ -41,11 +41,38 @@ struct Place {
     /// A list around this place keeps unknown fields, and with it the objects in it.
     preserve: bool,
     depth: usize,
+    metadata: Metadata,
+}
+
+/// Whether a place is inside of the metadata of an embedded object.
+#[derive(Clone, Copy)]
+enum Metadata {
+    Outside,
+    /// What ObjectMeta has here.
+    Known(Schema<'static>),
+    /// ObjectMeta has nothing here.
+    Unknown,
+}
+
+impl Metadata {
+    fn of(schema: Option<Schema<'static>>) -> Metadata {
+        schema.map_or(Metadata::Unknown, Metadata::Known)
+    }
 }
 
 impl Place {
     fn below(self) -> Place {
-        Place { preserve: false, depth: self.depth + 1 }
+        Place { preserve: false, depth: self.depth + 1, ..self }
+    }
+
+    /// The place of a property of the schema.
+    fn property(self, schema: &Value, name: &str) -> Place {
+        let metadata = match self.metadata {
+            Metadata::Known(inside) => Metadata::of(inside.child(name)),
+            Metadata::Outside if flag(schema, EMBEDDED) && name == "metadata" => Metadata::of(object_meta()),
+            outside => outside,
+        };
+        Place { metadata, ..self.below() }
     }
 }
 
@@ -61,7 +88,7 @@ impl Compiler {
             untyped: kind.is_empty() && !int_or_string && !matches!(shape, Shape::Any),
             shape,
             nullable: flag(schema, "nullable"),
-            embedded: flag(schema, "x-kubernetes-embedded-resource"),
+            embedded: flag(schema, EMBEDDED),
             list_type: list_type(schema),
             map_type: if text(schema, "x-kubernetes-map-type") == "atomic" {
                 MapType::Atomic
@@ -76,13 +103,31 @@ impl Compiler {
         }
         node.stated.list_type = schema.get("x-kubernetes-list-type").is_some();
         node.stated.map_type = schema.get("x-kubernetes-map-type").is_some();
-        if let Some(default) = schema.get("default") {
-            let mut default = default.clone();
-            prune(Schema::new(&self.types, &node), &mut default);
+        if let Some(default) = schema.get("default").filter(|_| !matches!(place.metadata, Metadata::Unknown)) {
             node.stated.default = true;
-            node.default = Some(default);
+            node.default = Some(self.pruned(default.clone(), &node, place));
         }
         node
+    }
+
+    /// A default without what neither its schema nor, in metadata, ObjectMeta knows.
+    fn pruned(&self, mut default: Value, node: &Node, place: Place) -> Value {
+        let schema = Schema::new(&self.types, node);
+        if let Metadata::Known(known) = place.metadata {
+            prune(known, &mut default);
+            return default;
+        }
+        prune(schema, &mut default);
+        if self.types.has_embedded() {
+            let visited = visit_embedded(schema, &mut default, &Path::root(), &mut |object, _| {
+                if let (Some(known), Some(metadata)) = (object_meta(), object.get_mut("metadata")) {
+                    prune(known, metadata);
+                }
+                Ok::<(), ()>(())
+            });
+            debug_assert!(visited.is_ok(), "the visitor never fails");
+        }
+        default
     }
 
     fn shape(&mut self, schema: &Value, kind: &str, place: Place) -> Shape {
@@ -103,7 +148,7 @@ impl Compiler {
     fn object(&mut self, schema: &Value, place: Place) -> Shape {
         let has_properties = schema.get("properties").is_some_and(|properties| !properties.is_empty());
         match schema.get("additionalProperties").filter(|_| !has_properties) {
-            Some(values @ Value::Map(_)) => Shape::Map(Box::new(self.node(values, place.below()))),
+            Some(values @ Value::Map(_)) => Shape::Map(Box::new(self.node(values, place.property(schema, "*")))),
             Some(Value::Bool(_)) => {
                 let keeps = place.preserve || flag(schema, PRESERVE);
                 let shape = self.define(Vec::new(), keeps);
@@ -116,7 +161,16 @@ impl Compiler {
     fn list(&mut self, schema: &Value, place: Place) -> Shape {
         let preserve = place.preserve || flag(schema, PRESERVE);
         match schema.get("items") {
-            Some(items @ Value::Map(_)) => Shape::List(Box::new(self.node(items, Place { preserve, ..place.below() }))),
+            Some(items @ Value::Map(_)) => {
+                let metadata = match place.metadata {
+                    Metadata::Known(list) => Metadata::of(match &list.node.shape {
+                        Shape::List(inner) => Some(list.with(inner)),
+                        _ => None,
+                    }),
+                    other => other,
+                };
+                Shape::List(Box::new(self.node(items, Place { preserve, metadata, ..place.below() })))
+            }
             _ => Shape::List(Box::default()),
         }
     }
@@ -125,7 +179,7 @@ impl Compiler {
         let properties = schema.get("properties").and_then(Value::as_map);
         let fields = properties.into_iter().flat_map(Map::iter).map(|(name, property)| Field {
             name: name.into(),
-            node: self.node(property, place.below()),
+            node: self.node(property, place.property(schema, name)),
             pointer: true,
             ..Field::default()
         });
@@ -175,6 +229,7 @@ impl Compiler {
 }
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 fn validation(rule: &Value) -> Validation {
     let stated = |name: &str| Some(text(rule, name)).filter(|text| !text.is_empty()).map(Str::from);

@@ -13,9 +13,16 @@ const MAX_SCHEMA_COST: u64 = 100_000_000;
 /// How many of the most expensive rules are named.
 const MOST_EXPENSIVE: usize = 4;
 
-/// Reports what is wrong with the rules of a schema that is valid otherwise. `mode` tells which expressions are new.
-pub fn check_definition(schema: &Value, path: &Path, mode: &dyn Fn(&str) -> Mode, errors: &mut Errors) {
-    let mut walk = Walk { mode, errors, total: 0, expensive: Vec::new() };
+/// Reports what is wrong with the rules of a schema that is valid otherwise. `mode` tells which expressions are new, and
+/// `costs_count` whether a single rule can be too expensive: not where it was accepted before.
+pub fn check_definition(
+    schema: &Value,
+    path: &Path,
+    mode: &dyn Fn(&str) -> Mode,
+    costs_count: bool,
+    errors: &mut Errors,
+) {
+    let mut walk = Walk { mode, costs_count, errors, total: 0, expensive: Vec::new() };
     let top = Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false };
     walk.schema(schema, path, &top);
     let Walk { total, expensive, .. } = walk;
@@ -31,6 +38,7 @@ pub fn check_definition(schema: &Value, path: &Path, mode: &dyn Fn(&str) -> Mode
 
 struct Walk<'w> {
     mode: &'w dyn Fn(&str) -> Mode,
+    costs_count: bool,
     errors: &'w mut Errors,
     total: u64,
     expensive: Vec<(Path, u64)>,
@@ -91,7 +99,7 @@ impl Walk<'_> {
         let compiled = &rule.compiled;
         let cost = compiled.max_cost.saturating_mul(place.cardinality.unwrap_or(compiled.max_cardinality));
         let (rule_path, message_path) = (path.field("rule"), path.field("messageExpression"));
-        if cost > MAX_RULE_COST {
+        if self.costs_count && cost > MAX_RULE_COST {
             self.errors.forbidden(&rule_path, too_expensive("estimated rule cost", cost, MAX_RULE_COST));
         }
         self.observe(&rule_path, cost);
@@ -102,7 +110,7 @@ impl Walk<'_> {
             self.errors.invalid(&message_path, shown(rule), error.clone());
         } else if compiled.message.is_some() {
             let cost = compiled.message_max_cost;
-            if cost > MAX_RULE_COST {
+            if self.costs_count && cost > MAX_RULE_COST {
                 let detail = too_expensive("estimated messageExpression cost", cost, MAX_RULE_COST);
                 self.errors.forbidden(&message_path, detail);
             }

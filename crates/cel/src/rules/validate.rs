@@ -51,8 +51,18 @@ impl Budget<'_> {
         self.remaining.map(|remaining| RUNTIME_BUDGET - remaining)
     }
 
-    fn is_used_up(&self) -> bool {
+    pub fn is_used_up(&self) -> bool {
         self.remaining.is_none()
+    }
+
+    /// A budget of what is left of this one.
+    pub fn fork(&self) -> Budget<'static> {
+        Budget { remaining: self.remaining, ..Budget::default() }
+    }
+
+    /// Of two budgets the one with less left.
+    pub fn lesser(self, other: Self) -> Self {
+        if other.remaining < self.remaining { other } else { self }
     }
 
     /// Takes a cost from the budget; false if there is not enough.

@@ -88,6 +88,6 @@ fn definition(fact: &Json, schema: &object::Value, is_root: bool, score: &mut Sc
         root.set(&["properties", "f"], schema.clone());
     }
     let mut errors = Errors::new();
-    check_definition(&root, &path, &|_| Mode::Stored, &mut errors);
+    check_definition(&root, &path, &|_| Mode::Stored, true, &mut errors);
     score.count("9 definition", fact, &shown(&errors).to_string(), &Json::Array(want.clone()).to_string());
 }

@@ -263,6 +263,20 @@ fn write_custom_list(json: &mut Json, resource: &Resource, flavor: Flavor) {
             write_described_reference(json.key("metadata"), LIST_METADATA, LIST_META, flavor);
         });
         write_kinds(json, &[resource.kind.group_version().with_kind(&kind)]);
+        write_selectable_fields(json, resource);
+    });
+}
+
+/// The fields of a custom kind that selectors can use.
+fn write_selectable_fields(json: &mut Json, resource: &Resource) {
+    let fields = resource.strategy().map(|strategy| strategy.selectable_fields()).unwrap_or_default();
+    if fields.is_empty() {
+        return;
+    }
+    json.key("x-kubernetes-selectable-fields").list(|json| {
+        for field in fields {
+            json.object(|json| json.key("fieldPath").string(field));
+        }
     });
 }
 

@@ -4,7 +4,8 @@
 use object::{Cursor, Errors, GroupResource, Meta, Status, Value, names};
 use registry::{Context, Deletion, Strategy};
 
-use super::{v1, validate, warnings};
+use super::demands::Demands;
+use super::{approval, v1, validate, warnings};
 use crate::common::conditions;
 
 /// Holds a definition until its objects are gone.
@@ -43,27 +44,34 @@ impl Strategy for Definition {
         problems
     }
 
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        // The rules look at each version by itself, as the API has it.
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        let stored = object.field("spec");
+        // The rules look at each version by itself, as v1 has it.
         let object = v1::to_v1(object.value().clone());
         let object = Cursor::root(&object);
-        let spec = object.field("spec");
-        validate::spec(&spec, true, &validate::Expressions::default(), errors);
+        let demands = Demands::creation(cx.version);
+        validate::spec(&object.field("spec"), &stored, &demands, errors);
         validate::status(&object, errors);
-        validate::approval(&object, None, errors);
-        preserve_unknown(&spec, None, errors);
+        if cx.version != "v1beta1" {
+            approval::validate(&object, None, errors);
+        }
+        preserve_unknown(&object.field("spec"), &demands, errors);
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+        let stored = new.field("spec");
         let (new, old) = (v1::to_v1(new.value().clone()), v1::to_v1(old.value().clone()));
         let (new, old) = (&Cursor::root(&new), &Cursor::root(&old));
         let (spec, old_spec) = (new.field("spec"), old.field("spec"));
-        let known = validate::Expressions::of(&old_spec);
-        validate::spec(&spec, validate::recognizes_reviews(&old_spec), &known, errors);
-        validate::immutable_names(&spec, &old_spec, is_established(old.value()), errors);
+        let established = is_established(old.value());
+        let demands = Demands::update(cx.version, new, old, established);
+        validate::spec(&spec, &stored, &demands, errors);
+        validate::immutable_names(&spec, &old_spec, established, errors);
         validate::status(new, errors);
-        validate::approval(new, Some(old), errors);
-        preserve_unknown(&spec, Some(&old_spec), errors);
+        if cx.version != "v1beta1" {
+            approval::validate(new, Some(old), errors);
+        }
+        preserve_unknown(&spec, &demands, errors);
     }
 
     fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
@@ -164,10 +172,10 @@ fn is_established(object: &Value) -> bool {
     condition.is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
-/// Old definitions may still keep unknown fields; nobody may start to.
-fn preserve_unknown(spec: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
+/// Stored definitions may go on keeping unknown fields, and those of v1beta1 may begin to.
+fn preserve_unknown(spec: &Cursor, demands: &Demands, errors: &mut Errors) {
     let preserve = spec.field("preserveUnknownFields");
-    if preserve.bool() && !old.is_some_and(|old| old.field("preserveUnknownFields").bool()) {
+    if preserve.bool() && demands.prunes {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
                       spec.versions[*].schema instead";
         preserve.invalid(errors, detail);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Value};
 
+use super::demands::Demands;
 use super::field_path;
 use crate::common::checks::Checks;
 use crate::common::internal;
@@ -72,11 +73,13 @@ struct Inside<'a> {
     /// Why there may be no defaults here.
     no_defaults: Option<&'a str>,
     depth: usize,
+    demands: &'a Demands,
 }
 
 /// Checks a schema and all that is in it.
-pub fn validate(schema: &Cursor, errors: &mut Errors) {
-    walk(schema, Inside { root: true, metadata: false, no_defaults: None, depth: 0 }, errors);
+pub fn validate(schema: &Cursor, demands: &Demands, errors: &mut Errors) {
+    let no_defaults = (!demands.defaults).then_some("");
+    walk(schema, Inside { root: true, metadata: false, no_defaults, depth: 0, demands }, errors);
 }
 
 fn walk(schema: &Cursor, inside: Inside, errors: &mut Errors) {
@@ -125,20 +128,20 @@ fn walk(schema: &Cursor, inside: Inside, errors: &mut Errors) {
         }
     }
     validate_map_type(schema, errors);
-    validate_list_type(schema, errors);
-    validate_list_keys(schema, errors);
+    validate_list_type(schema, inside.demands, errors);
+    validate_list_keys(schema, inside.demands, errors);
     validate_rules(schema, errors);
 }
 
 fn validate_supported(schema: &Cursor, inside: Inside, errors: &mut Errors) {
     let kind = schema.field("type");
-    if !kind.is_empty() && !TYPES.contains(&kind.str()) {
+    if inside.demands.known_types && has_unknown_type(schema.value()) {
         kind.not_supported(errors, &TYPES);
     }
     if let Some(reason) = inside.no_defaults
         && schema.field("default").is_set()
     {
-        schema.field("default").forbidden(errors, format!("must not be set {reason}"));
+        schema.field("default").forbidden(errors, format!("must not be set {reason}").trim_end());
     }
     let unsupported = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
     for name in unsupported {
@@ -162,6 +165,12 @@ fn validate_supported(schema: &Cursor, inside: Inside, errors: &mut Errors) {
     if inside.metadata && embeds.bool() {
         embeds.forbidden(errors, "must not be used inside of resource meta");
     }
+}
+
+/// Whether a schema states a type that OpenAPI does not have.
+pub fn has_unknown_type(schema: &Value) -> bool {
+    let kind = schema.str_at(&["type"]);
+    !kind.is_empty() && !TYPES.contains(&kind)
 }
 
 fn needs_type(schema: &Cursor, wanted: &str, by: &str, errors: &mut Errors) {
@@ -191,17 +200,28 @@ fn validate_map_type(schema: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_list_type(schema: &Cursor, errors: &mut Errors) {
+/// Whether a schema is a set whose items are not atomic.
+pub fn is_set_of_granular(schema: &Value) -> bool {
+    let items = schema.field("items");
+    let inner_list = items.field("x-kubernetes-list-type");
+    schema.str_at(&["x-kubernetes-list-type"]) == "set"
+        && match items.str_at(&["type"]) {
+            "array" => inner_list.as_str().is_some_and(|kind| kind != "atomic"),
+            "object" => items.str_at(&["x-kubernetes-map-type"]) != "atomic",
+            _ => false,
+        }
+}
+
+fn validate_list_type(schema: &Cursor, demands: &Demands, errors: &mut Errors) {
     let list_type = schema.field("x-kubernetes-list-type");
     let (items, detail) = (schema.field("items"), "must be atomic as item of a list with x-kubernetes-list-type=set");
     if list_type.is_set() && schema.field("type").str() != "array" {
         needs_type(schema, "array", "list-type", errors);
-    } else if list_type.str() == "set" {
+    } else if demands.atomic_sets && is_set_of_granular(schema.value()) {
         let (inner_list, inner_map) = (items.field("x-kubernetes-list-type"), items.field("x-kubernetes-map-type"));
         match items.field("type").str() {
-            "array" if inner_list.is_set() && inner_list.str() != "atomic" => inner_list.bad(errors, detail),
-            "object" if inner_map.str() != "atomic" => inner_map.invalid_as(errors, inner_list.value().clone(), detail),
-            _ => {}
+            "array" => inner_list.bad(errors, detail),
+            _ => inner_map.invalid_as(errors, inner_list.value().clone(), detail),
         }
     }
     if list_type.is_set() && !matches!(list_type.str(), "atomic" | "set" | "map") {
@@ -210,7 +230,7 @@ fn validate_list_type(schema: &Cursor, errors: &mut Errors) {
 }
 
 /// Lists whose items are told apart by some of their fields.
-fn validate_list_keys(schema: &Cursor, errors: &mut Errors) {
+fn validate_list_keys(schema: &Cursor, demands: &Demands, errors: &mut Errors) {
     let (list_type, keys) = (schema.field("x-kubernetes-list-type"), schema.field("x-kubernetes-list-map-keys"));
     let items = schema.field("items");
     if !keys.is_empty() && list_type.str() != "map" {
@@ -233,8 +253,8 @@ fn validate_list_keys(schema: &Cursor, errors: &mut Errors) {
             items.field("type").bad(errors, "must be object if parent array's x-kubernetes-list-type is map");
         }
     }
-    if items.is_set() && matches!(list_type.str(), "set" | "map") {
-        validate_key_properties(&items, list_type.str(), &keys, errors);
+    if demands.list_keys {
+        validate_key_properties(schema, errors);
     }
 }
 
@@ -255,7 +275,13 @@ fn validate_keys(items: &Cursor, keys: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_key_properties(items: &Cursor, list_type: &str, keys: &Cursor, errors: &mut Errors) {
+/// The keys of list items are always there.
+pub fn validate_key_properties(schema: &Cursor, errors: &mut Errors) {
+    let list_type = schema.field("x-kubernetes-list-type").str();
+    let (items, keys) = (schema.field("items"), schema.field("x-kubernetes-list-map-keys"));
+    if items.value().as_map().is_none() || !matches!(list_type, "set" | "map") {
+        return;
+    }
     if items.field("nullable").bool() {
         let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
         items.field("nullable").forbidden(errors, detail);

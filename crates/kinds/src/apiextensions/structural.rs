@@ -29,30 +29,43 @@ pub fn validate(schema: &Cursor, errors: &mut Errors) -> bool {
     fine
 }
 
-/// Whether a schema has nothing in it that a structural schema cannot have at all.
-pub fn is_convertible(schema: &Value) -> bool {
+/// Whether a schema is structural.
+pub fn is_structural(schema: &Value) -> bool {
+    is_convertible(schema).is_ok() && validate(&Cursor::root(schema), &mut Errors::new())
+}
+
+/// Whether a schema has nothing in it that a structural schema cannot have at all; says what it has.
+pub fn is_convertible(schema: &Value) -> Result<(), String> {
     fits(schema, 0)
 }
 
-fn fits(schema: &Value, depth: usize) -> bool {
+fn fits(schema: &Value, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
-        return true;
+        return Ok(());
     }
-    let unsupported = ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
-    if unsupported.iter().any(|name| !schema.field(name).is_empty()) {
-        return false;
+    let unsupported = [
+        ("id", "id"),
+        ("$schema", "schema"),
+        ("$ref", "$ref"),
+        ("patternProperties", "patternProperties"),
+        ("dependencies", "dependencies"),
+        ("additionalItems", "additionalItems"),
+        ("definitions", "definitions"),
+    ];
+    if let Some((_, name)) = unsupported.iter().find(|(field, _)| !schema.field(field).is_empty()) {
+        return Err(format!("OpenAPIV3Schema '{name}' is not supported"));
     }
     if schema.field("x-kubernetes-preserve-unknown-fields").as_bool() == Some(false) {
-        return false;
+        return Err("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_string());
     }
     if schema.field("items").as_list().is_some_and(|items| !items.is_empty()) {
-        return false;
+        return Err("OpenAPIV3Schema 'items' must be a schema, but is an array".to_string());
     }
     let single = ["items", "additionalProperties", "not"].map(|name| schema.field(name));
     let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| schema.list_at(&[name]));
     let properties = schema.field("properties").as_map().into_iter().flat_map(|map| map.iter()).map(|(_, value)| value);
-    let parts = single.into_iter().chain(lists).chain(properties);
-    parts.filter(|part| part.as_map().is_some()).all(|part| fits(part, depth + 1))
+    let mut parts = single.into_iter().chain(lists).chain(properties);
+    parts.try_for_each(|part| if part.as_map().is_some() { fits(part, depth + 1) } else { Ok(()) })
 }
 
 fn extension<'a>(schema: &Cursor<'a>, name: &str) -> Cursor<'a> {

@@ -5,22 +5,21 @@
 
 use std::collections::BTreeSet;
 
-use object::{Cursor, Errors, Meta, Path, Value, names};
+use object::{Cursor, Errors, Value, names};
 
-use super::{defaults, field_path, openapi, structural};
-use crate::admissionregistration::webhook_client;
+use super::demands::Demands;
+use super::schemas::{any_part, each_schema};
+use super::{conversion, defaults, field_path, openapi, structural};
 use crate::common::checks::{Checks, IMMUTABLE, same};
 use crate::common::internal;
 
-const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const WARNING_MAX_BYTES: usize = 256;
-const SELECTABLE_FIELDS_MAX: usize = 8;
-const APPROVAL: &str = "api-approved.kubernetes.io";
+pub const SELECTABLE_FIELDS_MAX: usize = 8;
 
-/// `known` are the expressions that the stored definition has, which may use everything the server knows.
-pub fn spec(spec: &Cursor, require_known_review: bool, known: &Expressions, errors: &mut Errors) {
+/// Checks a spec in the form of v1. `stored` is the same spec in the form that is stored.
+pub fn spec(spec: &Cursor, stored: &Cursor, demands: &Demands, errors: &mut Errors) {
     let (group, versions) = (spec.field("group"), spec.field("versions"));
     if group.require(errors) {
         let messages = names::dns1123_subdomain(group.str());
@@ -31,21 +30,29 @@ pub fn spec(spec: &Cursor, require_known_review: bool, known: &Expressions, erro
         }
     }
     spec.field("scope").require_one_of(errors, &["Cluster", "Namespaced"]);
-    for version in versions.each() {
-        let schema = version.at(&["schema", "openAPIV3Schema"]);
-        if !schema.is_set() {
-            schema.required(errors, "");
-        }
+    require_schemas(spec, demands, errors);
+    let preserves = spec.field("preserveUnknownFields");
+    let has = |predicate: &dyn Fn(&Value) -> bool| each_schema(spec).any(|schema| any_part(schema, predicate));
+    let has_defaults = demands.defaults && has(&|part| !part.field("default").is_null());
+    if has_defaults && preserves.bool() {
+        preserves.invalid(errors, "must be false in order to use defaults in the schema");
     }
+    let must_be_structural = demands.structural || !preserves.bool() || has_defaults || has(&has_extensions);
+    let rules = SchemaRules { demands, must_be_structural };
     let shared = Shared::of(&versions);
     for version in versions.each() {
-        validate_version(&version, &shared, known, errors);
+        validate_version(&version, &shared, &rules, errors);
     }
+    exclusive_parts(stored, errors);
     validate_version_list(&versions, &shared, errors);
     if let Some(first) = versions.each().next().filter(|first| !first.field("name").is_empty()) {
         let messages = names::dns1035_label(first.field("name").str());
         if !messages.is_empty() {
             errors.invalid(&spec.path().field("version"), first.field("name").str(), messages.join(","));
+        }
+        let stated = stored.field("version");
+        if !stated.is_empty() && stated.str() != first.field("name").str() {
+            stated.bad(errors, "must match the first version in spec.versions");
         }
     }
     for name in ["plural", "singular", "kind", "listKind"] {
@@ -58,7 +65,8 @@ pub fn spec(spec: &Cursor, require_known_review: bool, known: &Expressions, erro
         if shared.schema && schema.is_set() {
             let path = spec.path().field("validation").field("openAPIV3Schema");
             let has_status = versions.each().any(|version| version.at(&["subresources", "status"]).is_set());
-            validate_schema(&Cursor::new(schema.value(), path), has_status, known, errors);
+            let name = first.field("name").str();
+            validate_schema(&Cursor::new(schema.value(), path), has_status, &rules, name, errors);
         }
         if shared.subresources {
             validate_scale(&top("subresources"), errors);
@@ -67,55 +75,62 @@ pub fn spec(spec: &Cursor, require_known_review: bool, known: &Expressions, erro
             top("additionalPrinterColumns").each().for_each(|column| validate_column(&column, errors));
         }
         if shared.selectable {
-            validate_selectable(&top("selectableFields"), schema.value(), errors);
+            let allows_many = demands.allows_many_selectable(first.field("name").str());
+            validate_selectable(&top("selectableFields"), schema.value(), allows_many, errors);
         }
     }
-    validate_conversion(&spec.field("conversion"), require_known_review, errors);
+    conversion::validate(spec, demands, errors);
 }
 
-/// Expressions of a stored definition.
-#[derive(Default)]
-pub struct Expressions(BTreeSet<String>);
-
-impl Expressions {
-    /// The rules and message expressions of a spec in the form of v1.
-    pub fn of(spec: &Cursor) -> Expressions {
-        let mut all = BTreeSet::new();
-        for version in spec.field("versions").each() {
-            collect_expressions(version.at(&["schema", "openAPIV3Schema"]).value(), &mut all, 0);
+/// Every version needs a schema; where stored ones have none, only what is served and pruned does.
+fn require_schemas(spec: &Cursor, demands: &Demands, errors: &mut Errors) {
+    let prunes = !spec.field("preserveUnknownFields").bool();
+    for version in spec.field("versions").each() {
+        let schema = version.at(&["schema", "openAPIV3Schema"]);
+        if schema.is_set() {
+            continue;
         }
-        Expressions(all)
-    }
-
-    fn mode(&self, text: &str) -> cel::Mode {
-        if self.0.contains(text) { cel::Mode::Stored } else { cel::Mode::New(NEW_EXPRESSIONS) }
+        if demands.schemas {
+            schema.required(errors, "");
+        } else if prunes && version.field("served").bool() {
+            schema.required(errors, "because otherwise all fields are pruned");
+        }
     }
 }
 
-/// New expressions may use what the release before this one knows.
-const NEW_EXPRESSIONS: cel::library::Version = cel::library::Version { major: 1, minor: 36 };
-const MAX_DEPTH: usize = 100;
+/// Whether a schema uses what only structural schemas can have.
+fn has_extensions(schema: &Value) -> bool {
+    let flag = |name: &str| schema.field(name).as_bool() == Some(true);
+    flag("x-kubernetes-embedded-resource")
+        || flag("x-kubernetes-int-or-string")
+        || !schema.field("x-kubernetes-preserve-unknown-fields").is_null()
+        || !schema.field("x-kubernetes-list-map-keys").is_empty()
+        || !schema.field("x-kubernetes-list-type").is_null()
+        || !schema.field("x-kubernetes-validations").is_empty()
+}
 
-fn collect_expressions(schema: &Value, all: &mut BTreeSet<String>, depth: usize) {
-    let Some(map) = schema.as_map().filter(|_| depth <= MAX_DEPTH) else { return };
-    for rule in schema.list_at(&["x-kubernetes-validations"]) {
-        for field in ["rule", "messageExpression"] {
-            all.extend(rule.field(field).as_str().map(str::to_string));
+/// What the stored form has at the top of the spec is not in versions as well, nor is it the same in all of them. Only
+/// clients of v1beta1 can write such a spec.
+fn exclusive_parts(stored: &Cursor, errors: &mut Errors) {
+    let versions = stored.field("versions");
+    let parts = [
+        ("validation", "schema", "schemas"),
+        ("subresources", "subresources", "subresources"),
+        ("additionalPrinterColumns", "additionalPrinterColumns", "additionalPrinterColumns"),
+    ];
+    for (top, of_version, words) in parts {
+        if stored.field(top).is_set() && versions.each().any(|version| version.field(of_version).is_set()) {
+            let detail = format!("top-level and per-version {words} are mutually exclusive");
+            stored.field(top).forbidden(errors, detail);
         }
     }
-    for (name, value) in map.iter() {
-        match name {
-            "properties" => {
-                for (_, property) in value.as_map().into_iter().flat_map(|map| map.iter()) {
-                    collect_expressions(property, all, depth + 1);
-                }
-            }
-            "items" | "additionalProperties" | "not" => collect_expressions(value, all, depth + 1),
-            "allOf" | "anyOf" | "oneOf" => {
-                let branches = value.as_list().into_iter().flatten();
-                branches.for_each(|branch| collect_expressions(branch, all, depth + 1));
-            }
-            _ => {}
+    for (top, of_version, words) in parts {
+        let first = versions.index(0).field(of_version);
+        if first.is_set() && versions.each().all(|version| same(version.field(of_version).value(), first.value())) {
+            let detail = format!(
+                "per-version {words} may not all be set to identical values (top-level {top} should be used instead)"
+            );
+            versions.invalid_as(errors, shown(&versions, None), detail);
         }
     }
 }
@@ -148,7 +163,7 @@ impl Shared {
     }
 }
 
-fn validate_version(version: &Cursor, shared: &Shared, known: &Expressions, errors: &mut Errors) {
+fn validate_version(version: &Cursor, shared: &Shared, rules: &SchemaRules<'_>, errors: &mut Errors) {
     let (name, warning) = (version.field("name"), version.field("deprecationWarning"));
     let messages = names::dns1035_label(name.str());
     if !messages.is_empty() {
@@ -159,7 +174,7 @@ fn validate_version(version: &Cursor, shared: &Shared, known: &Expressions, erro
     }
     let schema = version.at(&["schema", "openAPIV3Schema"]);
     if !shared.schema && schema.is_set() {
-        validate_schema(&schema, version.at(&["subresources", "status"]).is_set(), known, errors);
+        validate_schema(&schema, version.at(&["subresources", "status"]).is_set(), rules, name.str(), errors);
     }
     if !shared.subresources {
         validate_scale(&version.field("subresources"), errors);
@@ -168,12 +183,13 @@ fn validate_version(version: &Cursor, shared: &Shared, known: &Expressions, erro
         version.field("additionalPrinterColumns").each().for_each(|column| validate_column(&column, errors));
     }
     if !shared.selectable {
-        validate_selectable(&version.field("selectableFields"), schema.value(), errors);
+        let allows_many = rules.demands.allows_many_selectable(name.str());
+        validate_selectable(&version.field("selectableFields"), schema.value(), allows_many, errors);
     }
 }
 
 /// Fields that selectors may use: plain values that the schema knows.
-fn validate_selectable(fields: &Cursor, schema: &Value, errors: &mut Errors) {
+fn validate_selectable(fields: &Cursor, schema: &Value, allows_many: bool, errors: &mut Errors) {
     let mut unique = BTreeSet::new();
     for field in fields.each() {
         let path = field.field("jsonPath");
@@ -198,23 +214,41 @@ fn validate_selectable(fields: &Cursor, schema: &Value, errors: &mut Errors) {
             }
         }
     }
-    if unique.len() > SELECTABLE_FIELDS_MAX {
+    if unique.len() > SELECTABLE_FIELDS_MAX && !allows_many {
         errors.too_many(fields.path(), unique.len(), SELECTABLE_FIELDS_MAX);
     }
 }
 
-fn validate_schema(schema: &Cursor, has_status: bool, known: &Expressions, errors: &mut Errors) {
+/// What is checked of every schema of a definition.
+struct SchemaRules<'d> {
+    demands: &'d Demands,
+    must_be_structural: bool,
+}
+
+fn validate_schema(schema: &Cursor, has_status: bool, rules: &SchemaRules<'_>, version: &str, errors: &mut Errors) {
+    let before = errors.len();
     openapi::validate_root(schema, has_status, errors);
-    // What has no structural form at all is told by the rules about every schema.
-    let mut is_structural = structural::is_convertible(schema.value()) && structural::validate(schema, errors);
-    if is_structural {
-        let before = errors.len();
-        defaults::validate(schema, errors);
-        is_structural = errors.len() == before;
+    let convertible = structural::is_convertible(schema.value());
+    let mut has_rules = false;
+    if rules.must_be_structural && convertible.is_ok() {
+        let found = errors.len();
+        if structural::validate(schema, errors) {
+            defaults::validate(schema, rules.demands.pruned_defaults, errors);
+        }
+        has_rules = errors.len() == found;
     }
-    openapi::validate(schema, errors);
-    if is_structural {
-        cel::rules::check_definition(schema.value(), schema.path(), &|text| known.mode(text), errors);
+    openapi::validate(schema, rules.demands, errors);
+    if has_rules {
+        let costs_count = !rules.demands.is_unchanged(version);
+        let mode = |text: &str| rules.demands.mode(text);
+        cel::rules::check_definition(schema.value(), schema.path(), &mode, costs_count, errors);
+    }
+    // Most of what has no structural form is told by the rules about every schema.
+    if let Err(why) = convertible.as_ref().map_err(String::as_str)
+        && rules.must_be_structural
+        && errors.len() == before
+    {
+        schema.invalid_as(errors, "", why);
     }
 }
 
@@ -240,7 +274,7 @@ fn deprecation_warning(deprecated: bool, warning: Option<&str>) -> Vec<String> {
 fn validate_version_list(versions: &Cursor, shared: &Shared, errors: &mut Errors) {
     let names: BTreeSet<&str> = versions.each().map(|version| version.field("name").str()).collect();
     let storage = versions.each().filter(|version| version.field("storage").bool()).count();
-    let mut report = |detail: &str| versions.invalid_as(errors, shown(versions, shared), detail);
+    let mut report = |detail: &str| versions.invalid_as(errors, shown(versions, Some(shared)), detail);
     if names.len() < versions.len() {
         report("must contain unique version names");
     }
@@ -250,8 +284,9 @@ fn validate_version_list(versions: &Cursor, shared: &Shared, errors: &mut Errors
 }
 
 /// The versions as upstream has them: without what has gone to the top of the spec.
-fn shown(versions: &Cursor, shared: &Shared) -> object::BadValue {
+fn shown(versions: &Cursor, shared: Option<&Shared>) -> object::BadValue {
     let mut list = versions.value().clone();
+    let Some(shared) = shared else { return shown_list(&list) };
     for version in list.as_list_mut().into_iter().flatten() {
         let gone = [
             ("schema", shared.schema),
@@ -262,10 +297,13 @@ fn shown(versions: &Cursor, shared: &Shared) -> object::BadValue {
             version.remove(&[field]);
         }
     }
-    let shown = list.as_list().unwrap_or(&[]).iter().map(|v| internal::shown("CustomResourceDefinitionVersion", v));
-    let shown: Vec<String> =
-        shown.filter_map(|value| if let object::BadValue::Raw(text) = value { Some(text) } else { None }).collect();
-    object::BadValue::Raw(if versions.is_set() { format!("[{}]", shown.join(",")) } else { "null".to_string() })
+    shown_list(&list)
+}
+
+fn shown_list(versions: &Value) -> object::BadValue {
+    let shown = versions.as_list().unwrap_or(&[]).iter();
+    let shown: Vec<String> = shown.map(|v| internal::compact("CustomResourceDefinitionVersion", v)).collect();
+    object::BadValue::Raw(if versions.is_null() { "null".to_string() } else { format!("[{}]", shown.join(",")) })
 }
 
 pub fn names(names_field: &Cursor, errors: &mut Errors) {
@@ -345,57 +383,6 @@ fn validate_column(column: &Cursor, errors: &mut Errors) {
     }
 }
 
-/// Whether a stored conversion names a version of reviews that we know; one that does not may stay so.
-pub fn recognizes_reviews(spec: &Cursor) -> bool {
-    let versions = spec.at(&["conversion", "webhook", "conversionReviewVersions"]);
-    versions.is_empty() || versions.strs().any(|version| REVIEW_VERSIONS.contains(&version))
-}
-
-fn validate_conversion(conversion: &Cursor, require_known_review: bool, errors: &mut Errors) {
-    if !conversion.is_set() {
-        return;
-    }
-    let strategy = conversion.field("strategy");
-    strategy.require_one_of(errors, &["None", "Webhook"]);
-    let webhook = conversion.field("webhook");
-    let at = |from: &str, shown: &str| Cursor::new(webhook.field(from).value(), conversion.path().field(shown));
-    let config = at("clientConfig", "webhookClientConfig");
-    let versions = at("conversionReviewVersions", "conversionReviewVersions");
-    if strategy.str() != "Webhook" {
-        let detail = "should not be set when strategy is not set to Webhook";
-        if config.is_set() {
-            config.forbidden(errors, detail);
-        }
-        if !versions.is_empty() {
-            versions.forbidden(errors, detail);
-        }
-        return;
-    }
-    if config.is_set() {
-        webhook_client::validate(&config, errors);
-    } else {
-        config.required(errors, "required when strategy is set to Webhook");
-    }
-    validate_reviews(&versions, require_known_review, errors);
-}
-
-fn validate_reviews(versions: &Cursor, require_known: bool, errors: &mut Errors) {
-    if versions.is_empty() {
-        return versions.required(errors, "");
-    }
-    let mut seen = BTreeSet::new();
-    for version in versions.each() {
-        if seen.insert(version.str()) {
-            version.check(errors, names::dns1035_label);
-        } else {
-            version.bad(errors, "duplicate version");
-        }
-    }
-    if require_known && !REVIEW_VERSIONS.iter().any(|version| seen.contains(version)) {
-        versions.invalid(errors, format!("must include at least one of {}", REVIEW_VERSIONS.join(", ")));
-    }
-}
-
 /// Fields that an update may not change; some only once the definition is established.
 pub fn immutable_names(spec: &Cursor, old: &Cursor, established: bool, errors: &mut Errors) {
     let always: [&[&str]; 2] = [&["group"], &["names", "plural"]];
@@ -434,53 +421,6 @@ pub fn status(object: &Cursor, errors: &mut Errors) {
                      {name} from status.storedVersions"
                 ),
             );
-        }
-    }
-}
-
-/// Groups of the community need a word from it.
-pub fn approval(object: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
-    let group = object.at(&["spec", "group"]).str();
-    let is_protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
-    let state = Approval::of(object.value());
-    if !is_protected || old.is_some_and(|old| Approval::of(old.value()) == state) {
-        return;
-    }
-    let path = Path::of("metadata.annotations").key(APPROVAL);
-    match state {
-        Approval::Fine => {}
-        Approval::Missing => {
-            let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-            errors.required(&path, format!("protected groups must have approval annotation {APPROVAL:?}, {see}"));
-        }
-        Approval::Invalid => {
-            let detail = format!(
-                "protected groups must have approval annotation {APPROVAL:?} with either a URL or a reason starting with \
-                 \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111"
-            );
-            errors.invalid(&path, object.value().annotation(APPROVAL).unwrap_or(""), detail);
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Approval {
-    Missing,
-    Fine,
-    Invalid,
-}
-
-impl Approval {
-    fn of(object: &Value) -> Approval {
-        match object.annotation(APPROVAL).unwrap_or("") {
-            "" => Approval::Missing,
-            text if text.starts_with("unapproved") => Approval::Fine,
-            text if text.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty()) => {
-                Approval::Fine
-            }
-            _ => Approval::Invalid,
         }
     }
 }

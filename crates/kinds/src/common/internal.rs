@@ -95,6 +95,8 @@ fn same_as(of: Type, a: &Value, b: &Value, depth: usize) -> bool {
                 && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same_as(of, value, other, depth + 1)))
         }
         Shape::Struct(fields) => {
+            let (apart_a, apart_b) = (of.taken_apart(a), of.taken_apart(b));
+            let (a, b) = (apart_a.as_ref().unwrap_or(a), apart_b.as_ref().unwrap_or(b));
             fields.iter().all(|field| same_as(field.of, a.field(field.name), b.field(field.name), depth + 1))
         }
     }
@@ -115,6 +117,24 @@ fn is_text(value: &Value) -> bool {
 }
 
 impl Type {
+    /// The value in the form of the Go struct, for the few structs that are something else in JSON: one of two things.
+    fn taken_apart(self, value: &Value) -> Option<Value> {
+        let mut apart = Value::map();
+        match (self.0, value) {
+            ("JSONSchemaPropsOrArray", Value::List(_)) => apart.set(&["jSONSchemas"], value.clone()),
+            ("JSONSchemaPropsOrArray", _) => apart.set(&["schema"], value.clone()),
+            ("JSONSchemaPropsOrBool", Value::Bool(_)) => apart.set(&["allows"], value.clone()),
+            ("JSONSchemaPropsOrBool", _) => {
+                apart.set(&["allows"], true);
+                apart.set(&["schema"], value.clone());
+            }
+            ("JSONSchemaPropsOrStringArray", Value::List(_)) => apart.set(&["property"], value.clone()),
+            ("JSONSchemaPropsOrStringArray", _) => apart.set(&["schema"], value.clone()),
+            _ => return None,
+        }
+        Some(apart)
+    }
+
     fn shape(self) -> Shape {
         match self.0 {
             "string" => Shape::Text,
@@ -205,9 +225,10 @@ impl Writer {
             Shape::List(of) => self.list(of, value, depth),
             Shape::Map(of) => self.map(of, value, depth),
             Shape::Struct(fields) => {
+                let apart = of.taken_apart(value);
                 let mut first = true;
                 self.open('{');
-                self.fields(fields, value, depth, &mut first);
+                self.fields(fields, apart.as_ref().unwrap_or(value), depth, &mut first);
                 self.close('}', first);
             }
         }

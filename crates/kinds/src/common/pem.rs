@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
@@ -41,6 +42,20 @@ fn body<'a>(label: &str, lines: &mut impl Iterator<Item = &'a str>) -> Option<Bl
         }
     }
     None
+}
+
+/// Whether there is at least one certificate in the text that can be used as an authority; says in Go's words why not.
+pub fn check_authorities(text: &str) -> Result<(), &'static str> {
+    let blocks = blocks(text);
+    let is_certificate = |block: &&Block| block.label == "CERTIFICATE" && !block.has_headers;
+    let mut certificates = blocks.iter().filter(is_certificate).map(|block| X509Certificate::from_der(&block.bytes));
+    match certificates.next() {
+        _ if blocks.is_empty() => Err("unable to parse bytes as PEM block"),
+        None => Err("no valid certificate authority data seen"),
+        Some(Ok(_)) => Ok(()),
+        Some(Err(_)) if certificates.any(|certificate| certificate.is_ok()) => Ok(()),
+        Some(Err(_)) => Err("failed to parse certificate: x509: malformed certificate"),
+    }
 }
 
 #[cfg(test)]

@@ -1,48 +1,88 @@
 //! Objects inside of custom resources, where the schema has `x-kubernetes-embedded-resource`.
 
-use object::{Cursor, Errors, GroupVersion, Meta, Path, Value, names};
-use schema::{Schema, Shape};
+use std::convert::Infallible;
+
+use object::{Cursor, ErrorType, Errors, FieldError, GroupVersion, Meta, Path, Value, names};
+use schema::Schema;
 
 use super::metadata;
 
-/// Values nest no deeper than decoders let them; this bounds the walk all the same.
-const MAX_DEPTH: usize = 1024;
+/// What is looked at.
+#[derive(Clone, Copy)]
+pub enum At<'p> {
+    /// A custom resource, whose own type and metadata are checked elsewhere.
+    Resource,
+    /// A value at a path, which may be an embedded object itself.
+    Part(&'p Path),
+}
 
 /// Reads the metadata of every embedded object and returns the paths of the fields that ObjectMeta does not have.
-pub fn coerce(schema: Schema<'_>, object: &mut Value) -> Result<Vec<String>, String> {
+pub fn coerce(schema: Schema<'_>, value: &mut Value, at: At<'_>) -> Result<Vec<String>, FieldError> {
     let mut unknown = Vec::new();
-    // The root's own metadata has been read already.
-    visit(schema, object, &Path::root(), 0, &mut |value, path| {
+    visit(schema, value, at, &mut |object, path| {
         for name in ["apiVersion", "kind"] {
-            if let Some(stated) = value.get(name).filter(|stated| stated.as_str().is_none()) {
+            if let Some(stated) = object.get(name).filter(|stated| stated.as_str().is_none()) {
                 return Err(invalid(&path.field(name), stated.clone(), "must be a string"));
             }
         }
         let at = path.field("metadata");
-        let before = value.field("metadata").clone();
-        match metadata::read(value, &at.to_string()) {
+        let before = object.field("metadata").clone();
+        match metadata::read(object, &at.to_string()) {
             Ok(found) => unknown.extend(found),
             Err(why) => return Err(invalid(&at, before, &why)),
         }
-        if value.meta_str("creationTimestamp").is_empty() && value.get("metadata").is_some() {
-            value.remove(&["metadata", "creationTimestamp"]);
-        }
+        drop_empty_timestamp(object);
         Ok(())
     })?;
     Ok(unknown)
 }
 
+/// Drops what is wrong with the types and metadata of embedded objects that are stored.
+pub fn repair(schema: Schema<'_>, value: &mut Value) {
+    let repaired = visit(schema, value, At::Resource, &mut |object, _| {
+        for name in ["apiVersion", "kind"] {
+            if object.get(name).is_some_and(|stated| stated.as_str().is_none()) {
+                object.remove(&[name]);
+            }
+        }
+        // Metadata that is no object at all is left to validation.
+        let _ = metadata::repair(object);
+        drop_empty_timestamp(object);
+        Ok::<(), Infallible>(())
+    });
+    let Ok(()) = repaired;
+}
+
+fn drop_empty_timestamp(object: &mut Value) {
+    if object.meta_str("creationTimestamp").is_empty() && object.get("metadata").is_some() {
+        object.remove(&["metadata", "creationTimestamp"]);
+    }
+}
+
 /// Reports what is wrong with the types and metadata of embedded objects.
-pub fn validate(schema: Schema<'_>, object: &Value, errors: &mut Errors) {
-    if !schema.types.has_embedded() {
+pub fn validate(schema: Schema<'_>, value: &Value, at: At<'_>, errors: &mut Errors) {
+    if !schema.types.has_embedded() && matches!(at, At::Resource) {
         return;
     }
-    let mut object = object.clone();
-    let visited = visit(schema, &mut object, &Path::root(), 0, &mut |value, path| {
-        validate_one(value, path, errors);
-        Ok(())
+    let visited = visit(schema, &mut value.clone(), at, &mut |object, path| {
+        validate_one(object, path, errors);
+        Ok::<(), Infallible>(())
     });
-    debug_assert!(visited.is_ok(), "the visitor above never fails");
+    let Ok(()) = visited;
+}
+
+fn visit<E>(
+    schema: Schema<'_>,
+    value: &mut Value,
+    at: At<'_>,
+    visitor: &mut dyn FnMut(&mut Value, &Path) -> Result<(), E>,
+) -> Result<(), E> {
+    match at {
+        At::Part(path) => schema::visit_embedded(schema, value, path, visitor),
+        At::Resource => schema::visit_embedded(schema, value, &Path::root(), &mut |object, path| {
+            if path.is_root() { Ok(()) } else { visitor(object, path) }
+        }),
+    }
 }
 
 fn validate_one(value: &Value, path: &Path, errors: &mut Errors) {
@@ -84,48 +124,6 @@ fn validate_one(value: &Value, path: &Path, errors: &mut Errors) {
     }
 }
 
-fn invalid(path: &Path, value: Value, why: &str) -> String {
-    let mut errors = Errors::new();
-    errors.invalid(path, value, why);
-    errors.iter().next().map(ToString::to_string).unwrap_or_default()
-}
-
-type Visitor<'v> = dyn FnMut(&mut Value, &Path) -> Result<(), String> + 'v;
-
-/// Visits every embedded object below the root, outer ones first.
-fn visit(
-    schema: Schema<'_>,
-    value: &mut Value,
-    path: &Path,
-    depth: usize,
-    visitor: &mut Visitor<'_>,
-) -> Result<(), String> {
-    if depth > MAX_DEPTH {
-        return Ok(());
-    }
-    if depth > 0 && schema.node.embedded && value.as_map().is_some() {
-        visitor(value, path)?;
-    }
-    match (&schema.node.shape, value) {
-        (Shape::Struct(id), Value::Map(map)) => {
-            let known = schema.types.get(*id);
-            for (name, child) in map.iter_mut() {
-                if let Some(field) = known.field(name) {
-                    visit(schema.with(&field.node), child, &path.field(name), depth + 1, visitor)?;
-                }
-            }
-        }
-        (Shape::Map(inner), Value::Map(map)) => {
-            for (key, child) in map.iter_mut() {
-                visit(schema.with(inner), child, &path.key(key), depth + 1, visitor)?;
-            }
-        }
-        (Shape::List(inner), Value::List(items)) => {
-            for (at, item) in items.iter_mut().enumerate() {
-                visit(schema.with(inner), item, &path.index(at), depth + 1, visitor)?;
-            }
-        }
-        _ => {}
-    }
-    Ok(())
+fn invalid(path: &Path, value: Value, why: &str) -> FieldError {
+    FieldError::new(ErrorType::Invalid, path, value, why)
 }

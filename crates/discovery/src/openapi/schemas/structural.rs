@@ -3,7 +3,7 @@
 use object::{Map, Value};
 use registry::Resource;
 
-use super::{Flavor, write_kinds, write_metadata, write_type_field};
+use super::{Flavor, write_kinds, write_metadata, write_selectable_fields, write_type_field};
 use crate::openapi::json::Json;
 
 /// How deep a schema is written. Definitions are not accepted nearly this deep; it keeps the stack whole.
@@ -26,6 +26,7 @@ pub fn write_kind(json: &mut Json, resource: &Resource, flavor: Flavor) {
             Writer { flavor, depth: 0 }.write(json, &schema, true);
         }
         write_kinds(json, std::slice::from_ref(&resource.kind));
+        write_selectable_fields(json, resource);
     });
 }
 
