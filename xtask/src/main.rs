@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod bench;
+mod cluster;
 mod components;
 mod conformance;
 mod generate;
@@ -16,11 +17,13 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
         Some((command, rest)) if command == "bench" => bench::run(rest),
+        Some((command, rest)) if command == "cluster" => cluster::run(rest),
         Some((command, rest)) if command == "reliability" => reliability::run(rest),
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [--against <commit>] [flag…] | reliability [seed] | \
+            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [--against <commit>] [flag…] | \
+             cluster [flag…] | reliability [seed] | \
              components <name>…"
                 .into(),
         ),

@@ -3,7 +3,8 @@
 use std::process::Command;
 
 /// Test, and how often what is done to the store.
-const RUNS: &[(&str, &str, &str)] = &[("crash", "--kills", "1000"), ("damage", "--damages", "1000")];
+const RUNS: &[(&str, &str, &str)] =
+    &[("crash", "--kills", "1000"), ("damage", "--damages", "1000"), ("simulation", "--seeds", "10000")];
 
 /// The argument is a seed, to repeat a run that failed.
 pub fn run(arguments: &[String]) -> Result<String, String> {

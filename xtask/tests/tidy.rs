@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["crd", "discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest"],
-    &["clients", "bench", "hostile"],
+    &["clients", "bench", "cluster", "hostile"],
     &["xtask"],
 ];
 

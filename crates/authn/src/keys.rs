@@ -1,8 +1,7 @@
 //! Keys that sign tokens and keys that check them, RSA and ECDSA, from PEM and from and to JSON web key sets.
 
-use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -67,18 +66,12 @@ const CURVES: [&EcdsaSigningAlgorithm; 3] = [
 ];
 
 impl SigningKey {
-    /// A new RSA key as PEM, the way `openssl genpkey` writes it.
+    /// A new key on P-256 as PEM, the way `openssl genpkey` writes it. An RSA key would take longer to make than everything
+    /// else that a first start does.
     pub fn generate() -> Result<String, KeyError> {
-        let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(unusable)?;
-        let der: Pkcs8V1Der<'static> = AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).map_err(unusable)?;
-        let text = STANDARD.encode(der.as_ref());
-        let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
-        for line in text.as_bytes().chunks(64) {
-            pem.extend(line.iter().map(|byte| char::from(*byte)));
-            pem.push('\n');
-        }
-        pem.push_str("-----END PRIVATE KEY-----\n");
-        Ok(pem)
+        let curve = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+        let der = EcdsaKeyPair::generate_pkcs8(curve, &SystemRandom::new()).map_err(unusable)?;
+        Ok(pkcs8_pem(der.as_ref()))
     }
 
     /// The first private key in a PEM file.
@@ -103,6 +96,17 @@ impl SigningKey {
             Pair::Ecdsa(pair) => Ok(pair.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
         }
     }
+}
+
+pub(super) fn pkcs8_pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
+    for line in text.as_bytes().chunks(64) {
+        pem.extend(line.iter().map(|byte| char::from(*byte)));
+        pem.push('\n');
+    }
+    pem.push_str("-----END PRIVATE KEY-----\n");
+    pem
 }
 
 /// The private key of a PEM section; None if it is something else.

@@ -319,6 +319,8 @@ impl Storage {
             storage::Error::NotFound => Status::not_found(&self.resource, name),
             storage::Error::Compacted { .. } => Status::expired(EXPIRED),
             storage::Error::TooLarge { size, .. } => too_large(size),
+            // Upstream hands on what etcd says.
+            storage::Error::Full(message) => Status::unknown(500, message),
             storage::Error::Timeout(_) | storage::Error::Unavailable(_) => {
                 tracing::warn!(resource = %self.resource, verb, %error, "the store did not answer");
                 Status::server_timeout(&self.resource, verb, 2)

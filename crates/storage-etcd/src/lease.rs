@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::client::{Client, Failed};
 use crate::proto::{LEASE_GRANT, LeaseGrantRequest, LeaseGrantResponse};
+use crate::write::is_full;
 
 /// A key may live longer than asked for by as much as the options say, but at most by the twentieth part of its time.
 const REUSE_PART: u32 = 20;
@@ -94,8 +95,11 @@ async fn grant(client: &Client, lasting: Duration) -> Result<i64> {
     let seconds = lasting.as_secs() + u64::from(lasting.subsec_nanos() > 0);
     let request = LeaseGrantRequest { ttl_seconds: i64::try_from(seconds.max(1)).unwrap_or(i64::MAX), id: 0 };
     // Nothing was written yet, whatever has become of the lease.
-    let unavailable = |failed: Failed| Error::Unavailable(failed.message().to_string());
-    let granted: LeaseGrantResponse = client.repeat(LEASE_GRANT, request).await.map_err(unavailable)?;
+    let failed = |failed: Failed| match failed.message() {
+        full if is_full(full) => Error::Full(full.to_string()),
+        message => Error::Unavailable(message.to_string()),
+    };
+    let granted: LeaseGrantResponse = client.repeat(LEASE_GRANT, request).await.map_err(failed)?;
     if !granted.error.is_empty() {
         return Err(Error::Unavailable(granted.error));
     }

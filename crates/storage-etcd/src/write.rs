@@ -32,7 +32,11 @@ pub(crate) async fn write(shared: &Shared, write: Write) -> Result<Written> {
     if size > REQUEST_BYTES_MAX {
         return Err(Error::TooLarge { size, limit: SERVER_BYTES_MAX });
     }
-    let receipt = shared.receipts.take(&shared.client, &shared.leases).await?;
+    let receipt = match shared.receipts.take(&shared.client, &shared.leases).await {
+        // Deletions make room, and etcd takes them even when it is full; a receipt would need room itself.
+        Err(Error::Full(_)) if matches!(write.change, Change::Delete) => None,
+        receipt => receipt?,
+    };
     let mut attempt = Attempt { shared, write: &write, lease: 0, leases_gone: 0, receipt, doubt: None };
     attempt.settle().await.map_err(|error| match error {
         Error::TooLarge { .. } => Error::TooLarge { size, limit: SERVER_BYTES_MAX },
@@ -202,9 +206,16 @@ impl Attempt<'_> {
                 self.receipt = None;
                 return Ok(());
             }
+            Code::ResourceExhausted if is_full(message) && self.receipt.is_some() && self.doubt.is_none() => {
+                if matches!(self.write.change, Change::Delete) {
+                    self.receipt = None;
+                    return Ok(());
+                }
+            }
             _ => {}
         }
         Err(match status.code() {
+            Code::ResourceExhausted if is_full(message) => Error::Full(message.to_string()),
             Code::InvalidArgument if message.contains("too large") => Error::TooLarge { size: 0, limit: 0 },
             Code::ResourceExhausted if message.contains("larger than max") => Error::TooLarge { size: 0, limit: 0 },
             _ => Error::Unavailable(message.to_string()),
@@ -245,6 +256,11 @@ impl Attempt<'_> {
         };
         Ok(Written { revision, entry: Some(ours.unwrap_or_else(|| Arc::new(young))), previous: None })
     }
+}
+
+/// Whether etcd says that its quota is used up (the alarm NOSPACE).
+pub(crate) fn is_full(message: &str) -> bool {
+    message.contains("database space exceeded")
 }
 
 fn succeeded(write: &Write, answer: TxnResponse) -> Result<Written> {

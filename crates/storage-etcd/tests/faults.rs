@@ -528,3 +528,32 @@ async fn leases_are_shared() {
     assert_eq!((leases["a"], leases["a"]), (leases["b"], leases["d"]));
     assert_ne!(leases["a"], leases["c"]);
 }
+
+/// An etcd whose quota is used up: writes are refused with its words, reads and deletions work, and after the alarm is
+/// disarmed so do writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_etcd_is_read_and_emptied() {
+    let Some(binary) = storage_etcd::testing::etcd() else { return };
+    let quota = format!("--quota-backend-bytes={}", 4 << 20);
+    let cluster = Cluster::start(&binary, 1, &["--unsafe-no-fsync", &quota]);
+    let store = connect(&cluster).await;
+    let value = Bytes::from(vec![b'x'; 256 << 10]);
+    let mut stored = 0;
+    let full = loop {
+        match store.create(format!("/full/{stored:03}").into(), value.clone(), None).await {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 100, "it does not become full");
+    };
+    assert!(matches!(&full, Error::Full(_)), "{full:?}");
+    assert_eq!(full.to_string(), "etcdserver: mvcc: database space exceeded");
+    assert!(store.get(b"/full/000", None).await.unwrap().entry.is_some());
+    let again = store.create("/full/again".into(), Bytes::new(), Some(Duration::from_secs(60))).await;
+    assert!(matches!(&again, Err(Error::Full(_))), "{again:?}");
+    for number in 0..stored {
+        store.delete(format!("/full/{number:03}").into(), None).await.unwrap();
+    }
+    // A server that has just started has no lease for its receipts, and cannot get one.
+    assert!(matches!(connect(&cluster).await.delete("/full/000".into(), None).await, Err(Error::NotFound)));
+}

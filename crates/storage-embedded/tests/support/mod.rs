@@ -190,10 +190,34 @@ impl StorageBackend for FaultyFile {
 #[derive(Clone, Debug, Default)]
 pub struct PowerDisk(Arc<PowerState>);
 
+/// What goes wrong with one call to a [`PowerDisk`], and with some after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The call fails (EIO).
+    Broken,
+    /// Writes and growth fail (ENOSPC).
+    Full,
+    /// A write stores its first sectors and fails; a read fails.
+    Short,
+    /// A sync fails, and what it should have written never reaches the disk. It can be read until the file is opened again,
+    /// for which the store drops the pages that the kernel keeps.
+    SyncLost,
+}
+
+/// When trouble comes: at this call to any file, counted from the disk's first, and for how many calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub trouble: Trouble,
+    pub first_call: u64,
+    pub calls: u64,
+}
+
 #[derive(Debug, Default)]
 struct PowerState {
     is_off: AtomicBool,
     syncs: AtomicU64,
+    calls: AtomicU64,
+    plan: Mutex<Option<Plan>>,
     files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Image>>>>,
 }
 
@@ -211,12 +235,23 @@ struct Image {
     synced: Vec<u8>,
     /// What happened to the one since it was the other.
     pending: Vec<Pending>,
+    /// Whether something of the former will never be in the latter.
+    has_lost: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Pending {
     Len(usize),
     Write(usize, Vec<u8>),
+}
+
+impl Pending {
+    fn apply(&self, image: &mut Vec<u8>) {
+        match self {
+            Pending::Len(len) => image.resize(*len, 0),
+            Pending::Write(offset, bytes) => write_at(image, *offset, bytes),
+        }
+    }
 }
 
 /// What a disk writes whole, if it writes it.
@@ -227,12 +262,39 @@ impl PowerDisk {
         let disk = self.clone();
         Arc::new(move |path: &Path| {
             let image = disk.0.files.lock().entry(path.to_owned()).or_default().clone();
+            image.lock().forget_lost();
             Ok(Box::new(PowerFile { disk: disk.clone(), image }) as Box<dyn StorageBackend>)
         })
     }
 
     pub fn syncs(&self) -> u64 {
         self.0.syncs.load(Ordering::SeqCst)
+    }
+
+    /// How many calls there were so far.
+    pub fn calls(&self) -> u64 {
+        self.0.calls.load(Ordering::SeqCst)
+    }
+
+    pub fn plan(&self, plan: Option<Plan>) {
+        *self.0.plan.lock() = plan;
+    }
+
+    /// Whether the planned trouble has begun.
+    pub fn had_trouble(&self) -> bool {
+        self.0.plan.lock().is_some_and(|plan| self.calls() > plan.first_call)
+    }
+
+    /// Counts a call; the trouble that it has, if any.
+    fn call(&self) -> io::Result<Option<Trouble>> {
+        self.powered()?;
+        let number = self.0.calls.fetch_add(1, Ordering::SeqCst);
+        let plan = *self.0.plan.lock();
+        let hit = plan.filter(|plan| (plan.first_call..plan.first_call + plan.calls).contains(&number));
+        match hit.map(|plan| plan.trouble) {
+            Some(Trouble::Broken) => Err(broken()),
+            trouble => Ok(trouble),
+        }
     }
 
     /// Switches off, and returns the disk as it is when power returns: any sectors of what was not synced are on it.
@@ -243,7 +305,7 @@ impl PowerDisk {
         self.0.is_off.store(true, Ordering::SeqCst);
         let survivors = images.iter().map(|(path, image)| {
             let bytes = image.survivor(random);
-            let image = Image { current: bytes.clone(), synced: bytes, pending: Vec::new() };
+            let image = Image { current: bytes.clone(), synced: bytes, ..Image::default() };
             (path.clone(), Arc::new(Mutex::new(image)))
         });
         let files = Mutex::new(survivors.collect());
@@ -287,14 +349,36 @@ fn write_at(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     image[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 
+impl Image {
+    fn sync(&mut self) {
+        for pending in self.pending.drain(..) {
+            pending.apply(&mut self.synced);
+        }
+    }
+
+    fn forget_lost(&mut self) {
+        if std::mem::take(&mut self.has_lost) {
+            self.current = self.synced.clone();
+            self.pending.iter().for_each(|pending| pending.apply(&mut self.current));
+        }
+    }
+
+    fn write(&mut self, offset: usize, data: &[u8]) {
+        write_at(&mut self.current, offset, data);
+        self.pending.push(Pending::Write(offset, data.to_vec()));
+    }
+}
+
 impl StorageBackend for PowerFile {
     fn len(&self) -> io::Result<u64> {
-        self.disk.powered()?;
+        self.disk.call()?;
         Ok(self.image.lock().current.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.powered()?;
+        if self.disk.call()? == Some(Trouble::Short) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let image = self.image.lock();
         let offset = offset as usize;
         let bytes = image.current.get(offset..offset + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -304,7 +388,10 @@ impl StorageBackend for PowerFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut image = self.image.lock();
-        self.disk.powered()?;
+        let grows = len as usize > image.current.len();
+        if self.disk.call()? == Some(Trouble::Full) && grows {
+            return Err(full());
+        }
         image.current.resize(len as usize, 0);
         image.pending.push(Pending::Len(len as usize));
         Ok(())
@@ -312,23 +399,29 @@ impl StorageBackend for PowerFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut image = self.image.lock();
-        self.disk.powered()?;
+        let trouble = self.disk.call()?;
         self.disk.0.syncs.fetch_add(1, Ordering::SeqCst);
-        let image = &mut *image;
-        for pending in image.pending.drain(..) {
-            match pending {
-                Pending::Len(len) => image.synced.resize(len, 0),
-                Pending::Write(offset, bytes) => write_at(&mut image.synced, offset, &bytes),
-            }
+        if trouble == Some(Trouble::SyncLost) {
+            image.pending.clear();
+            image.has_lost = true;
+            return Err(broken());
         }
+        image.sync();
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut image = self.image.lock();
-        self.disk.powered()?;
-        write_at(&mut image.current, offset as usize, data);
-        image.pending.push(Pending::Write(offset as usize, data.to_vec()));
-        Ok(())
+        match self.disk.call()? {
+            Some(Trouble::Full) => Err(full()),
+            Some(Trouble::Short) => {
+                image.write(offset as usize, &data[..data.len() / 2 / SECTOR * SECTOR]);
+                Err(full())
+            }
+            _ => {
+                image.write(offset as usize, data);
+                Ok(())
+            }
+        }
     }
 }

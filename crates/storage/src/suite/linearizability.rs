@@ -32,8 +32,12 @@ pub enum Answer {
     Read(Register),
     /// The write happened at this revision.
     Done(Revision),
+    /// The write happened, at a revision that the answer does not tell.
+    Happened,
     /// The precondition failed and this was there.
     Refused(Register),
+    /// The precondition failed; the answer does not tell what was there.
+    Conflicted,
     /// The write may or may not have happened.
     Unknown,
     /// The store could not do it, and said that it did not.
@@ -203,7 +207,8 @@ fn apply(state: Register, operation: &Operation) -> Option<Register> {
             let forward = state.is_none_or(|(_, current)| current < *revision);
             (forward && allowed(state, &operation.call)).then(|| after(*revision))
         }
-        Answer::Unknown => allowed(state, &operation.call).then(|| after(UNSEEN)),
+        Answer::Unknown | Answer::Happened => allowed(state, &operation.call).then(|| after(UNSEEN)),
+        Answer::Conflicted => conflicts(state, &operation.call).then_some(state),
         Answer::NotDone => Some(state),
     }
 }
@@ -218,6 +223,17 @@ fn allowed(state: Register, call: &Call) -> bool {
         Call::Create(_) => state.is_none(),
         Call::Update(_, expected) => at(*expected),
         Call::Delete(expected) => expected.map_or(state.is_some(), at),
+    }
+}
+
+/// Whether a precondition can have failed; a revision that is not known may be another than the expected one.
+fn conflicts(state: Register, call: &Call) -> bool {
+    match call {
+        Call::Get | Call::Delete(None) => false,
+        Call::Create(_) => state.is_some(),
+        Call::Update(_, expected) | Call::Delete(Some(expected)) => {
+            state.is_some_and(|(_, current)| current != *expected)
+        }
     }
 }
 
@@ -291,6 +307,31 @@ mod tests {
                     op(0, 1, Create(1), Done(5)),
                     op(2, 3, Update(2, 5), Done(6)),
                     op(4, 5, Create(3), Refused(Some((1, 5)))),
+                ],
+            ),
+            (
+                "a conflict that does not tell with what",
+                true,
+                vec![
+                    op(0, 1, Create(1), Done(5)),
+                    op(2, 5, Update(2, 5), Done(6)),
+                    op(3, 6, Update(3, 5), Answer::Conflicted),
+                    op(7, 8, Delete(Some(6)), Answer::Happened),
+                    op(9, 10, Get, Read(None)),
+                ],
+            ),
+            (
+                "a conflict with nothing",
+                false,
+                vec![op(0, 1, Create(1), Done(5)), op(2, 3, Update(2, 5), Answer::Conflicted)],
+            ),
+            (
+                "a deletion that left something",
+                false,
+                vec![
+                    op(0, 1, Create(1), Done(5)),
+                    op(2, 3, Delete(None), Answer::Happened),
+                    op(4, 5, Get, Read(Some((1, 5)))),
                 ],
             ),
             (

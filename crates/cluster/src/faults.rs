@@ -1,0 +1,127 @@
+//! The fault script: what happens to which process when, decided by a seed.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use storage_etcd::testing::Cluster;
+
+use crate::balancer::Balancer;
+use crate::replicas::Replicas;
+
+/// How long a server may take to stop when asked, and to be ready after a start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The processes and the network between them and the clients.
+pub struct World {
+    pub etcd: Cluster,
+    pub replicas: Replicas,
+    pub balancer: Balancer,
+    pub count: usize,
+    /// What was done how often.
+    pub done: BTreeMap<&'static str, usize>,
+}
+
+impl World {
+    /// One fault after the other until the time is over; then everything is well again.
+    pub async fn trouble(&mut self, duration: Duration, random: &mut StdRng) -> Result<(), String> {
+        let began = Instant::now();
+        while began.elapsed() < duration {
+            pause(random, 300..2000).await;
+            let n = random.random_range(0..self.count);
+            match random.random_range(0..7) {
+                0 | 1 => self.kill(n, random).await?,
+                2 => self.freeze(n, random).await?,
+                3 => self.cut_off(n, random).await,
+                4 => self.kill_member(random).await,
+                5 => self.hang_member(random).await,
+                _ => self.restart(n).await?,
+            }
+        }
+        for n in 0..self.count {
+            self.until_ready(n).await?;
+        }
+        Ok(())
+    }
+
+    /// Restarts all servers in order, one after the other, as an upgrade does.
+    pub async fn rolling_restart(&mut self) -> Result<(), String> {
+        for n in 0..self.count {
+            self.restart(n).await?;
+        }
+        Ok(())
+    }
+
+    async fn kill(&mut self, n: usize, random: &mut StdRng) -> Result<(), String> {
+        self.note("kill -9 of a server");
+        self.replicas.kill(n);
+        pause(random, 100..1500).await;
+        self.replicas.launch(n)?;
+        if random.random_bool(0.5) { self.until_ready(n).await } else { Ok(()) }
+    }
+
+    async fn freeze(&mut self, n: usize, random: &mut StdRng) -> Result<(), String> {
+        self.note("stop and continue of a server");
+        self.replicas.freeze(n, true)?;
+        pause(random, 200..4000).await;
+        self.replicas.freeze(n, false)
+    }
+
+    async fn cut_off(&mut self, n: usize, random: &mut StdRng) {
+        self.note("partition between clients and a server");
+        self.balancer.cut_off(n, true);
+        pause(random, 200..4000).await;
+        self.balancer.cut_off(n, false);
+    }
+
+    async fn kill_member(&mut self, random: &mut StdRng) {
+        self.note("kill -9 of an etcd member");
+        let member = random.random_range(0..3);
+        self.etcd.kill(member);
+        pause(random, 200..2000).await;
+        tokio::task::block_in_place(|| self.etcd.revive(member));
+    }
+
+    async fn hang_member(&mut self, random: &mut StdRng) {
+        self.note("stop and continue of an etcd member");
+        let member = random.random_range(0..3);
+        self.etcd.hang(member);
+        pause(random, 200..3000).await;
+        self.etcd.go_on(member);
+    }
+
+    async fn restart(&mut self, n: usize) -> Result<(), String> {
+        self.note("restart of a server");
+        self.until_ready(n).await?;
+        self.replicas.terminate(n)?;
+        let began = Instant::now();
+        while !self.replicas.has_ended(n) {
+            if began.elapsed() > PATIENCE {
+                return Err(format!("server {n} does not stop"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.replicas.launch(n)?;
+        self.until_ready(n).await
+    }
+
+    pub async fn until_ready(&mut self, n: usize) -> Result<(), String> {
+        let began = Instant::now();
+        while !self.balancer.is_ready(n) {
+            if self.replicas.has_ended(n) || began.elapsed() > PATIENCE {
+                return Err(format!("server {n} has ended or does not become ready; see its log"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.done.entry(what).or_default() += 1;
+    }
+}
+
+async fn pause(random: &mut StdRng, milliseconds: std::ops::Range<u64>) {
+    tokio::time::sleep(Duration::from_millis(random.random_range(milliseconds))).await;
+}
