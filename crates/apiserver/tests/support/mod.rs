@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::{Config, OwnServiceConfig, Running, StoreConfig};
 use bytes::Bytes;
@@ -28,6 +29,9 @@ pub struct Node {
 }
 
 enum How {
+    /// Stopped.
+    #[allow(dead_code)]
+    Over,
     Here(#[allow(dead_code)] Running),
     #[allow(dead_code)]
     Elsewhere(Child),
@@ -75,6 +79,14 @@ impl Node {
         }
         let (child, address) = launch(self.directory.path(), service_range);
         (self.running, self.address) = (How::Elsewhere(child), address);
+    }
+
+    /// Stops a server of this process in order.
+    #[allow(dead_code)]
+    pub async fn stop(mut self) {
+        if let How::Here(running) = std::mem::replace(&mut self.running, How::Over) {
+            running.stop(Duration::ZERO).await;
+        }
     }
 
     /// A client with the administrator's certificate.
