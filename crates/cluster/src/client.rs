@@ -17,6 +17,9 @@ use tokio_rustls::TlsConnector;
 /// The token of an administrator, which every server of a cluster knows.
 pub const TOKEN: &str = "cluster-token";
 
+/// Between attempts to send a request.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// What became of a request.
 #[derive(Debug)]
 pub enum Outcome {
@@ -42,25 +45,34 @@ impl Client {
         Client { port, timeout, connection: None }
     }
 
+    /// Sends a request, again if it was not sent at all: a server that is shutting down takes no more on this connection.
     pub async fn send(&mut self, method: Method, path: &str, body: Option<&Value>) -> Outcome {
-        let timeout = self.timeout;
-        let exchange = async {
-            match self.open(method, path, body).await {
-                Ok((status, incoming)) => match incoming.collect().await {
-                    Ok(collected) => {
-                        let body = serde_json::from_slice(&collected.to_bytes()).unwrap_or(Value::Null);
-                        Outcome::Answered { status, body }
-                    }
-                    Err(_) => Outcome::Lost,
-                },
-                Err(outcome) => outcome,
+        let deadline = tokio::time::Instant::now() + self.timeout;
+        loop {
+            let exchange = self.exchange(method.clone(), path, body);
+            let outcome = tokio::time::timeout_at(deadline, exchange).await.unwrap_or(Outcome::Lost);
+            if !matches!(outcome, Outcome::Answered { .. }) {
+                self.connection = None;
             }
-        };
-        let outcome = tokio::time::timeout(timeout, exchange).await.unwrap_or(Outcome::Lost);
-        if !matches!(outcome, Outcome::Answered { .. }) {
-            self.connection = None;
+            if !matches!(outcome, Outcome::NotSent) || tokio::time::Instant::now() + PAUSE > deadline {
+                return outcome;
+            }
+            tokio::time::sleep(PAUSE).await;
         }
-        outcome
+    }
+
+    async fn exchange(&mut self, method: Method, path: &str, body: Option<&Value>) -> Outcome {
+        let (status, incoming) = match self.open(method, path, body).await {
+            Ok(opened) => opened,
+            Err(outcome) => return outcome,
+        };
+        match incoming.collect().await {
+            Ok(collected) => {
+                let body = serde_json::from_slice(&collected.to_bytes()).unwrap_or(Value::Null);
+                Outcome::Answered { status, body }
+            }
+            Err(_) => Outcome::Lost,
+        }
     }
 
     /// Sends and returns as soon as there are headers: for watches.
