@@ -98,7 +98,7 @@ impl SigningKey {
     }
 }
 
-pub(super) fn pkcs8_pem(der: &[u8]) -> String {
+pub(crate) fn pkcs8_pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
     for line in text.as_bytes().chunks(64) {

@@ -45,7 +45,8 @@ pub struct Watcher {
     ready: VecDeque<Item>,
     /// Everything up to this revision has been handed out or queued in `ready`.
     seen: Revision,
-    /// Where the watch began. A client may know a revision before this cache does; what comes until then is not for it.
+    /// Events of the ring up to this revision are not for this watcher: it began there, perhaps before this cache knew of the
+    /// revision, or it has read them from the log.
     after: Revision,
 }
 
@@ -156,6 +157,8 @@ impl Watcher {
         }
         self.seen = self.seen.max(batch.revision);
         if let Some(next) = self.cache.position_after(self.seen) {
+            // The log may be ahead of the cache, which then gets what was handed out here already.
+            self.after = self.seen;
             self.state = State::Ring { next };
         }
     }

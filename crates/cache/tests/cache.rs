@@ -317,6 +317,22 @@ async fn a_watch_from_ahead_is_not_told_the_past() {
     assert_eq!(revisions(&mut watcher, next).await, [next]);
 }
 
+/// A watch that begins before the ring reads the log, which may be ahead of the cache: nothing is told twice.
+#[tokio::test]
+async fn what_the_log_has_told_the_ring_does_not_tell_again() {
+    let store = Late::always();
+    let old = put(&store, "/pods/a/1", "before the cache").await;
+    let first = put(&store, "/pods/a/1", "before the cache too").await;
+    let cache = start(&store, Options::default()).await;
+    let hold = store.hold().await;
+    let ahead = put(&store, "/pods/a/1", "not in the cache yet").await;
+    let mut watcher = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(old)).await.unwrap();
+    assert_eq!(revisions(&mut watcher, ahead).await, [first, ahead]);
+    drop(hold);
+    let next = put(&store, "/pods/a/1", "next").await;
+    assert_eq!(revisions(&mut watcher, next).await, [next]);
+}
+
 /// A revision that does not come is an error, not a wait without end.
 #[tokio::test(start_paused = true)]
 async fn a_revision_from_the_future_is_too_large() {

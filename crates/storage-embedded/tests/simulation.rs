@@ -28,7 +28,7 @@ use support::{Arguments, Plan, PowerDisk, Trouble, hush_panics_of_redb, soon};
 
 const SEEDS: u64 = 200;
 /// Seeds that run at the same time: most of the time the store waits before it tries a broken disk again.
-const LANES: usize = 16;
+const LANES: usize = 64;
 const LIVES: u64 = 4;
 const OPERATIONS: u64 = 80;
 const KEYS: u64 = 8;

@@ -63,7 +63,7 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
 fn rsa_key() -> String {
     use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
     let pair = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
-    super::keys::pkcs8_pem(AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).unwrap().as_ref())
+    crate::keys::pkcs8_pem(AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).unwrap().as_ref())
 }
 
 fn claims(bound: Bound) -> Claims {
