@@ -178,7 +178,8 @@ fn report(
     linearizability::check(&operations)?;
     let changes = watches::check(watchers, &operations)?;
     let count = |wanted: fn(&Answer) -> bool| operations.iter().filter(|o| wanted(&o.answer)).count();
-    let failed = history.failed.load(Ordering::SeqCst);
+    let failures = history.failures();
+    let failed: u64 = failures.values().sum();
     let sum = |number: fn(&Seen) -> u64| watchers.iter().map(|seen| number(seen)).sum::<u64>();
     let relists = sum(|seen| seen.relists.load(Ordering::SeqCst));
     if settings.rolling > 0 && (failed > 0 || relists > 0) {
@@ -201,6 +202,7 @@ fn report(
             sum(|seen| seen.reconnects.load(Ordering::SeqCst))
         ),
     ];
+    lines.extend(failures.iter().map(|(what, times)| format!("{times} × a request {what}")));
     lines.extend(world.done.iter().map(|(what, times)| format!("{times} × {what}")));
     Ok(lines.join("\n"))
 }

@@ -26,13 +26,17 @@ pub struct History {
     clock: AtomicU64,
     values: AtomicU64,
     operations: Mutex<Vec<Operation>>,
-    /// Requests that got no answer, or one that a client cannot use: 429 and 5xx.
-    pub failed: AtomicU64,
+    /// Requests that got no answer, or one that a client cannot use (429 and 5xx), by what they got.
+    failures: Mutex<BTreeMap<String, u64>>,
 }
 
 impl History {
     pub fn operations(&self) -> Vec<Operation> {
         self.operations.lock().clone()
+    }
+
+    pub fn failures(&self) -> BTreeMap<String, u64> {
+        self.failures.lock().clone()
     }
 
     fn tick(&self) -> u64 {
@@ -89,13 +93,15 @@ async fn operate(client: &mut Client, history: &History, key: &str, call: Call) 
             client.send(Method::DELETE, &path, Some(&options)).await
         }
     };
-    let answer = match outcome {
-        Outcome::NotSent => Some(Answer::NotDone),
-        Outcome::Lost => unanswered(&call),
-        Outcome::Answered { status, body } => answer(&call, status, &body),
+    let (answer, got) = match outcome {
+        Outcome::NotSent => (Some(Answer::NotDone), "could not be sent".to_string()),
+        Outcome::Lost => (unanswered(&call), "got no answer".to_string()),
+        Outcome::Answered { status, body } => {
+            (answer(&call, status, &body), format!("got {status} {}", body["message"].as_str().unwrap_or_default()))
+        }
     };
     if matches!(answer, None | Some(Answer::Unknown | Answer::NotDone)) {
-        history.failed.fetch_add(1, Ordering::SeqCst);
+        *history.failures.lock().entry(got).or_default() += 1;
     }
     if let Some(answer) = answer.clone() {
         history.note(key, call, answer, began);
