@@ -62,7 +62,7 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
 /// An RSA key, as other tools make them for service accounts.
 fn rsa_key() -> String {
     use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
-    let pair = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+    let pair = aws_lc_rs::signature::RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
     crate::keys::pkcs8_pem(AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).unwrap().as_ref())
 }
 
