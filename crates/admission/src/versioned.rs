@@ -1,11 +1,11 @@
-//! Objects under admission in other versions: plugins pass them in the stored version, webhooks and policies see them in the
-//! version that they ask for.
+//! Objects under admission in other versions: plugins pass them in the stored version (custom resources: in that of the
+//! request), webhooks and policies see them in the version that they ask for.
 
 use std::sync::Arc;
 
 use codec::Notes;
 use object::{GroupVersionKind, Meta, Status, Value};
-use registry::{Resource, Shape};
+use registry::{Resource, Shape, Storage};
 
 use crate::Attributes;
 use crate::matching::Matched;
@@ -18,6 +18,8 @@ pub struct Form {
     shape: Option<Shape>,
     /// Whether the object is the resource's own, which is stored, and not that of a subresource such as Scale.
     stored: bool,
+    /// Where custom resources are asked for in another version: the version of the request, in which plugins pass them.
+    requested: Option<Arc<Storage>>,
 }
 
 impl Form {
@@ -34,15 +36,21 @@ impl Form {
             _ => Some(resource.shape.clone()),
         };
         let stored = own && resource.storage.is_some();
-        Ok(Form { kind: matched.kind.clone(), shape, stored, resource })
+        let requested = attributes.resource;
+        let requested = (resource.custom && resource.resource != *requested)
+            .then(|| attributes.cx.catalog.get(&requested.group, &requested.version, &requested.resource))
+            .flatten()
+            .and_then(|requested| requested.storage.clone());
+        Ok(Form { kind: matched.kind.clone(), shape, stored, resource, requested })
     }
 
     /// An object from the stored version.
     pub async fn from_stored(&self, object: &Value) -> Result<Value, Status> {
-        let mut shown = object.clone();
-        if self.stored {
-            shown = self.resource.from_storage(shown).map_err(Status::internal)?;
-        }
+        let mut shown = match &self.requested {
+            Some(requested) if self.stored => converted(requested, object, &requested.kind, &self.kind).await?,
+            _ if self.stored => self.resource.from_storage(object.clone()).map_err(Status::internal)?,
+            _ => object.clone(),
+        };
         shown.set_type(&self.kind);
         Ok(shown)
     }
@@ -51,6 +59,9 @@ impl Form {
     pub async fn to_stored(&self, object: Value) -> Result<Value, Status> {
         if !self.stored {
             return Ok(object);
+        }
+        if let Some(requested) = &self.requested {
+            return converted(requested, &object, &self.kind, &requested.kind).await;
         }
         let mut stored = self.resource.to_storage(object).map_err(Status::internal)?;
         if let Some(storage) = &self.resource.storage {
@@ -97,4 +108,18 @@ impl Form {
     pub fn schema(&self) -> Option<schema::Schema<'_>> {
         self.shape.as_ref().filter(|_| !self.resource.custom).map(Shape::schema)
     }
+}
+
+/// A custom resource in another version, by the conversion of its definition, which may be a webhook.
+async fn converted(
+    storage: &Storage,
+    object: &Value,
+    from: &GroupVersionKind,
+    to: &GroupVersionKind,
+) -> Result<Value, Status> {
+    let mut object = object.clone();
+    object.set_type(from);
+    let mut converted = storage.codec.convert(&object, &to.group_version()).await.map_err(Status::internal)?;
+    converted.set_type(to);
+    Ok(converted)
 }

@@ -42,7 +42,7 @@ pub(super) async fn dispatch(
     old: Option<&Value>,
 ) -> Result<(), Status> {
     let mut failures = Failures::default();
-    let invocations = invocations(hooks, attributes, object, old, &mut failures);
+    let invocations = invocations(hooks, attributes, object, old, &mut failures).await;
     if !invocations.is_empty() {
         let round = Round { attributes, host, meters, object, old, current: None, changed: false };
         if let Some(changed) = round.run(&invocations, &mut failures).await? {
@@ -103,7 +103,7 @@ impl Failures {
 }
 
 /// All that a request matches.
-fn invocations<'h>(
+async fn invocations<'h>(
     hooks: &[&'h Hook],
     attributes: &Attributes<'_>,
     object: &Value,
@@ -133,7 +133,7 @@ fn invocations<'h>(
                 Some(Ok(None)) => continue,
                 Some(Err(status)) => Err(status.message),
                 None | Some(Ok(Some(_))) => {
-                    params::collect(policy.param_kind.as_ref(), binding.params.as_deref(), attributes)
+                    params::collect(policy.param_kind.as_ref(), binding.params.as_deref(), attributes).await
                 }
             };
             match params {

@@ -1,8 +1,10 @@
 //! The objects that a binding's `paramRef` names.
 
+use std::sync::Arc;
+
 use object::labels::Selector;
 use object::{GroupVersion, GroupVersionKind, Meta, Value};
-use registry::Resource;
+use registry::{Resource, Storage};
 
 use crate::Attributes;
 
@@ -50,7 +52,7 @@ pub fn resource<'a>(kind: &GroupVersionKind, attributes: &Attributes<'a>) -> Res
 
 /// The params with which a policy is evaluated for a binding: one null without params, nothing if none were found and that
 /// is allowed.
-pub fn collect(
+pub async fn collect(
     kind: Option<&GroupVersionKind>,
     reference: Option<&ParamRef>,
     attributes: &Attributes<'_>,
@@ -84,12 +86,20 @@ pub fn collect(
     if found.is_empty() && reference.required {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
     }
-    found.iter().map(|stored| shown(resource, stored)).collect()
+    let storage = attributes.cx.catalog.stored(group, name).filter(|storage| storage.kind != resource.kind);
+    let mut params = Vec::with_capacity(found.len());
+    for stored in &found {
+        params.push(shown(resource, storage.filter(|_| resource.custom), stored).await?);
+    }
+    Ok(params)
 }
 
-/// A stored object as its clients would read it.
-fn shown(resource: &Resource, stored: &Value) -> Result<Value, String> {
-    let mut object = resource.from_storage(stored.clone())?;
+/// A stored object as its clients would read it. Custom resources come in the version of `storage`, if that is another one.
+async fn shown(resource: &Resource, storage: Option<&Arc<Storage>>, stored: &Value) -> Result<Value, String> {
+    let mut object = match storage {
+        Some(storage) => storage.codec.convert(stored, &resource.kind.group_version()).await?,
+        None => resource.from_storage(stored.clone())?,
+    };
     object.set_type(&resource.kind);
     Ok(if resource.custom { object } else { patch::as_printed(&object, resource.shape.schema()) })
 }

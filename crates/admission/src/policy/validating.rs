@@ -119,7 +119,8 @@ impl Request<'_> {
                     continue;
                 }
             }
-            let found = match params::collect(policy.param_kind.as_ref(), binding.params.as_deref(), self.attributes) {
+            let params = binding.params.as_deref();
+            let found = match params::collect(policy.param_kind.as_ref(), params, self.attributes).await {
                 Ok(found) => found,
                 Err(why) => {
                     verdict.misconfigured(policy, Some(binding), &why);
