@@ -19,7 +19,7 @@ use crate::backend::{Backend, Settings};
 use crate::follow::{self, Batch};
 use crate::meters::Meters;
 use crate::service::ApiService;
-use crate::{availability, discovered};
+use crate::{availability, discovered, openapi};
 
 const GROUP: &str = "apiregistration.k8s.io";
 
@@ -102,14 +102,26 @@ impl Aggregator {
         if routes.is_empty() {
             return None;
         }
-        let mut segments = path.split('/').skip(1);
-        let version = match segments.next()? {
+        let segments: Vec<&str> = path.splitn(7, '/').skip(1).collect();
+        let version = match segments.as_slice() {
             // The legacy group's APIService stands for everything below /api.
-            "api" => GroupVersion::new("", "v1"),
-            "apis" => GroupVersion::new(segments.next()?, segments.next()?),
+            ["api", ..] => GroupVersion::new("", "v1"),
+            ["apis", group, version, ..] => GroupVersion::new(*group, *version),
+            ["openapi", "v3", "apis", group, version] => GroupVersion::new(*group, *version),
+            ["openapi", "v3", "apis", group] => return self.documented(&routes, group),
             _ => return None,
         };
         routes.get(&version).cloned()
+    }
+
+    /// The backend that has an OpenAPI document about a group of which this server has nothing.
+    fn documented(&self, routes: &HashMap<GroupVersion, Arc<Backend>>, group: &str) -> Option<Arc<Backend>> {
+        if self.api().catalog.load().versions().iter().any(|version| version.group == group) {
+            return None;
+        }
+        let name = format!("apis/{group}");
+        let lists = |backend: &Backend| backend.specification().is_some_and(|known| known.v3.contains_key(&name));
+        routes.values().find(|backend| backend.version.group == group && lists(backend)).cloned()
     }
 
     /// All backends.
@@ -224,6 +236,7 @@ impl Aggregator {
         let mut tasks = JoinSet::new();
         tasks.spawn(availability::check(self.clone(), backend.clone()));
         tasks.spawn(discovered::refresh(self.clone(), backend.clone()));
+        tasks.spawn(openapi::refresh(self.clone(), backend.clone()));
         tasks
     }
 }

@@ -13,7 +13,7 @@ use rest::client::{Client, Failure};
 use tokio::time::Instant;
 
 use crate::autoregister::PATH;
-use crate::backend::Backend;
+use crate::backend::{Backend, aggregator_user};
 use crate::service::{self, ApiService};
 use crate::{Aggregator, follow};
 
@@ -167,7 +167,7 @@ async fn attempt(backend: &Backend, path: &str) -> Result<(), String> {
     let url = format!("https://{}{path}", backend.resolve().await?);
     let failed = |why: String| format!("failing or missing response from {url}: {why}");
     let deadline = Instant::now() + ATTEMPT_TIMEOUT;
-    match tokio::time::timeout_at(deadline, backend.get(&url, HeaderMap::new())).await {
+    match tokio::time::timeout_at(deadline, backend.get(&url, HeaderMap::new(), &aggregator_user())).await {
         Ok(Ok(response)) if response.status().is_success() => Ok(()),
         Ok(Ok(response)) => Err(failed(format!("bad status from {url}: {}", response.status().as_u16()))),
         Ok(Err(why)) => Err(failed(why)),

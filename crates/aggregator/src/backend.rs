@@ -11,10 +11,10 @@ use hyper::body::Incoming;
 use object::{GroupVersion, Str, quote};
 use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protocols, Resolve, Roots};
 use request::User;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::service::{ApiService, Reference};
-use crate::{Discovered, proxy};
+use crate::{Discovered, Specification, proxy};
 
 /// How the server calls backends.
 pub struct Settings {
@@ -41,9 +41,22 @@ pub struct Backend {
     upgrading: OnceLock<Result<Arc<Client>, String>>,
     /// Asks for a check now.
     pub(crate) recheck: Notify,
-    /// Asks for what it serves to be fetched now.
-    pub(crate) refetch: Notify,
+    /// Tells that it became available or unavailable, so that what it serves is fetched again.
+    pub(crate) changes: watch::Sender<()>,
     pub(crate) discovered: ArcSwapOption<Discovered>,
+    pub(crate) specification: ArcSwapOption<Specification>,
+}
+
+/// A GET of our own.
+pub struct Fetch<'a> {
+    pub path: &'a str,
+    pub accept: &'static str,
+    /// That of the document which is known already, "" for none.
+    pub etag: &'a str,
+    /// The largest body that is read, in bytes.
+    pub limit: usize,
+    pub timeout: Duration,
+    pub user: User,
 }
 
 /// A whole response to a request of our own.
@@ -65,8 +78,9 @@ impl Backend {
             client,
             upgrading: OnceLock::new(),
             recheck: Notify::new(),
-            refetch: Notify::new(),
+            changes: watch::Sender::new(()),
             discovered: ArcSwapOption::empty(),
+            specification: ArcSwapOption::empty(),
         })
     }
 
@@ -77,13 +91,18 @@ impl Backend {
 
     pub(crate) fn set_available(&self, available: bool) {
         if self.available.swap(available, Ordering::AcqRel) != available {
-            self.refetch.notify_waiters();
+            self.changes.send_replace(());
         }
     }
 
     /// What it serves of its group-version; None until the first attempt to fetch it has ended.
     pub fn discovered(&self) -> Option<Arc<Discovered>> {
         self.discovered.load_full()
+    }
+
+    /// Its OpenAPI documents, as far as they could be fetched.
+    pub fn specification(&self) -> Option<Arc<Specification>> {
+        self.specification.load_full()
     }
 
     pub(crate) fn client(&self) -> Result<&Arc<Client>, &str> {
@@ -99,44 +118,43 @@ impl Backend {
         self.settings.services.resolve(&self.reference.namespace, &self.reference.name, self.reference.port).await
     }
 
-    /// Sends a GET as the aggregator itself, and answers with the response once its headers are there.
-    pub(crate) async fn get(&self, url: &str, headers: HeaderMap) -> Result<http::Response<Incoming>, String> {
+    /// Sends a GET of our own, and answers with the response once its headers are there.
+    pub(crate) async fn get(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        user: &User,
+    ) -> Result<http::Response<Incoming>, String> {
         let failed = |error: &dyn std::fmt::Display| format!("Get {}: {error}", quote(url));
         let client = self.client().map_err(str::to_string)?;
         let mut request = Request::get(url).body(outbound::body(Bytes::new())).map_err(|error| failed(&error))?;
         *request.headers_mut() = headers;
-        proxy::set_identity(request.headers_mut(), &aggregator_user());
+        proxy::set_identity(request.headers_mut(), user);
         client.send(request).await.map_err(|error| failed(&error))
     }
 
-    /// Gets a document as the aggregator itself: of no more than `limit` bytes, in no more than `timeout`.
-    pub(crate) async fn fetch(
-        &self,
-        path: &str,
-        accept: &'static str,
-        etag: &str,
-        (limit, timeout): (usize, Duration),
-    ) -> Result<Fetched, String> {
+    /// Gets a whole document.
+    pub(crate) async fn fetch(&self, fetch: Fetch<'_>) -> Result<Fetched, String> {
         let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-        if let Ok(etag) = HeaderValue::from_str(etag)
+        headers.insert(header::ACCEPT, HeaderValue::from_static(fetch.accept));
+        if let Ok(etag) = HeaderValue::from_str(fetch.etag)
             && !etag.is_empty()
         {
             headers.insert(header::IF_NONE_MATCH, etag);
         }
         let fetching = async {
-            let url = format!("https://{}{path}", self.resolve().await?);
-            let (parts, body) = self.get(&url, headers).await?.into_parts();
-            let body = outbound::read(body, limit).await.map_err(|error| error.to_string())?;
+            let url = format!("https://{}{}", self.resolve().await?, fetch.path);
+            let (parts, body) = self.get(&url, headers, &fetch.user).await?.into_parts();
+            let body = outbound::read(body, fetch.limit).await.map_err(|error| error.to_string())?;
             Ok(Fetched { status: parts.status, headers: parts.headers, body })
         };
         let timed_out = |_| Err("context deadline exceeded".to_string());
-        tokio::time::timeout(timeout, fetching).await.unwrap_or_else(timed_out)
+        tokio::time::timeout(fetch.timeout, fetching).await.unwrap_or_else(timed_out)
     }
 }
 
 /// Who the aggregator is towards backends when it asks for itself.
-fn aggregator_user() -> User {
+pub fn aggregator_user() -> User {
     User { name: "system:kube-aggregator".into(), groups: vec![User::MASTERS.into()], ..User::default() }
 }
 

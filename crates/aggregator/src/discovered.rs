@@ -7,7 +7,9 @@ use codec::Notes;
 use hashbrown::HashMap;
 use http::StatusCode;
 use object::{GroupVersionKind, Value, value};
+use request::User;
 
+use crate::backend::{Fetch, aggregator_user};
 use crate::{Aggregator, Backend};
 
 /// How often a backend is asked again; also the longest pause after a failure.
@@ -30,6 +32,7 @@ pub struct Discovered {
 
 /// Keeps what a backend serves up to date, for ever.
 pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
+    let mut changes = backend.changes.subscribe();
     let mut etag = String::new();
     let mut retry_after = FIRST_RETRY;
     loop {
@@ -53,7 +56,7 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
             backend.discovered.store(Some(Arc::new(new)));
             aggregator.note_change();
         }
-        let _ = tokio::time::timeout(wait, backend.refetch.notified()).await;
+        let _ = tokio::time::timeout(wait, changes.changed()).await;
     }
 }
 
@@ -63,8 +66,9 @@ enum Answer {
 }
 
 async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
-    let limits = (DOCUMENT_BYTES_MAX, TIMEOUT);
-    let fetched = backend.fetch("/apis", AGGREGATED, etag, limits).await?;
+    let (limit, timeout, user) = (DOCUMENT_BYTES_MAX, TIMEOUT, aggregator_user());
+    let fetch = Fetch { path: "/apis", accept: AGGREGATED, etag, limit, timeout, user };
+    let fetched = backend.fetch(fetch).await?;
     let header = |name: &str| fetched.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     match fetched.status {
         StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(Answer::Unchanged),
@@ -81,7 +85,9 @@ async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
         "" => format!("/api/{}", backend.version.version),
         group => format!("/apis/{group}/{}", backend.version.version),
     };
-    let fetched = backend.fetch(&path, "application/json", "", limits).await?;
+    let user = User { groups: Vec::new(), ..aggregator_user() };
+    let fetch = Fetch { path: &path, accept: "application/json", etag: "", limit, timeout, user };
+    let fetched = backend.fetch(fetch).await?;
     if fetched.status != StatusCode::OK {
         return Err(format!("failed to download legacy discovery for {path}: {}", fetched.status));
     }

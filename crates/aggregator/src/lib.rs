@@ -3,7 +3,7 @@
 //!
 //! Start with [`Aggregator`]. It follows the stored APIServices, keeps those of built-in groups and of custom resource
 //! definitions (`autoregister.rs`), and has a [`Backend`] for each that is not local: `proxy.rs` passes requests on,
-//! `availability.rs` checks whether it can be reached, `discovered.rs` fetches what it serves.
+//! `availability.rs` checks whether it can be reached, `discovered.rs` and `openapi.rs` fetch what it serves.
 
 mod aggregator;
 mod autoregister;
@@ -12,6 +12,7 @@ mod backend;
 mod discovered;
 mod follow;
 mod meters;
+pub mod openapi;
 mod priorities;
 mod proxy;
 mod service;
@@ -19,5 +20,6 @@ mod service;
 pub use aggregator::{Aggregator, Setup};
 pub use backend::{Backend, Settings};
 pub use discovered::Discovered;
+pub use openapi::Specification;
 pub use priorities::{CUSTOM, Priority, builtin};
 pub use service::{ApiService, Group, Reference, sorted};

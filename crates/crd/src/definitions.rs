@@ -388,10 +388,9 @@ impl Follower {
     }
 }
 
-/// Whether the catalog has a built-in resource of this name, which wins.
+/// Whether the resource is in a group-version of built-in resources, which definitions cannot add to.
 fn is_builtin(catalog: &Catalog, resource: &Resource) -> bool {
-    let name = &resource.resource;
-    catalog.get(&name.group, &name.version, &name.resource).is_some_and(|known| !known.custom)
+    catalog.of(&resource.resource.group_version()).any(|known| !known.custom)
 }
 
 impl Definitions {

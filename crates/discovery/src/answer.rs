@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use aggregator::Aggregator;
+use aggregator::{Aggregator, Specification};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Value};
+use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Str, Value};
 use registry::Catalog;
 use rest::accept::{self, Chosen, Convert};
 use rest::{Accept, Api, Call, Media, Reply, ReplyBody};
@@ -94,7 +94,8 @@ impl Shared {
             return (catalog, latest.clone());
         }
         // Two requests that come at once may both get here: what they make is the same, and one of them is kept.
-        let documents = Documents::new(&catalog, latest.as_ref().map(|latest| &latest.documents));
+        let documents =
+            Documents::new(&catalog, &self.specifications(), latest.as_ref().map(|latest| &latest.documents));
         let snapshot = Arc::new(Snapshot {
             catalog: Arc::downgrade(&catalog),
             generation,
@@ -104,6 +105,19 @@ impl Shared {
         });
         self.latest.store(Some(snapshot.clone()));
         (catalog, snapshot)
+    }
+
+    /// What other API servers tell in OpenAPI, in the order in which their documents are merged into ours.
+    fn specifications(&self) -> Vec<Arc<Specification>> {
+        let Some(aggregator) = &self.aggregator else { return Vec::new() };
+        let mut backends = aggregator.backends();
+        if backends.is_empty() {
+            return Vec::new();
+        }
+        let services = aggregator.services();
+        let priority = |name: &Str| services.iter().find(|known| known.name == *name).map_or(0, |s| s.priority.group);
+        backends.sort_by(|a, b| priority(&b.name).cmp(&priority(&a.name)).then_with(|| a.name.cmp(&b.name)));
+        backends.iter().filter_map(|backend| backend.specification()).collect()
     }
 
     fn answer(&self, call: &Call, path: &str) -> Option<Reply> {

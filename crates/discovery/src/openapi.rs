@@ -4,12 +4,13 @@
 //! asked for. A document is kept for as long as its resources are the very same ones, whatever else changes in the
 //! catalog; what is kept does not keep resources alive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 
+use aggregator::Specification;
 use bytes::Bytes;
 use codec::Notes;
-use object::{GroupVersion, Timestamp};
+use object::{GroupVersion, Timestamp, Value};
 use registry::{Catalog, Resource};
 
 use crate::{groups, hash};
@@ -18,6 +19,7 @@ use routes::Route;
 
 mod definitions;
 mod json;
+mod merge;
 mod names;
 mod parameters;
 mod paths;
@@ -38,11 +40,15 @@ pub struct Documents {
     v2: Arc<Document>,
     /// By name in the index: `apis/apps/v1`.
     v3: BTreeMap<String, Arc<Document>>,
+    /// Documents of the third version that other API servers have, with their URLs.
+    elsewhere: BTreeMap<String, String>,
 }
 
 /// A document, in the forms that were asked for so far.
 pub struct Document {
     of: Of,
+    /// Documents of other API servers that are merged into this one.
+    others: Vec<Arc<Value>>,
     /// What it was made for, to see whether it still holds.
     resources: Vec<Weak<Resource>>,
     etag: OnceLock<String>,
@@ -68,8 +74,8 @@ pub enum Form {
 }
 
 impl Documents {
-    /// The documents of a catalog; those that are the same as before are taken over.
-    pub fn new(catalog: &Catalog, before: Option<&Documents>) -> Documents {
+    /// The documents of a catalog and of other API servers; those that are the same as before are taken over.
+    pub fn new(catalog: &Catalog, others: &[Arc<Specification>], before: Option<&Documents>) -> Documents {
         let mut all: Vec<(String, Document)> = Vec::new();
         for (name, _) in routes::fixed() {
             all.push((name.into(), Document::new(Of::Fixed(name), &[])));
@@ -91,7 +97,10 @@ impl Documents {
             old.filter(|old| old.is_of_the_same(&new)).cloned().unwrap_or_else(|| Arc::new(new))
         };
         let v3 = all.into_iter().map(|(name, new)| (name.clone(), keep(&name, new))).collect();
-        Documents { v2: Arc::new(Document::new(Of::Everything, &[])), v3 }
+        let mut v2 = Document::new(Of::Everything, &[]);
+        v2.others = others.iter().filter_map(|other| other.v2.clone()).collect();
+        let elsewhere = others.iter().flat_map(|other| other.v3.clone()).collect();
+        Documents { v2: Arc::new(v2), v3, elsewhere }
     }
 
     pub fn v2(&self) -> &Arc<Document> {
@@ -107,9 +116,14 @@ impl Documents {
         let mut json = json::Json::new(true);
         json.object(|json| {
             json.key("paths").object(|json| {
-                for (name, document) in &self.v3 {
-                    let url = url(name, document.etag(catalog, now));
-                    json.key(name).object(|json| json.key("serverRelativeURL").string(&url));
+                let names: BTreeSet<&String> = self.v3.keys().chain(self.elsewhere.keys()).collect();
+                for name in names {
+                    let own = || self.v3.get(name).map(|document| url(name, document.etag(catalog, now)));
+                    // The document of a group stays ours; that of a version is its server's.
+                    let is_version = name.matches('/').count() == 2;
+                    let elsewhere = || self.elsewhere.get(name).cloned();
+                    let url = if is_version { elsewhere().or_else(own) } else { own().or_else(elsewhere) };
+                    json.key(name).object(|json| json.key("serverRelativeURL").string(&url.unwrap_or_default()));
                 }
             });
         });
@@ -126,6 +140,7 @@ impl Document {
     fn new(of: Of, resources: &[Arc<Resource>]) -> Document {
         Document {
             of,
+            others: Vec::new(),
             resources: resources.iter().map(Arc::downgrade).collect(),
             etag: OnceLock::new(),
             json: OnceLock::new(),
@@ -173,7 +188,7 @@ impl Document {
 
     fn write(&self, catalog: &Catalog) -> Vec<u8> {
         match &self.of {
-            Of::Everything => everything(catalog),
+            Of::Everything => merge::merge(everything(catalog), &self.others),
             Of::Fixed(name) => {
                 let routes: Vec<Route> =
                     routes::fixed().into_iter().filter(|(known, _)| known == name).map(|(_, route)| route).collect();

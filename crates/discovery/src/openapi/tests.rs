@@ -200,16 +200,16 @@ async fn custom_kinds_are_written_from_their_schema() {
 #[test]
 fn documents_are_kept_while_their_resources_are_the_same() {
     let mut catalog = catalog(false);
-    let before = Documents::new(&catalog, None);
+    let before = Documents::new(&catalog, &[], None);
     catalog.insert(crontabs("v1"));
-    let after = Documents::new(&catalog, Some(&before));
+    let after = Documents::new(&catalog, &[], Some(&before));
     let same =
         |after: &Documents, before: &Documents, name| Arc::ptr_eq(after.v3(name).unwrap(), before.v3(name).unwrap());
     assert!(same(&after, &before, "apis/apps/v1"));
     assert!(before.v3("apis/stable.example.com/v1").is_none());
     // The same name and another resource.
     catalog.insert(crontabs("v1"));
-    let again = Documents::new(&catalog, Some(&after));
+    let again = Documents::new(&catalog, &[], Some(&after));
     assert!(!same(&again, &after, "apis/stable.example.com/v1"));
     assert!(same(&again, &before, "apis/apps/v1"));
 }

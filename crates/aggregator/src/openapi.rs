@@ -1,0 +1,233 @@
+//! The OpenAPI documents of backends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::Notes;
+use hashbrown::{HashMap, HashSet};
+use http::StatusCode;
+use object::{GroupVersion, Value};
+use request::User;
+
+use crate::backend::Fetch;
+use crate::{Aggregator, Backend};
+
+/// A new backend, or one that became available, is asked after this.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// How often a backend is asked again; after failures twice as long each time, up to the maximum.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+const RETRY_MAX: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest documents that are read: kube-apiserver's own of the second version has about 4 MB.
+const V2_BYTES_MAX: usize = 32 * 1024 * 1024;
+const V3_INDEX_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+const REFERENCE: &str = "$ref";
+const DEFINITIONS: &str = "#/definitions/";
+const PARAMETERS: &str = "#/parameters/";
+
+/// What a backend tells about its group-version in OpenAPI.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Specification {
+    /// Documents of the third version by name, such as `apis/metrics.k8s.io/v1beta1`, with the URL that is listed.
+    pub v3: BTreeMap<String, String>,
+    /// The part of its document of the second version that is about its group-version.
+    pub v2: Option<Arc<Value>>,
+}
+
+/// Keeps a backend's documents up to date, for ever.
+pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
+    let mut changes = backend.changes.subscribe();
+    let mut etag = String::new();
+    let mut retry_after = REFRESH_INTERVAL;
+    let mut wait = FIRST_DELAY;
+    loop {
+        // Whatever ends the wait, a backend that has just appeared gets a moment.
+        if let Ok(Ok(())) = tokio::time::timeout(wait, changes.changed()).await {
+            tokio::time::sleep(FIRST_DELAY).await;
+        }
+        let known = backend.specification().unwrap_or_default();
+        let (v3, v2) = tokio::join!(fetch_v3(&backend), fetch_v2(&backend, &mut etag));
+        let failed = v3.is_err() || v2.is_err();
+        for why in [v3.as_ref().err(), v2.as_ref().err()].into_iter().flatten() {
+            tracing::debug!(name = %backend.name, why, "a backend's OpenAPI document cannot be read");
+        }
+        // What was read before stays until there is something newer.
+        let v2 = match v2 {
+            Ok(Some(document)) => document.map(Arc::new),
+            Ok(None) | Err(_) => known.v2.clone(),
+        };
+        let new = Specification { v3: v3.unwrap_or_else(|_| known.v3.clone()), v2 };
+        if new != *known {
+            backend.specification.store(Some(Arc::new(new)));
+            aggregator.note_change();
+        }
+        (wait, retry_after) = match failed {
+            true => (retry_after, (retry_after * 2).min(RETRY_MAX)),
+            false => (REFRESH_INTERVAL, REFRESH_INTERVAL),
+        };
+    }
+}
+
+fn user() -> User {
+    User { name: "system:aggregator".into(), ..User::default() }
+}
+
+/// The documents of the third version that are about the backend's group-version, with their URLs.
+async fn fetch_v3(backend: &Backend) -> Result<BTreeMap<String, String>, String> {
+    let (limit, timeout) = (V3_INDEX_BYTES_MAX, TIMEOUT);
+    let fetch = Fetch { path: "/openapi/v3", accept: "*/*", etag: "", limit, timeout, user: user() };
+    let fetched = backend.fetch(fetch).await?;
+    match fetched.status {
+        StatusCode::OK => {}
+        StatusCode::NOT_FOUND => return Ok(BTreeMap::new()),
+        status => return Err(format!("could not get list of group versions: {status}")),
+    }
+    let index = codec::json::decode(&fetched.body, None, &mut Notes::ignore()).map_err(|error| error.to_string())?;
+    let mut documents = BTreeMap::new();
+    for name in names_of(&backend.version) {
+        let url = index.at(&["paths", &name, "serverRelativeURL"]).as_str();
+        if let Some(url) = url.filter(|url| url.starts_with("/openapi/v3/")) {
+            documents.insert(name.clone(), url.to_string());
+        }
+    }
+    Ok(documents)
+}
+
+/// What documents about a group-version are called.
+pub fn names_of(version: &GroupVersion) -> Vec<String> {
+    match version.group.as_str() {
+        "" => vec![format!("api/{}", version.version)],
+        group => vec![format!("apis/{group}"), format!("apis/{group}/{}", version.version)],
+    }
+}
+
+/// The part of the document of the second version that is about the backend's group-version. The outer None says that it has
+/// not changed, the inner one that there is none.
+async fn fetch_v2(backend: &Backend, etag: &mut String) -> Result<Option<Option<Value>>, String> {
+    let (limit, timeout) = (V2_BYTES_MAX, TIMEOUT);
+    let fetch = Fetch { path: "/openapi/v2", accept: "application/json", etag, limit, timeout, user: user() };
+    let fetched = backend.fetch(fetch).await?;
+    match fetched.status {
+        StatusCode::OK => {}
+        StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(None),
+        StatusCode::NOT_FOUND => return Ok(Some(None)),
+        status => return Err(format!("failed to retrieve openAPI spec, http error: {status}")),
+    }
+    let new_etag = fetched.headers.get(http::header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or("");
+    *etag = new_etag.to_string();
+    let prefix = format!("/apis/{}/{}/", backend.version.group, backend.version.version);
+    let read = move || {
+        let document = codec::json::decode(&fetched.body, None, &mut Notes::ignore());
+        document.map(|document| below(&document, |path| path.starts_with(&prefix))).map_err(|error| error.to_string())
+    };
+    let read = tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
+    read.map(|document| Some(Some(document)))
+}
+
+/// A document without the paths that are not wanted, and without the definitions that only those refer to.
+pub fn below(document: &Value, is_wanted: impl Fn(&str) -> bool) -> Value {
+    let Some(paths) = document.field("paths").as_map() else { return Value::map() };
+    let mut kept = Value::map();
+    for (path, item) in paths.iter().filter(|(path, _)| is_wanted(path)) {
+        kept.set(&[path], item.clone());
+    }
+    let before = used_definitions(document, document.field("paths"));
+    let after = used_definitions(document, &kept);
+    let mut definitions = Value::map();
+    for (name, definition) in document.field("definitions").as_map().into_iter().flat_map(|map| map.iter()) {
+        if after.contains(name) || !before.contains(name) {
+            definitions.set(&[name], definition.clone());
+        }
+    }
+    let mut part = Value::map();
+    part.set(&["definitions"], definitions);
+    drop(after);
+    part.set(&["paths"], kept);
+    part.set(&["parameters"], document.field("parameters").clone());
+    part
+}
+
+/// The definitions that something refers to, directly or not.
+fn used_definitions<'a>(document: &'a Value, from: &'a Value) -> HashSet<&'a str> {
+    let mut used = HashSet::new();
+    let mut seen_parameters = HashSet::new();
+    let mut queue = vec![from];
+    while let Some(next) = queue.pop() {
+        each_reference(next, &mut |reference| {
+            if let Some(name) = reference.strip_prefix(DEFINITIONS)
+                && used.insert(name)
+            {
+                queue.push(document.at(&["definitions", name]));
+            }
+            if let Some(name) = reference.strip_prefix(PARAMETERS)
+                && seen_parameters.insert(name)
+            {
+                queue.push(document.at(&["parameters", name]));
+            }
+        });
+    }
+    used
+}
+
+fn each_reference<'a>(value: &'a Value, hear: &mut impl FnMut(&'a str)) {
+    match value {
+        Value::Map(map) => {
+            for (key, inner) in map.iter() {
+                match inner.as_str() {
+                    Some(reference) if key == REFERENCE => hear(reference),
+                    _ => each_reference(inner, hear),
+                }
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| each_reference(item, hear)),
+        _ => {}
+    }
+}
+
+/// Replaces references by the whole text.
+pub fn rename_references(value: &mut Value, renames: &HashMap<String, String>) {
+    match value {
+        Value::Map(map) => {
+            for (key, inner) in map.iter_mut() {
+                match inner.as_str().filter(|_| key == REFERENCE).and_then(|reference| renames.get(reference)) {
+                    Some(new) => *inner = Value::from(new.as_str()),
+                    None => rename_references(inner, renames),
+                }
+            }
+        }
+        Value::List(items) => items.iter_mut().for_each(|item| rename_references(item, renames)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+
+    #[test]
+    fn a_part_keeps_what_it_refers_to() {
+        let document = value!({
+            "paths": {
+                "/apis/g/v1/": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/List"}}}}},
+                "/apis/g/v1/a": {"parameters": [{"$ref": "#/parameters/p"}]},
+                "/apis/g/v10/": {"get": {"schema": {"$ref": "#/definitions/Other"}}},
+            },
+            "parameters": {"p": {"schema": {"$ref": "#/definitions/Body"}}},
+            "definitions": {
+                "List": {"properties": {"items": {"items": {"$ref": "#/definitions/Item"}}}},
+                "Item": {"properties": {"$ref": {"type": "string"}, "self": {"$ref": "#/definitions/Item"}}},
+                "Body": {}, "Other": {}, "Unused": {},
+            },
+        });
+        let part = below(&document, |path| path.starts_with("/apis/g/v1/"));
+        let keys = |field: &str| part.field(field).as_map().unwrap().iter().map(|(key, _)| key.to_string()).collect();
+        let (paths, definitions): (Vec<String>, Vec<String>) = (keys("paths"), keys("definitions"));
+        assert_eq!(paths, ["/apis/g/v1/", "/apis/g/v1/a"]);
+        // What nothing referred to before stays, as upstream has it.
+        assert_eq!(definitions, ["Body", "Item", "List", "Unused"]);
+    }
+}
