@@ -2,6 +2,7 @@
 //!
 //! Each run keeps its logs and data in `target/conformance/<name>`, so that what went wrong can be read afterwards.
 
+mod aggregation;
 mod cel;
 mod cluster;
 mod crds;
@@ -25,6 +26,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("python", python::run),
     ("envtest", envtest::run),
     ("crds", crds::run),
+    ("aggregation", aggregation::run),
     ("interop", interop::run),
     ("streams", streams::run),
     ("swap", swap::run),

@@ -13,8 +13,6 @@ use request::User;
 use crate::backend::Fetch;
 use crate::{Aggregator, Backend};
 
-/// A new backend, or one that became available, is asked after this.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// How often a backend is asked again; after failures twice as long each time, up to the maximum.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
@@ -41,12 +39,7 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
     let mut changes = backend.changes.subscribe();
     let mut etag = String::new();
     let mut retry_after = REFRESH_INTERVAL;
-    let mut wait = FIRST_DELAY;
     loop {
-        // Whatever ends the wait, a backend that has just appeared gets a moment.
-        if let Ok(Ok(())) = tokio::time::timeout(wait, changes.changed()).await {
-            tokio::time::sleep(FIRST_DELAY).await;
-        }
         let known = backend.specification().unwrap_or_default();
         let (v3, v2) = tokio::join!(fetch_v3(&backend), fetch_v2(&backend, &mut etag));
         let failed = v3.is_err() || v2.is_err();
@@ -63,10 +56,12 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
             backend.specification.store(Some(Arc::new(new)));
             aggregator.note_change();
         }
-        (wait, retry_after) = match failed {
-            true => (retry_after, (retry_after * 2).min(RETRY_MAX)),
-            false => (REFRESH_INTERVAL, REFRESH_INTERVAL),
-        };
+        let wait = if failed { retry_after } else { REFRESH_INTERVAL };
+        retry_after = if failed { (retry_after * 2).min(RETRY_MAX) } else { REFRESH_INTERVAL };
+        // A backend that becomes available is asked at once.
+        if let Ok(Ok(())) = tokio::time::timeout(wait, changes.changed()).await {
+            retry_after = REFRESH_INTERVAL;
+        }
     }
 }
 

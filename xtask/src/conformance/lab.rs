@@ -300,7 +300,7 @@ pub fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
 }
 
-fn openssl(arguments: &[&str], files: &[(&str, PathBuf)]) -> Result<(), String> {
+pub fn openssl(arguments: &[&str], files: &[(&str, PathBuf)]) -> Result<(), String> {
     let mut command = Command::new("openssl");
     command.args(arguments);
     for (flag, path) in files {

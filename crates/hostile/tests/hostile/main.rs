@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
 
+mod aggregation;
 mod certificates;
 mod configuration;
 mod cves;
