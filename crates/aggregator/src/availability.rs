@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use object::timestamp::Time;
 use object::{Meta, Value, quote, value};
 use registry::Lookup;
@@ -167,7 +167,8 @@ async fn attempt(backend: &Backend, path: &str) -> Result<(), String> {
     let url = format!("https://{}{path}", backend.resolve().await?);
     let failed = |why: String| format!("failing or missing response from {url}: {why}");
     let deadline = Instant::now() + ATTEMPT_TIMEOUT;
-    match tokio::time::timeout_at(deadline, backend.get(&url, HeaderMap::new(), &aggregator_user())).await {
+    match tokio::time::timeout_at(deadline, backend.send(Method::GET, &url, HeaderMap::new(), &aggregator_user())).await
+    {
         Ok(Ok(response)) if response.status().is_success() => Ok(()),
         Ok(Ok(response)) => Err(failed(format!("bad status from {url}: {}", response.status().as_u16()))),
         Ok(Err(why)) => Err(failed(why)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use object::{GroupVersion, Str, quote};
 use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protocols, Resolve, Roots};
@@ -47,8 +47,9 @@ pub struct Backend {
     pub(crate) specification: ArcSwapOption<Specification>,
 }
 
-/// A GET of our own.
+/// A request of our own without a body.
 pub struct Fetch<'a> {
+    pub method: Method,
     pub path: &'a str,
     pub accept: &'static str,
     /// That of the document which is known already, "" for none.
@@ -118,23 +119,27 @@ impl Backend {
         self.settings.services.resolve(&self.reference.namespace, &self.reference.name, self.reference.port).await
     }
 
-    /// Sends a GET of our own, and answers with the response once its headers are there.
-    pub(crate) async fn get(
+    /// Sends a request of our own, and answers with the response once its headers are there.
+    pub(crate) async fn send(
         &self,
+        method: Method,
         url: &str,
         headers: HeaderMap,
         user: &User,
     ) -> Result<http::Response<Incoming>, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("Get {}: {error}", quote(url));
+        // Go's client names the operation so.
+        let operation = if method == Method::GET { "Get" } else { "Delete" };
+        let failed = |error: &dyn std::fmt::Display| format!("{operation} {}: {error}", quote(url));
         let client = self.client().map_err(str::to_string)?;
-        let mut request = Request::get(url).body(outbound::body(Bytes::new())).map_err(|error| failed(&error))?;
+        let request = Request::builder().method(method).uri(url).body(outbound::body(Bytes::new()));
+        let mut request = request.map_err(|error| failed(&error))?;
         *request.headers_mut() = headers;
         proxy::set_identity(request.headers_mut(), user);
         client.send(request).await.map_err(|error| failed(&error))
     }
 
-    /// Gets a whole document.
-    pub(crate) async fn fetch(&self, fetch: Fetch<'_>) -> Result<Fetched, String> {
+    /// Sends a request and reads the whole response.
+    pub async fn fetch(&self, fetch: Fetch<'_>) -> Result<Fetched, String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(fetch.accept));
         if let Ok(etag) = HeaderValue::from_str(fetch.etag)
@@ -144,7 +149,7 @@ impl Backend {
         }
         let fetching = async {
             let url = format!("https://{}{}", self.resolve().await?, fetch.path);
-            let (parts, body) = self.get(&url, headers, &fetch.user).await?.into_parts();
+            let (parts, body) = self.send(fetch.method, &url, headers, &fetch.user).await?.into_parts();
             let body = outbound::read(body, fetch.limit).await.map_err(|error| error.to_string())?;
             Ok(Fetched { status: parts.status, headers: parts.headers, body })
         };

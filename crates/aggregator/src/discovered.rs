@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codec::Notes;
 use hashbrown::HashMap;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use object::{GroupVersionKind, Value, value};
 use request::User;
 
@@ -67,7 +67,7 @@ enum Answer {
 
 async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
     let (limit, timeout, user) = (DOCUMENT_BYTES_MAX, TIMEOUT, aggregator_user());
-    let fetch = Fetch { path: "/apis", accept: AGGREGATED, etag, limit, timeout, user };
+    let fetch = Fetch { method: Method::GET, path: "/apis", accept: AGGREGATED, etag, limit, timeout, user };
     let fetched = backend.fetch(fetch).await?;
     let header = |name: &str| fetched.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     match fetched.status {
@@ -86,7 +86,7 @@ async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
         group => format!("/apis/{group}/{}", backend.version.version),
     };
     let user = User { groups: Vec::new(), ..aggregator_user() };
-    let fetch = Fetch { path: &path, accept: "application/json", etag: "", limit, timeout, user };
+    let fetch = Fetch { method: Method::GET, path: &path, accept: "application/json", etag: "", limit, timeout, user };
     let fetched = backend.fetch(fetch).await?;
     if fetched.status != StatusCode::OK {
         return Err(format!("failed to download legacy discovery for {path}: {}", fetched.status));

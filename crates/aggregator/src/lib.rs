@@ -18,7 +18,7 @@ mod proxy;
 mod service;
 
 pub use aggregator::{Aggregator, Setup};
-pub use backend::{Backend, Settings};
+pub use backend::{Backend, Fetch, Fetched, Settings};
 pub use discovered::Discovered;
 pub use openapi::Specification;
 pub use priorities::{CUSTOM, Priority, builtin};

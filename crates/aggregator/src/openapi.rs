@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codec::Notes;
 use hashbrown::{HashMap, HashSet};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use object::{GroupVersion, Value};
 use request::User;
 
@@ -72,7 +72,8 @@ fn user() -> User {
 /// The documents of the third version that are about the backend's group-version, with their URLs.
 async fn fetch_v3(backend: &Backend) -> Result<BTreeMap<String, String>, String> {
     let (limit, timeout) = (V3_INDEX_BYTES_MAX, TIMEOUT);
-    let fetch = Fetch { path: "/openapi/v3", accept: "*/*", etag: "", limit, timeout, user: user() };
+    let fetch =
+        Fetch { method: Method::GET, path: "/openapi/v3", accept: "*/*", etag: "", limit, timeout, user: user() };
     let fetched = backend.fetch(fetch).await?;
     match fetched.status {
         StatusCode::OK => {}
@@ -102,7 +103,15 @@ pub fn names_of(version: &GroupVersion) -> Vec<String> {
 /// not changed, the inner one that there is none.
 async fn fetch_v2(backend: &Backend, etag: &mut String) -> Result<Option<Option<Value>>, String> {
     let (limit, timeout) = (V2_BYTES_MAX, TIMEOUT);
-    let fetch = Fetch { path: "/openapi/v2", accept: "application/json", etag, limit, timeout, user: user() };
+    let fetch = Fetch {
+        method: Method::GET,
+        path: "/openapi/v2",
+        accept: "application/json",
+        etag,
+        limit,
+        timeout,
+        user: user(),
+    };
     let fetched = backend.fetch(fetch).await?;
     match fetched.status {
         StatusCode::OK => {}

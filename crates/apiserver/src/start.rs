@@ -192,7 +192,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
     crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, conversions), &mut tasks).await;
-    let alone = standalone_loops(&config, &pki, &api).await?;
+    let alone = standalone_loops(&config, &pki, &aggregator).await?;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
     // Only a server that is ready is named in the Endpoints.
@@ -315,12 +315,16 @@ fn identity(advertised: &Advertised) -> Identity {
 }
 
 /// What a controller manager would do, if there is none.
-async fn standalone_loops(config: &Config, pki: &Pki, api: &Arc<Api>) -> Result<Option<standalone::Loops>, StartError> {
+async fn standalone_loops(
+    config: &Config,
+    pki: &Pki,
+    aggregator: &Arc<Aggregator>,
+) -> Result<Option<standalone::Loops>, StartError> {
     if !config.standalone {
         return Ok(None);
     }
     let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
-    Ok(Some(standalone::start(api.clone(), authority).await))
+    Ok(Some(standalone::start(aggregator.clone(), authority).await))
 }
 
 /// Who answers for paths that are not resources.

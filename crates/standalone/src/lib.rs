@@ -21,6 +21,7 @@ mod resources;
 
 use std::sync::Arc;
 
+use aggregator::Aggregator;
 use flow::Flow;
 use rest::Api;
 use rest::client::Client;
@@ -61,12 +62,12 @@ pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>) -> 
 }
 
 /// Starts the loops. When this returns, the namespaces that were there have their service account.
-pub async fn start(api: Arc<Api>, authority_pem: String) -> Loops {
-    let client = Client::new(api, "kube-controller-manager");
+pub async fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> Loops {
+    let client = Client::new(aggregator.api().clone(), "kube-controller-manager");
     let mut tasks = JoinSet::new();
     let (ready, when_ready) = tokio::sync::oneshot::channel();
     tasks.spawn(accounts::run(client.clone(), authority_pem, ready));
-    tasks.spawn(namespaces::run(client.clone()));
+    tasks.spawn(namespaces::run(client.clone(), aggregator));
     tasks.spawn(quotas::run(client.clone()));
     tasks.spawn(policies::run(client.clone()));
     tasks.spawn(garbage::run(client));

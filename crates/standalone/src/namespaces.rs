@@ -1,7 +1,11 @@
 //! A namespace that is being deleted is emptied, and goes away when nothing is left in it.
 
+mod elsewhere;
 mod remains;
 
+use std::sync::Arc;
+
+use aggregator::Aggregator;
 use object::{Meta, Value, value};
 
 use crate::follow::{Change, follow};
@@ -15,7 +19,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 const CONTENT: &str = "kubernetes";
 
 /// Empties namespaces, one after the other; one that cannot be emptied yet is tried again later.
-pub async fn run(client: Client) {
+pub async fn run(client: Client, aggregator: Arc<Aggregator>) {
     let queue = Queue::new();
     let hear = |change| {
         let deleting = |namespace: &Value| namespace.is_deleting();
@@ -31,7 +35,7 @@ pub async fn run(client: Client) {
     let work = async {
         loop {
             let name = queue.next().await;
-            match empty(&client, &name).await {
+            match empty(&client, &aggregator, &name).await {
                 Ok(true) => queue.forget(&name),
                 Ok(false) => queue.retry(name),
                 Err(failure) => {
@@ -45,7 +49,7 @@ pub async fn run(client: Client) {
 }
 
 /// Deletes what is in a namespace and releases it once nothing is left. False asks to be called again.
-async fn empty(client: &Client, name: &str) -> Result<bool, Failure> {
+async fn empty(client: &Client, aggregator: &Aggregator, name: &str) -> Result<bool, Failure> {
     let path = format!("{NAMESPACES}/{name}");
     let mut namespace = match client.get(&path).await {
         Err(failure) if failure.is_not_found() => return Ok(true),
@@ -63,6 +67,7 @@ async fn empty(client: &Client, name: &str) -> Result<bool, Failure> {
             Err(failure) => remains.failed.push(format!("{}: {failure}", resource.resource.resource)),
         }
     }
+    elsewhere::remove_all(aggregator, name, &mut remains).await;
     let done = remains.is_nothing();
     if done {
         let finalizers = namespace.slot(&["spec", "finalizers"]).make_list();

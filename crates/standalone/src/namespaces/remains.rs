@@ -13,11 +13,13 @@ pub struct Remains {
     finalizers: BTreeMap<String, usize>,
     /// Why deletions failed.
     pub failed: Vec<String>,
+    /// Group-versions of other API servers that do not tell what they serve.
+    pub undiscovered: Vec<String>,
 }
 
 impl Remains {
     pub fn is_nothing(&self) -> bool {
-        self.resources.is_empty() && self.failed.is_empty()
+        self.resources.is_empty() && self.failed.is_empty() && self.undiscovered.is_empty()
     }
 
     pub fn add(&mut self, resource: &GroupResource, left: &[Value]) {
@@ -27,6 +29,16 @@ impl Remains {
         self.resources.push(format!("{}.{} has {} resource instances", resource.resource, resource.group, left.len()));
         for finalizer in left.iter().flat_map(Meta::finalizers) {
             *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
+        }
+    }
+
+    /// Adds what was found elsewhere.
+    pub fn merge(&mut self, other: Remains) {
+        self.resources.extend(other.resources);
+        self.failed.extend(other.failed);
+        self.undiscovered.extend(other.undiscovered);
+        for (finalizer, count) in other.finalizers {
+            *self.finalizers.entry(finalizer).or_default() += count;
         }
     }
 
@@ -41,8 +53,14 @@ impl Remains {
         let content = "NamespaceDeletionContentFailure";
         let remaining = "NamespaceContentRemaining";
         let waiting = "NamespaceFinalizersRemaining";
+        let discovery = "NamespaceDeletionDiscoveryFailure";
+        let undiscovered = format!(
+            "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: ",
+            self.undiscovered.len()
+        );
         [
-            fine("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+            trouble(discovery, "DiscoveryFailed", &undiscovered, &self.undiscovered)
+                .unwrap_or_else(|| fine(discovery, "ResourcesDiscovered", "All resources successfully discovered")),
             fine(
                 "NamespaceDeletionGroupVersionParsingFailure",
                 "ParsedGroupVersions",

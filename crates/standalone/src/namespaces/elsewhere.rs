@@ -1,0 +1,87 @@
+//! The part of a namespace that is kept by other API servers.
+
+use std::time::Duration;
+
+use aggregator::{Aggregator, Backend, Fetch};
+use futures::future::join_all;
+use http::{Method, StatusCode};
+use object::{GroupResource, Meta, Value};
+use request::User;
+use rest::client::decode;
+
+use super::remains::Remains;
+
+/// How long another server may take for one request. It delays nothing but the end of the namespace.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest list that is read, in bytes.
+const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Asks all other API servers at once to delete what they have in a namespace, and notes what is left.
+pub async fn remove_all(aggregator: &Aggregator, namespace: &str, remains: &mut Remains) {
+    let backends = aggregator.backends();
+    let parts = join_all(backends.iter().map(|backend| remove(backend, namespace))).await;
+    parts.into_iter().for_each(|part| remains.merge(part));
+}
+
+async fn remove(backend: &Backend, namespace: &str) -> Remains {
+    let mut remains = Remains::default();
+    let Some(discovered) = backend.discovered().filter(|discovered| discovered.current) else {
+        let version = &backend.version;
+        remains.undiscovered.push(format!("{version}: stale GroupVersion discovery: {version}"));
+        return remains;
+    };
+    let serves =
+        |resource: &Value, verb: &str| resource.list_at(&["verbs"]).iter().any(|known| *known == Value::from(verb));
+    for resource in &discovered.resources {
+        let namespaced = resource.str_at(&["scope"]) == "Namespaced";
+        if !namespaced || !serves(resource, "list") || !serves(resource, "delete") {
+            continue;
+        }
+        let name = resource.str_at(&["resource"]);
+        let collection = format!("/apis/{}/namespaces/{namespace}/{name}", backend.version);
+        let at_once = serves(resource, "deletecollection");
+        match remove_resource(backend, &collection, at_once).await {
+            Ok(left) => remains.add(&GroupResource::new(backend.version.group.clone(), name), &left),
+            Err(why) => remains.failed.push(format!("{name}: {why}")),
+        }
+    }
+    remains
+}
+
+/// Deletes the objects of a collection and answers with what is still there.
+async fn remove_resource(backend: &Backend, collection: &str, at_once: bool) -> Result<Vec<Value>, String> {
+    let items = list(backend, collection).await?;
+    if items.is_empty() {
+        return Ok(items);
+    }
+    if at_once {
+        ask(backend, Method::DELETE, collection).await?;
+    } else {
+        for object in &items {
+            ask(backend, Method::DELETE, &format!("{collection}/{}", object.name())).await?;
+        }
+    }
+    list(backend, collection).await
+}
+
+async fn list(backend: &Backend, collection: &str) -> Result<Vec<Value>, String> {
+    let mut list = ask(backend, Method::GET, collection).await?;
+    Ok(std::mem::take(list.slot(&["items"]).make_list()))
+}
+
+/// What the other server answers; an empty object for what is not there.
+async fn ask(backend: &Backend, method: Method, path: &str) -> Result<Value, String> {
+    let user = User {
+        name: "system:serviceaccount:kube-system:namespace-controller".into(),
+        groups: vec![User::MASTERS.into(), User::AUTHENTICATED.into()],
+        ..User::default()
+    };
+    let (limit, timeout) = (LIST_BYTES_MAX, TIMEOUT);
+    let fetch = Fetch { method, path, accept: "application/json", etag: "", limit, timeout, user };
+    let fetched = backend.fetch(fetch).await?;
+    match fetched.status {
+        StatusCode::NOT_FOUND => Ok(Value::map()),
+        status if status.is_success() => decode(&fetched.body).map_err(|failure| failure.to_string()),
+        status => Err(format!("{path}: {status}")),
+    }
+}
