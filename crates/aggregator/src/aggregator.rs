@@ -84,7 +84,6 @@ impl Aggregator {
         }
         let registrar = self.clone();
         tasks.spawn(async move { registrar.autoregister.run(registrar.client.clone()).await });
-        tasks.spawn(availability::follow_services(self.clone()));
     }
 
     pub fn api(&self) -> &Arc<Api> {
@@ -202,7 +201,7 @@ impl Aggregator {
         for name in changed {
             let service = self.services.read().get(name).cloned();
             let reference = service.as_ref().and_then(|service| service.backend.clone());
-            let running = remotes.0.get(name);
+            let running = remotes.running.get(name);
             match (service, reference) {
                 (Some(service), Some(reference)) => {
                     if let Some((backend, _)) = running
@@ -213,12 +212,12 @@ impl Aggregator {
                     }
                     let backend = Backend::new(&service, reference, self.settings.clone());
                     let remote = (backend.clone(), self.watch_over(&backend));
-                    remotes.0.insert(name.clone(), remote);
+                    remotes.running.insert(name.clone(), remote);
                     let routes = routes.get_or_insert_with(|| HashMap::clone(&self.routes.load()));
                     routes.insert(service.version.clone(), backend);
                 }
                 _ if running.is_some() => {
-                    if let Some((backend, _)) = remotes.0.remove(name) {
+                    if let Some((backend, _)) = remotes.running.remove(name) {
                         let routes = routes.get_or_insert_with(|| HashMap::clone(&self.routes.load()));
                         routes.remove(&backend.version);
                     }
@@ -228,6 +227,14 @@ impl Aggregator {
         }
         if let Some(routes) = routes {
             self.routes.store(Arc::new(routes));
+            remotes.follower = match remotes.running.is_empty() {
+                true => None,
+                false => remotes.follower.take().or_else(|| {
+                    let mut tasks = JoinSet::new();
+                    tasks.spawn(availability::follow_services(self.clone()));
+                    Some(tasks)
+                }),
+            };
         }
     }
 
@@ -241,6 +248,11 @@ impl Aggregator {
     }
 }
 
-/// The backends by the name of their APIService, with the tasks that look after them.
+/// The backends, with the tasks that look after them.
 #[derive(Default)]
-struct Remotes(HashMap<Str, (Arc<Backend>, JoinSet<()>)>);
+struct Remotes {
+    /// By the name of the APIService.
+    running: HashMap<Str, (Arc<Backend>, JoinSet<()>)>,
+    /// Follows Services and their endpoints, as long as there are backends.
+    follower: Option<JoinSet<()>>,
+}
