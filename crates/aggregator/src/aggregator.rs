@@ -90,8 +90,9 @@ impl Aggregator {
         &self.client.api
     }
 
-    /// Tells which group-versions a custom resource definition serves; none once it is gone.
-    pub fn set_definition(&self, name: &str, versions: Vec<GroupVersion>) {
+    /// Tells which group-versions a custom resource definition serves: an empty list once it is gone, None while it cannot
+    /// be read.
+    pub fn set_definition(&self, name: &str, versions: Option<Vec<GroupVersion>>) {
         self.autoregister.set_definition(name, versions);
     }
 

@@ -48,6 +48,10 @@ struct State {
     synced: HashSet<Str>,
     /// Names that are to be compared.
     pending: HashSet<Str>,
+    /// Definitions that cannot be read.
+    unreadable: HashSet<Str>,
+    /// Names that are compared again when all definitions can be read.
+    postponed: HashSet<Str>,
 }
 
 /// What is to be done about one name.
@@ -72,10 +76,19 @@ impl Autoregister {
         }
     }
 
-    /// Wants APIServices for what a definition serves now, and no longer for what it served before; none once it is gone.
-    pub fn set_definition(&self, name: &str, versions: Vec<GroupVersion>) {
+    /// Wants APIServices for what a definition serves now, and no longer for what it served before. While it is not known what
+    /// some definition serves (None), no APIService is deleted.
+    pub fn set_definition(&self, name: &str, versions: Option<Vec<GroupVersion>>) {
         let mut state = self.state.lock();
         let state = &mut *state;
+        let Some(versions) = versions else {
+            state.unreadable.insert(name.into());
+            return;
+        };
+        if state.unreadable.remove(name) && state.unreadable.is_empty() {
+            state.pending.extend(state.postponed.drain());
+            self.wake.notify_one();
+        }
         let before = match versions.is_empty() {
             true => state.definitions.remove(name),
             false => state.definitions.insert(name.into(), versions.clone()),
@@ -162,7 +175,16 @@ impl Autoregister {
             Err(failure) if failure.is_not_found() => None,
             Err(failure) => return Err(failure),
         };
-        let action = self.state.lock().action(name, stored.as_ref());
+        let action = {
+            let mut state = self.state.lock();
+            match state.action(name, stored.as_ref()) {
+                Action::Delete if !state.unreadable.is_empty() => {
+                    state.postponed.insert(name.clone());
+                    Action::Nothing
+                }
+                action => action,
+            }
+        };
         let outcome = match (action, stored) {
             (Action::Create(service), _) => client.create(PATH, &object_of(&service)).await.map(drop),
             (Action::Update(service), Some(mut object)) => {
@@ -288,11 +310,11 @@ mod tests {
         let wanted = |expected: bool| {
             assert_eq!(registered.state.lock().wanted.contains_key(&name_of(&version())), expected);
         };
-        registered.set_definition("a.batch", vec![version()]);
-        registered.set_definition("b.batch", vec![version()]);
-        registered.set_definition("a.batch", Vec::new());
+        registered.set_definition("a.batch", Some(vec![version()]));
+        registered.set_definition("b.batch", Some(vec![version()]));
+        registered.set_definition("a.batch", Some(Vec::new()));
         wanted(true);
-        registered.set_definition("b.batch", vec![GroupVersion::new("batch", "v2")]);
+        registered.set_definition("b.batch", Some(vec![GroupVersion::new("batch", "v2")]));
         wanted(false);
     }
 }

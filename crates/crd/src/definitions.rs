@@ -35,6 +35,10 @@ const BATCH_MAX: usize = 4096;
 /// How long a broken watch waits before it begins again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
+/// Is told which group-versions a definition serves whenever it changes: an empty list once it is gone, None while what is
+/// stored cannot be read.
+pub type Served = dyn Fn(&str, Option<Vec<GroupVersion>>) + Send + Sync;
+
 /// What the definitions need from the server.
 pub struct Setup {
     pub api: Arc<Api>,
@@ -44,8 +48,7 @@ pub struct Setup {
     pub budget: Arc<Budget>,
     /// Calls conversion webhooks.
     pub webhooks: Arc<Webhooks>,
-    /// Is told which group-versions a definition serves whenever it changes; none once it is gone.
-    pub versions: Arc<dyn Fn(&str, Vec<GroupVersion>) + Send + Sync>,
+    pub versions: Arc<Served>,
     pub meters: Arc<ConversionMeters>,
 }
 
@@ -59,7 +62,7 @@ pub struct Definitions {
     /// The revision up to which the catalog has followed the definitions.
     followed: watch::Sender<Revision>,
     status_writes: Semaphore,
-    versions: Arc<dyn Fn(&str, Vec<GroupVersion>) + Send + Sync>,
+    versions: Arc<Served>,
 }
 
 /// What is known about one definition.
@@ -198,6 +201,8 @@ struct Follower {
     works: JoinSet<()>,
     /// Definitions whose objects are being deleted.
     finalizing: HashSet<Str>,
+    /// Definitions that are stored and cannot be read.
+    unreadable: HashSet<Str>,
 }
 
 impl Follower {
@@ -207,12 +212,15 @@ impl Follower {
             Ok(object) => kinds::apiextensions::to_v1(object),
             Err(why) => {
                 tracing::error!(key = %entry.key.to_string(), %why, "a definition cannot be read and is not served");
-                return Str::default();
+                let name = name_of(definitions, entry);
+                self.unreadable.insert(name.clone());
+                return name;
             }
         };
         let definition = Definition::read(&object);
         let settled = status::is_settled(&object);
         let name = definition.name.clone();
+        self.unreadable.remove(&name);
         self.groups.entry(definition.group.clone()).or_default().insert(name.clone());
         let opened = self.known.remove(&name).and_then(|known| known.opened);
         self.known.insert(name.clone(), Known { definition, entry: entry.clone(), settled, opened });
@@ -220,13 +228,13 @@ impl Follower {
     }
 
     fn forget(&mut self, definitions: &Definitions, entry: &Entry) -> Str {
-        let key = entry.key.to_string();
-        let name = Str::from(key.strip_prefix(&definitions.storage.prefix).unwrap_or(&key));
+        let name = name_of(definitions, entry);
         self.remove(&name);
         name
     }
 
     fn remove(&mut self, name: &Str) -> Option<Known> {
+        self.unreadable.remove(name);
         let known = self.known.get(name)?;
         if let Some(names) = self.groups.get_mut(&known.definition.group) {
             names.remove(name);
@@ -235,7 +243,8 @@ impl Follower {
     }
 
     fn all_but(&mut self, there: &HashSet<Str>) -> Vec<Str> {
-        let gone: Vec<Str> = self.known.keys().filter(|name| !there.contains(*name)).cloned().collect();
+        let names = self.known.keys().chain(&self.unreadable);
+        let gone: Vec<Str> = names.filter(|name| !there.contains(*name)).cloned().collect();
         gone.iter().for_each(|name| drop(self.remove(name)));
         gone
     }
@@ -252,8 +261,8 @@ impl Follower {
     async fn apply(&mut self, definitions: &Arc<Definitions>, changed: Vec<Str>) {
         while self.works.try_join_next().is_some() {}
         for name in &changed {
-            let known = self.known.get(name);
-            (definitions.versions)(name, known.map(|known| known.definition.served_versions()).unwrap_or_default());
+            let served = || self.known.get(name).map(|known| known.definition.served_versions()).unwrap_or_default();
+            (definitions.versions)(name, (!self.unreadable.contains(name)).then(served));
         }
         let builtin = definitions.api.catalog.load_full();
         let mut queue = changed;
@@ -386,6 +395,11 @@ impl Follower {
             }
         }
     }
+}
+
+fn name_of(definitions: &Definitions, entry: &Entry) -> Str {
+    let key = entry.key.to_string();
+    Str::from(key.strip_prefix(&definitions.storage.prefix).unwrap_or(&key))
 }
 
 /// Whether the resource is in a group-version of built-in resources, which definitions cannot add to.
