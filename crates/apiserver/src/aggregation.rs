@@ -8,8 +8,9 @@ use outbound::{Certificate, Egress, Resolve};
 use rest::Api;
 use server::Metrics;
 
-use crate::Config;
 use crate::flags::Given;
+use crate::pki::FRONT_PROXY;
+use crate::{Config, Pki};
 
 /// The flags that [`Aggregation`] takes.
 pub const FLAGS: &[&str] = &[
@@ -49,6 +50,28 @@ impl Aggregation {
         }
         Ok(())
     }
+}
+
+/// Lets a server used alone speak for its users to other API servers with a certificate that it makes itself, unless it was
+/// told about another.
+pub fn make_certificate(config: &mut Config, pki: &Pki) -> Result<(), String> {
+    if config.aggregation.certificate.is_some() || config.authentication.request_header.client_ca_file.is_some() {
+        return Ok(());
+    }
+    let own = pki.front_proxy().map_err(|error| error.to_string())?;
+    let authority = own.ca.display().to_string();
+    for (flag, value) in [
+        ("requestheader-client-ca-file", authority.as_str()),
+        ("requestheader-allowed-names", FRONT_PROXY),
+        ("requestheader-username-headers", "X-Remote-User"),
+        ("requestheader-group-headers", "X-Remote-Group"),
+        ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+    ] {
+        config.authentication.apply(flag, Given(&[value.to_string()]))?;
+    }
+    config.aggregation.certificate = Some(own.certificate);
+    config.aggregation.key = Some(own.key);
+    Ok(())
 }
 
 /// The aggregator, which is started later.

@@ -50,6 +50,18 @@ pub struct Hosts {
     pub addresses: Vec<IpAddr>,
 }
 
+/// The files with which a server speaks for its users to other API servers.
+#[derive(Clone, Debug)]
+pub struct FrontProxy {
+    pub ca: PathBuf,
+    ca_key: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// The name in a front proxy's certificate.
+pub const FRONT_PROXY: &str = "front-proxy-client";
+
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     #[error("cannot write {0}: {1}")]
@@ -86,21 +98,46 @@ impl Pki {
     pub fn open(folder: &Path, hosts: Hosts) -> Result<Pki, PkiError> {
         files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
         let pki = Pki { hosts, ..Pki::at(folder) };
-        for path in [&pki.ca_key, &pki.serving_key, &pki.admin_key, &folder.join(SERVICE_ACCOUNT_KEY)] {
+        let FrontProxy { ca_key, key, .. } = pki.front_proxy_files();
+        let accounts_key = folder.join(SERVICE_ACCOUNT_KEY);
+        for path in [&pki.ca_key, &pki.serving_key, &pki.admin_key, &accounts_key, &ca_key, &key] {
             files::restrict_existing(path).map_err(|error| PkiError::Write(path.clone(), error))?;
         }
         pki.renew()?;
         Ok(pki)
     }
 
+    /// The front proxy's files; what is missing or expires soon is made.
+    pub fn front_proxy(&self) -> Result<FrontProxy, PkiError> {
+        let proxy = self.front_proxy_files();
+        if !is_fresh(&proxy.certificate, &proxy.key) || !proxy.ca.exists() {
+            let issuer = authority(&proxy.ca, &proxy.ca_key, "ferrokube-front-proxy-ca")?;
+            write_pair(&proxy.certificate, &proxy.key, &client_pair(&issuer, FRONT_PROXY, &[])?)?;
+        }
+        Ok(proxy)
+    }
+
+    fn front_proxy_files(&self) -> FrontProxy {
+        let file = |name: &str| self.ca.with_file_name(name);
+        FrontProxy {
+            ca: file("front-proxy-ca.crt"),
+            ca_key: file("front-proxy-ca.key"),
+            certificate: file("front-proxy-client.crt"),
+            key: file("front-proxy-client.key"),
+        }
+    }
+
     /// Makes what is missing or expires soon. Whether the administrator's certificate changed.
     fn renew(&self) -> Result<bool, PkiError> {
+        if self.front_proxy_files().certificate.exists() {
+            self.front_proxy()?;
+        }
         let serving = !is_fresh(&self.serving_cert, &self.serving_key);
         let admin = !is_fresh(&self.admin_cert, &self.admin_key);
         if !serving && !admin && self.ca.exists() {
             return Ok(false);
         }
-        let issuer = authority(&self.ca, &self.ca_key)?;
+        let issuer = authority(&self.ca, &self.ca_key, AUTHORITY)?;
         if serving {
             write_pair(&self.serving_cert, &self.serving_key, &serving_pair(&issuer, &self.hosts)?)?;
         }
@@ -134,10 +171,12 @@ impl Pki {
 
     /// A certificate and its key, both in PEM, for a client that is to be known by this name and these groups.
     pub fn client(&self, user: &str, groups: &[&str]) -> Result<Pair, PkiError> {
-        client_pair(&authority(&self.ca, &self.ca_key)?, user, groups)
+        client_pair(&authority(&self.ca, &self.ca_key, AUTHORITY)?, user, groups)
     }
 }
 
+/// The name of the authority of clients and of this server.
+const AUTHORITY: &str = "ferrokube-ca";
 const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 
 /// The key that signs service accounts' tokens, made at the first start.
@@ -163,7 +202,7 @@ fn expiry(certificate: &Path) -> Option<i64> {
     Some(parsed.validity().not_after.timestamp())
 }
 
-fn authority(cert_path: &Path, key_path: &Path) -> Result<Issuer<'static, KeyPair>, PkiError> {
+fn authority(cert_path: &Path, key_path: &Path, common_name: &str) -> Result<Issuer<'static, KeyPair>, PkiError> {
     let read = |path: &Path| fs::read_to_string(path).map_err(|error| PkiError::Read(path.into(), error));
     match (cert_path.exists(), key_path.exists()) {
         (true, true) => return Ok(Issuer::from_ca_cert_pem(&read(cert_path)?, KeyPair::from_pem(&read(key_path)?)?)?),
@@ -173,7 +212,7 @@ fn authority(cert_path: &Path, key_path: &Path) -> Result<Issuer<'static, KeyPai
     }
     let key = KeyPair::generate()?;
     let mut params = valid_for(CertificateParams::default(), AUTHORITY_DAYS);
-    params.distinguished_name = name("ferrokube-ca", &[]);
+    params.distinguished_name = name(common_name, &[]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     write_pair(cert_path, key_path, &(params.self_signed(&key)?.pem(), key.serialize_pem()))?;
@@ -254,7 +293,7 @@ mod tests {
         assert!(!pki.renew().unwrap());
         assert_eq!(fs::read(&pki.admin_cert).unwrap(), first);
         // Too short and too long are replaced: earlier versions made certificates that never expired.
-        let issuer = authority(&pki.ca, &pki.ca_key).unwrap();
+        let issuer = authority(&pki.ca, &pki.ca_key, AUTHORITY).unwrap();
         for days_left in [RENEWAL_DAYS - 1, 30 * 365] {
             let params = valid_for(CertificateParams::default(), days_left);
             let key = KeyPair::generate().unwrap();
@@ -263,6 +302,14 @@ mod tests {
             assert_eq!(days(&pki.admin_cert), CERTIFICATE_DAYS);
         }
         assert_eq!(fs::read(&pki.ca).unwrap(), authority_pem);
+        let proxy = pki.front_proxy().unwrap();
+        assert_eq!((days(&proxy.certificate), days(&proxy.ca)), (CERTIFICATE_DAYS, AUTHORITY_DAYS));
+        let first = fs::read(&proxy.certificate).unwrap();
+        pki.renew().unwrap();
+        assert_eq!(fs::read(&proxy.certificate).unwrap(), first);
+        fs::remove_file(&proxy.key).unwrap();
+        pki.renew().unwrap();
+        assert_ne!(fs::read(&proxy.certificate).unwrap(), first);
     }
 
     #[test]

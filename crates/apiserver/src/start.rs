@@ -108,6 +108,9 @@ pub async fn start(mut config: Config) -> Result<Running, StartError> {
     files::create_directory(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
     let pki = open_pki(&config)?;
+    if config.standalone {
+        aggregation::make_certificate(&mut config, &pki).map_err(StartError::Setting)?;
+    }
     let egress = config.egress().map_err(StartError::Setting)?;
     config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
     let opened = store::open(&config.store, &config.data_dir).await?;
