@@ -10,6 +10,9 @@ use object::Value;
 
 use super::json::Json;
 
+/// Whether two values under one name can stand for each other.
+type Same = fn(&Value, &Value) -> bool;
+
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
 /// Our document with the others'. One that cannot be merged is left out.
@@ -32,8 +35,8 @@ fn add(merged: &mut Value, other: &Value) {
     if other.field("paths").as_map().is_none_or(|paths| paths.is_empty()) {
         return;
     }
-    for (section, same) in [("definitions", same_definition as fn(&Value, &Value) -> bool), ("parameters", same_value)]
-    {
+    let sections: [(&str, Same); 2] = [("definitions", same_definition), ("parameters", same_value)];
+    for (section, same) in sections {
         let renames = renames(merged.field(section), other.field(section), same);
         rename(&mut other, section, &renames);
     }
@@ -57,7 +60,7 @@ fn add(merged: &mut Value, other: &Value) {
 }
 
 /// New names for what is there under the same name and is not the same.
-fn renames(known: &Value, new: &Value, same: fn(&Value, &Value) -> bool) -> HashMap<String, String> {
+fn renames(known: &Value, new: &Value, same: Same) -> HashMap<String, String> {
     let mut renames = HashMap::new();
     let mut used: HashSet<String> = entries(known).map(|(name, _)| name.to_string()).collect();
     for (name, value) in entries(new) {
@@ -66,7 +69,7 @@ fn renames(known: &Value, new: &Value, same: fn(&Value, &Value) -> bool) -> Hash
             continue;
         }
         // A rename of the same thing by another document is used again.
-        let candidates = || (2..).map(|number| format!("{name}_v{number}"));
+        let candidates = || (2..).map(move |number| format!("{name}_v{number}"));
         let mut taken = candidates().take_while(|candidate| !known.field(candidate).is_null());
         let again = taken.find(|candidate| same(known.field(candidate), value));
         let free = |candidate: &String| !used.contains(candidate) && new.field(candidate).is_null();

@@ -40,7 +40,7 @@ enum Answer {
     Hangs,
     /// The connection is closed in the middle of a body.
     Breaks,
-    /// Two chunks, the second when the client has sent something more.
+    /// One chunk, and nothing more for ever.
     Streams,
 }
 
