@@ -292,7 +292,7 @@ fn set_unstored(
         catalog.set_action(group, resource, subresource, action);
     }
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
-    let is_ipv6 = ranges.first().is_some_and(|range| range.to_string().contains(':'));
+    let is_ipv6 = ranges.first().is_some_and(|range| range.contains(':'));
     let options = kinds::core::ConnectOptions {
         address_types: config.serving.kubelet.address_types.clone(),
         primary_family: if is_ipv6 { "IPv6" } else { "IPv4" },

@@ -24,6 +24,10 @@ use crate::{Address, Error};
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// As Go's dialer has it: a server that vanished without a word is noticed.
+const KEEP_ALIVE: socket2::TcpKeepalive =
+    socket2::TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(30));
+
 /// Bytes both ways.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -49,6 +53,7 @@ impl Dial for Direct {
             match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(candidate)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
+                    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE);
                     return Ok(Box::new(stream));
                 }
                 Ok(Err(error)) => {

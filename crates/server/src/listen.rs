@@ -109,6 +109,10 @@ impl Listener {
     }
 }
 
+/// As Go's listeners have it.
+const KEEP_ALIVE: socket2::TcpKeepalive =
+    socket2::TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(15));
+
 struct Connection {
     server: Arc<Server>,
     options: Arc<ConnectionOptions>,
@@ -118,6 +122,8 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: TcpStream, address: SocketAddr, acceptor: TlsAcceptor) {
         let _ = stream.set_nodelay(true);
+        // A client that vanished without a word is noticed, as Go does it; watches and streams may be silent for hours.
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE);
         let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {

@@ -361,8 +361,8 @@ mod tests {
         );
         check("{}", Err("no preferred addresses found; known addresses: []"));
         check(
-            "{status: {addresses: [{type: ExternalIP, address: 1.2.3.4}, {type: X, address: y}]}}",
-            Err("no preferred addresses found; known addresses: [{ExternalIP 1.2.3.4} {X y}]"),
+            "{status: {addresses: [{type: ExternalIP, address: 1.2.3.4}, {type: X, address: z}]}}",
+            Err("no preferred addresses found; known addresses: [{ExternalIP 1.2.3.4} {X z}]"),
         );
     }
 }

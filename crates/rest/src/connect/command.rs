@@ -175,6 +175,9 @@ fn internal(why: &str) -> Bytes {
     encode(&status)
 }
 
+/// As JSON without a newline at its end.
 fn encode(status: &Value) -> Bytes {
-    crate::encode_value(&Accept::json(), &GroupVersionKind::new("", "v1", "Status"), status)
+    let mut json = crate::encode_value(&Accept::json(), &GroupVersionKind::new("", "v1", "Status"), status);
+    json.truncate(json.trim_ascii_end().len());
+    json
 }
