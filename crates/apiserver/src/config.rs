@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use outbound::Egress;
+use standalone::Leadership;
 
 use crate::StoreConfig;
 use crate::aggregation::Aggregation;
@@ -71,6 +72,7 @@ pub struct Config {
     pub serving: Serving,
     pub audit: AuditConfig,
     pub metrics: ShownMetrics,
+    pub leadership: Leadership,
     /// Every flag with its value, as `/flagz` shows them.
     pub flags: BTreeMap<String, String>,
     pub authentication: AuthenticationConfig,
@@ -147,6 +149,7 @@ impl Default for Config {
             serving: Serving::default(),
             audit: AuditConfig::default(),
             metrics: ShownMetrics::default(),
+            leadership: Leadership::default(),
             flags: BTreeMap::new(),
             authentication: AuthenticationConfig::default(),
         }

@@ -43,6 +43,9 @@ const HONOURED: &[&str] = &[
     "bind-address",
     "cert-dir",
     "client-ca-file",
+    "coordinated-leadership-lease-duration",
+    "coordinated-leadership-renew-deadline",
+    "coordinated-leadership-retry-period",
     "default-not-ready-toleration-seconds",
     "default-unreachable-toleration-seconds",
     "disable-admission-plugins",
@@ -179,6 +182,7 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
         config.webhook_ignore_budget = Some(budget).filter(|budget| !budget.is_zero());
     }
     config.versions.check()?;
+    config.leadership.check()?;
     config.standalone = match matches.get_one::<String>("standalone") {
         Some(given) => boolean(given).map_err(|why| format!("--standalone: {why}"))?,
         None => alone && !is_drop_in,
@@ -234,6 +238,9 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         }
         "cert-dir" => config.cert_dir = given.path(),
         "client-ca-file" => config.client_ca_file = given.path(),
+        "coordinated-leadership-lease-duration" => config.leadership.lease = given.span()?,
+        "coordinated-leadership-renew-deadline" => config.leadership.renew_deadline = given.span()?,
+        "coordinated-leadership-retry-period" => config.leadership.retry = given.span()?,
         "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
         "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
         "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
@@ -479,6 +486,11 @@ mod tests {
             ("--secure-port=x", "strconv.ParseInt"),
             ("--request-timeout=soon", "time: invalid duration"),
             ("--anonymous-auth=maybe", "strconv.ParseBool"),
+            (
+                "--coordinated-leadership-lease-duration=5s",
+                "must be greater than --coordinated-leadership-renew-deadline",
+            ),
+            ("--emulated-version=1.20", "emulation version 1.20 is not between"),
             ("--no-such-flag", "unexpected argument"),
         ] {
             let error = parse(&[argument]).err().unwrap();

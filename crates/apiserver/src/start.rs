@@ -191,7 +191,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
     authentication.follow(&api, &mut tasks);
     tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
-    let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned());
+    let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
     crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, conversions), &mut tasks).await;

@@ -21,8 +21,6 @@ const CANDIDATES: &str = "/apis/coordination.k8s.io/v1beta1/leasecandidates";
 /// The lease of the server that elects.
 const LOCK: &str = "leader-election-controller";
 const LOCK_NAMESPACE: &str = "kube-system";
-const LOCK_SECONDS: i64 = 15;
-const LOCK_INTERVAL: Duration = Duration::from_secs(2);
 /// How often leases are looked at even if no candidate changes.
 const INTERVAL: Duration = Duration::from_secs(1);
 const LEASE_SECONDS: i64 = 5;
@@ -32,8 +30,43 @@ const ELECTION_SECONDS: i64 = 5;
 const CANDIDATE_SECONDS: i64 = 30 * 60;
 const STRATEGY: &str = "OldestEmulationVersion";
 
+/// The `--coordinated-leadership-*` flags: how the servers agree on the one that elects.
+#[derive(Clone, Copy, Debug)]
+pub struct Leadership {
+    /// How long other servers wait for the present one to renew its lease.
+    pub lease: Duration,
+    /// How long the present one may fail to renew it; a server that fails once stops electing at once.
+    pub renew_deadline: Duration,
+    /// How often the lease is renewed or tried to be acquired.
+    pub retry: Duration,
+}
+
+impl Default for Leadership {
+    fn default() -> Leadership {
+        let seconds = Duration::from_secs;
+        Leadership { lease: seconds(15), renew_deadline: seconds(10), retry: seconds(2) }
+    }
+}
+
+impl Leadership {
+    /// Whether a server has time to renew its lease before others take it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.lease <= self.renew_deadline {
+            return Err("--coordinated-leadership-lease-duration must be greater than \
+                        --coordinated-leadership-renew-deadline"
+                .into());
+        }
+        if self.renew_deadline <= self.retry {
+            return Err("--coordinated-leadership-renew-deadline must be greater than \
+                        --coordinated-leadership-retry-period"
+                .into());
+        }
+        Ok(())
+    }
+}
+
 /// Elects holders of leases while this server holds the lock.
-pub async fn run(client: Client, identity: String) {
+pub async fn run(client: Client, identity: String, leadership: Leadership) {
     // Where the version is turned off there are no candidates.
     if client.list(CANDIDATES).await.is_err_and(|failure| failure.is_not_found()) {
         return;
@@ -47,8 +80,8 @@ pub async fn run(client: Client, identity: String) {
         let mut locked: Option<Instant> = None;
         loop {
             let _ = tokio::time::timeout(INTERVAL, changed.notified()).await;
-            if locked.is_none_or(|since| since.elapsed() >= LOCK_INTERVAL) {
-                locked = take_lock(&client, &identity).await.then(Instant::now);
+            if locked.is_none_or(|since| since.elapsed() >= leadership.retry) {
+                locked = take_lock(&client, &identity, leadership.lease).await.then(Instant::now);
             }
             if locked.is_some()
                 && let Err(failure) = elect_all(&client).await
@@ -61,7 +94,7 @@ pub async fn run(client: Client, identity: String) {
 }
 
 /// Acquires or renews the lock; false if another server holds it.
-async fn take_lock(client: &Client, identity: &str) -> bool {
+async fn take_lock(client: &Client, identity: &str, lasts: Duration) -> bool {
     let now = client.api.clock.now();
     let renewed = MicroTime(now).to_string();
     let mut lease = match client.get(&lease_path(LOCK_NAMESPACE, LOCK)).await {
@@ -79,7 +112,7 @@ async fn take_lock(client: &Client, identity: &str) -> bool {
         lease.set(&["spec", "acquireTime"], renewed.as_str());
     }
     lease.set(&["spec", "holderIdentity"], identity);
-    lease.set(&["spec", "leaseDurationSeconds"], LOCK_SECONDS);
+    lease.set(&["spec", "leaseDurationSeconds"], i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX));
     lease.set(&["spec", "renewTime"], renewed.as_str());
     write_lease(client, &lease).await.is_ok()
 }

@@ -27,6 +27,7 @@ use rest::Api;
 use rest::client::Client;
 use tokio::task::JoinSet;
 
+pub use elections::Leadership;
 pub use identity::Identity;
 pub use own_service::{Advertised, EndpointReconciler, OwnService};
 pub use queue::Queue;
@@ -45,7 +46,7 @@ impl Loops {
 
 /// Starts the loops that every server runs, alone or not.
 /// `flow` follows the flow schemas and priority levels, if priority and fairness is on.
-pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>) -> Loops {
+pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>, leadership: Leadership) -> Loops {
     let client = Client::new(api, "kube-apiserver");
     let mut tasks = JoinSet::new();
     tasks.spawn(flow_schemas::run(client.clone(), flow.clone()));
@@ -54,7 +55,7 @@ pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>) -> 
     }
     if client.api.features.enabled("CoordinatedLeaderElection") {
         let elector = format!("{}_{}", identity.hostname, identity.instance);
-        tasks.spawn(elections::run(client.clone(), elector));
+        tasks.spawn(elections::run(client.clone(), elector, leadership));
     }
     tasks.spawn(identity::renew(client.clone(), identity));
     tasks.spawn(identity::collect(client));
