@@ -58,6 +58,12 @@ pub struct Config {
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
+    /// `--version=vX.Y.Z…`: what the server says it is, if not the version it was built as.
+    pub reported_version: Option<String>,
+    /// `--external-hostname`: the host in URLs that others are told, "" for the advertised address.
+    pub external_hostname: String,
+    /// `--tracing-config-file`.
+    pub tracing_file: Option<PathBuf>,
     /// `--egress-selector-config-file`.
     pub egress_file: Option<PathBuf>,
     /// `--api-audiences`; whom tokens for this server are meant for. Empty: its issuers.
@@ -138,6 +144,9 @@ impl Default for Config {
             aggregation: Aggregation::default(),
             toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
+            reported_version: None,
+            external_hostname: String::new(),
+            tracing_file: None,
             egress_file: None,
             api_audiences: Vec::new(),
             own_service: OwnServiceConfig::default(),
@@ -162,6 +171,12 @@ impl Config {
         let mut config = Config { bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..Config::default() };
         config.authorization.modes = vec!["AlwaysAllow".into()];
         config
+    }
+
+    /// What `/version` says.
+    pub(crate) fn version(&self) -> server::Version {
+        let shown = self.versions.shown();
+        server::Version { git_version: self.reported_version.clone().unwrap_or(shown.git_version), ..shown }
     }
 
     /// How other networks are reached.

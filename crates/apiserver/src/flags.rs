@@ -4,6 +4,7 @@
 //! is named in the log when it is given, or refused if ignoring it would be unsafe ([`unsupported`]); `--help` marks it.
 
 mod given;
+mod no_effect;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -54,6 +55,7 @@ const HONOURED: &[&str] = &[
     "emulated-version",
     "enable-bootstrap-token-auth",
     "event-ttl",
+    "external-hostname",
     "feature-gates",
     "logging-format",
     "min-compatibility-version",
@@ -71,6 +73,7 @@ const HONOURED: &[&str] = &[
     "tls-cert-file",
     "tls-private-key-file",
     "token-auth-file",
+    "tracing-config-file",
 ];
 
 /// Started by this name the server has upstream's defaults to the letter.
@@ -96,7 +99,15 @@ pub fn command() -> Command {
              those marked (no effect yet) are named in the log when they are given, and refused where ignoring them would be unsafe.",
         )
         .disable_version_flag(true)
-        .arg(Arg::new("version").long("version").action(ArgAction::SetTrue).help("Print the version and exit"))
+        .arg(
+            Arg::new("version")
+                .long("version")
+                .value_name("true|raw|vX.Y.Z")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .help("Print the version and exit; --version=vX.Y.Z... sets the version that the server reports"),
+        )
         .arg(data_dir())
         .arg(
             Arg::new("standalone")
@@ -176,6 +187,9 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
             without_effect.push(format!("--{}", flag.name));
         }
     }
+    if let Some(VersionFlag::Report(version)) = version(matches)? {
+        config.reported_version = Some(version);
+    }
     if let Some(text) = matches.get_one::<String>("admission-webhook-ignore-budget") {
         let budget = Given(std::slice::from_ref(text)).span();
         let budget = budget.map_err(|why| format!("--admission-webhook-ignore-budget: {why}"))?;
@@ -198,6 +212,47 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     config.flags.insert("v".into(), verbosity.to_string());
     let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
     Ok(Serve { config, json_logs, verbosity, without_effect })
+}
+
+/// What `--version` asks for.
+pub enum VersionFlag {
+    Print,
+    /// As a Go struct, for programs.
+    PrintRaw,
+    /// A version to report instead of the one that the server was built as.
+    Report(String),
+}
+
+/// Reads `--version`; None if it was not given, or is false.
+pub fn version(matches: &ArgMatches) -> Result<Option<VersionFlag>, String> {
+    let Some(given) = matches.get_one::<String>("version") else { return Ok(None) };
+    let wrong = |why: String| format!("invalid argument {} for \"--version\" flag: {why}", object::quote(given));
+    match given.as_str() {
+        "raw" => Ok(Some(VersionFlag::PrintRaw)),
+        version if version.starts_with('v') => {
+            check_version(version).map_err(wrong)?;
+            Ok(Some(VersionFlag::Report(version.to_string())))
+        }
+        other => Ok(boolean(other).map_err(wrong)?.then_some(VersionFlag::Print)),
+    }
+}
+
+/// Only what comes after the numbers of a version can be chosen.
+fn check_version(version: &str) -> Result<(), String> {
+    let built = server::Version::default().git_version;
+    let numbers = |text: &str| {
+        let end = text.find(['-', '+']).unwrap_or(text.len());
+        let parts: Vec<Option<u32>> = text.get(1..end)?.split('.').map(|part| part.parse().ok()).collect();
+        <[Option<u32>; 3]>::try_from(parts).ok().filter(|parts| parts.iter().all(Option::is_some))
+    };
+    match numbers(version) {
+        None => Err(format!("could not parse {} as version", object::quote(version))),
+        given if given == numbers(&built) => Ok(()),
+        _ => {
+            let (version, built) = (object::quote(version), object::quote(&built));
+            Err(format!("version {version} must match major/minor/patch of default version {built}"))
+        }
+    }
 }
 
 /// Whether pods are given service accounts. Without anything that makes those, pods that wait for one are never created: a server
@@ -247,6 +302,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "egress-selector-config-file" => config.egress_file = given.path(),
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
         "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
+        "external-hostname" => config.external_hostname = last.to_string(),
         "event-ttl" => config.event_ttl = given.span_or_zero()?,
         "emulated-version" => config.versions.set_emulated(given)?,
         "min-compatibility-version" => config.versions.set_compatible(given)?,
@@ -257,6 +313,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "shutdown-delay-duration" => config.shutdown_delay = given.span_or_zero()?,
         "tls-cert-file" => config.tls_cert_file = given.path(),
         "tls-private-key-file" => config.tls_private_key_file = given.path(),
+        "tracing-config-file" => config.tracing_file = given.path(),
         "token-auth-file" => config.token_auth_file = given.path(),
         other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
         other if authorization::FLAGS.contains(&other) => config.authorization.apply(other, given)?,
@@ -322,7 +379,7 @@ impl Flag {
         }
         let honoured = is_honoured(self.name);
         if !honoured {
-            notes.push("no effect yet".into());
+            notes.push(no_effect::reason(self.name).map_or("no effect yet".into(), |why| format!("no effect: {why}")));
         }
         let arg = Arg::new(self.name)
             .long(self.name)
@@ -477,6 +534,22 @@ mod tests {
         ] {
             let disabled = parse(arguments).unwrap().config.disable_admission_plugins;
             assert_eq!(!disabled.contains(&"ServiceAccount".to_string()), want, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_can_be_reported() {
+        let version = |argument: &str| parse(&[argument]).map(|serve| serve.config.version().git_version);
+        assert_eq!(version("--version=v1.37.0-custom.1").unwrap(), "v1.37.0-custom.1");
+        assert_eq!(version("--version=false").unwrap(), server::Version::default().git_version);
+        for (argument, want) in [
+            ("--version=v1.36.0", "must match major/minor/patch of default version"),
+            ("--version=vx", "could not parse \"vx\" as version"),
+            ("--version=1", ""),
+            ("--version=maybe", "strconv.ParseBool"),
+        ] {
+            let error = version(argument).err().unwrap_or_default();
+            assert!(error.contains(want), "{argument}: {error}");
         }
     }
 

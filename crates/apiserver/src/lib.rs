@@ -31,6 +31,7 @@ mod serving;
 mod shown_metrics;
 mod start;
 mod store;
+mod traces;
 mod unsupported;
 mod versions;
 mod zpages;

@@ -8,6 +8,7 @@ use outbound::Egress;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Metrics, Version, metric_head};
 
+use crate::admission::Host;
 use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
@@ -18,7 +19,9 @@ pub fn contribute(
     api: &Arc<Api>,
     timings: Arc<Timings>,
     kinds: &kinds::Options,
+    host: &Host,
 ) -> Arc<crd::ConversionMeters> {
+    contribute_admission(metrics, host.meters.clone(), host.expressions.clone());
     let durations = kinds.certificate_durations.clone();
     metrics.contribute(move |out| durations.write(out).expect("writing to a string cannot fail"));
     let weak = Arc::downgrade(api);
@@ -55,7 +58,7 @@ pub fn contribute_access(
 }
 
 /// Lets the metrics show what admission does, and how many compiled expressions there are.
-pub fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Meters>, expressions: Arc<cel::Pool>) {
+fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Meters>, expressions: Arc<cel::Pool>) {
     metrics.contribute(move |out| {
         let written = admission.write(out).and_then(|()| {
             let count = expressions.count();

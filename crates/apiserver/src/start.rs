@@ -37,7 +37,7 @@ use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
-use crate::{Config, Pki, aggregation, own_service, repair, serving};
+use crate::{Config, Pki, aggregation, own_service, repair, serving, traces};
 
 /// How many bytes of other encodings of stored objects are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
@@ -162,8 +162,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
-    let conversions = crate::metrics::contribute(&metrics, &api, timings, &kinds);
-    crate::metrics::contribute_admission(&metrics, host.meters.clone(), host.expressions.clone());
+    let conversions = crate::metrics::contribute(&metrics, &api, timings, &kinds, &host);
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authentication, &authorization, &egress);
@@ -177,12 +176,13 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
         paths: paths(&config, &api, &aggregator, &accounts, &advertised, &health),
         health,
         metrics,
-        version: config.versions.shown(),
+        version: config.version(),
         aggregator: Some(aggregator.clone()),
         lifecycle: lifecycle.clone(),
         seats: seats.clone(),
         unfinished: Unfinished::default(),
         auditor: auditor.clone(),
+        tracer: traces::tracer(config.tracing_file.as_deref(), &egress).map_err(StartError::Setting)?,
         cors: config.serving.cors().map_err(StartError::Setting)?,
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
@@ -339,7 +339,11 @@ fn paths(
     advertised: &Advertised,
     health: &Health,
 ) -> Vec<Arc<dyn Paths>> {
-    let own = SocketAddr::new(advertised.address, advertised.port).to_string();
+    let own = match config.external_hostname.as_str() {
+        "" => SocketAddr::new(advertised.address, advertised.port).to_string(),
+        host if host.contains(':') => host.to_string(),
+        host => format!("{host}:{}", advertised.port),
+    };
     let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), own.clone());
     let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
     if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {

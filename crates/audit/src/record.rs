@@ -1,6 +1,7 @@
 //! [`Record`]: what is collected about one request while it is served.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use object::{Clock, Meta, Status, SystemClock, Value};
@@ -16,11 +17,16 @@ pub struct Record {
     decision: Decision,
     sink: Arc<Sink>,
     event: Mutex<Event>,
+    /// How long parts of the server took, by the names of upstream's annotations.
+    layers: Mutex<Vec<(&'static str, Duration)>>,
 }
+
+/// Requests that take longer have annotations that say where the time went.
+const SLOW: Duration = Duration::from_millis(500);
 
 impl Record {
     pub(crate) fn new(decision: Decision, sink: Arc<Sink>, event: Event) -> Record {
-        Record { decision, sink, event: Mutex::new(event) }
+        Record { decision, sink, event: Mutex::new(event), layers: Mutex::default() }
     }
 
     /// Whether the request's object belongs into the record.
@@ -36,6 +42,28 @@ impl Record {
     /// Sets an annotation; the first value of a key stays.
     pub fn annotate(&self, key: &str, value: impl Into<String>) {
         self.event.lock().annotate(key, value.into());
+    }
+
+    /// Notes how long a part of the server took for the request.
+    pub fn took(&self, layer: &'static str, time: Duration) {
+        self.layers.lock().push((layer, time));
+    }
+
+    /// Says of a slow request where the time went.
+    fn explain_slowness(&self) {
+        let mut event = self.event.lock();
+        let passed = SystemClock.now().since(event.received).0;
+        if passed <= nanos(SLOW) {
+            return;
+        }
+        let mut annotate = |layer: &str, nanos: i64| {
+            let time = object::duration::Duration(nanos).to_string();
+            event.annotate(&format!("apiserver.latency.k8s.io/{layer}"), time);
+        };
+        for (layer, time) in self.layers.lock().iter() {
+            annotate(layer, nanos(*time));
+        }
+        annotate("total", passed);
     }
 
     pub fn impersonated(&self, user: &User, constraint: &str) {
@@ -104,6 +132,7 @@ impl Record {
     /// The answer was sent, or its client went away.
     pub fn response_complete(&self, code: u16) {
         self.set_code(code);
+        self.explain_slowness();
         self.emit(Stage::ResponseComplete);
     }
 
@@ -111,6 +140,7 @@ impl Record {
     /// which has its answer finds the event.
     pub async fn response_stored(&self, code: u16) {
         self.set_code(code);
+        self.explain_slowness();
         if let Some(event) = self.at(Stage::ResponseComplete, |_| SystemClock.now()) {
             self.sink.process_and_wait(event).await;
         }
@@ -165,6 +195,10 @@ impl Record {
         event.stage_time = time(&event);
         Some(event.clone())
     }
+}
+
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
 impl ObjectRef {

@@ -13,6 +13,7 @@ mod egress;
 mod error;
 mod get;
 mod kubeconfig;
+pub mod otlp;
 mod pauses;
 mod roots;
 mod services;

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{HeaderMap, Request, header};
 use hyper::body::Incoming;
-use object::{Clock, Status, Str, SystemClock, Value};
+use object::{Clock, GroupVersion, Meta, Status, Str, SystemClock, Value};
 use request::{RequestInfo, User};
 use rest::{Chunks, Reply, ReplyBody};
 
@@ -61,6 +61,15 @@ pub fn authentication_failed(record: &Record, request: &Request<Incoming>, query
     record.refused(401, &message);
 }
 
+/// Waits for a future and notes in the record, if there is one, how long that took.
+pub async fn timed<T>(record: Option<&Record>, layer: &'static str, future: impl Future<Output = T>) -> T {
+    let Some(record) = record else { return future.await };
+    let began = tokio::time::Instant::now();
+    let output = future.await;
+    record.took(layer, began.elapsed());
+    output
+}
+
 /// Notes in the record what is sent back. A list that the record wants is read whole before it is sent.
 pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) {
     for annotation in reply.annotations.drain(..).filter(|note| !note.with_object || record.wants_request()) {
@@ -70,20 +79,57 @@ pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) 
         record.response_status(status);
         return;
     }
-    let is_json =
-        reply.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    if !is_json || long_running {
-        return;
-    }
+    let form = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| Form::of(kind.as_bytes()));
+    let Some(form) = form.filter(|_| !long_running) else { return };
     if record.wants_response() {
         collect(&mut reply.body).await;
     }
     let ReplyBody::Ready(bytes) = &reply.body else { return };
-    if record.wants_response() || bytes.len() <= STATUS_BYTES_MAX {
-        match status(bytes) {
-            Some(status) => record.response_status(&status),
-            None => record.response_json(bytes),
+    if !record.wants_response() && bytes.len() > STATUS_BYTES_MAX {
+        return;
+    }
+    let Some(json) = form.json(bytes) else { return };
+    match status(&json) {
+        Some(status) => record.response_status(&status),
+        None => record.response_json(&json),
+    }
+}
+
+/// How a response is written.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Protobuf,
+    Cbor,
+}
+
+impl Form {
+    fn of(content_type: &[u8]) -> Option<Form> {
+        match content_type {
+            kind if kind.starts_with(b"application/json") => Some(Form::Json),
+            kind if kind.starts_with(b"application/vnd.kubernetes.protobuf") => Some(Form::Protobuf),
+            kind if kind.starts_with(b"application/cbor") => Some(Form::Cbor),
+            _ => None,
         }
+    }
+
+    /// The same in JSON, which events are written in; None if it cannot be read.
+    fn json(self, bytes: &Bytes) -> Option<Bytes> {
+        let (value, schema) = match self {
+            Form::Json => return Some(bytes.clone()),
+            Form::Cbor => (codec::cbor::decode(bytes, None, &mut codec::Notes::ignore()).ok()?, None),
+            Form::Protobuf => {
+                let envelope = codec::proto::Envelope::open(bytes).ok()?;
+                let kind = GroupVersion::parse(&envelope.api_version).ok()?.with_kind(&envelope.kind);
+                let schema = schema::builtin().schema(&kind)?;
+                let mut value = codec::proto::decode(bytes, schema).ok()?;
+                value.set_type(&kind);
+                (value, Some(schema))
+            }
+        };
+        let mut json = Vec::new();
+        codec::json::encode(&value, schema, &mut json);
+        Some(json.into())
     }
 }
 

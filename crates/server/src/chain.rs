@@ -25,6 +25,7 @@ use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::receive::{Unfinished, timed_out};
 use crate::seats::{Full, Seat};
+use crate::trace::Tracer;
 use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
@@ -61,6 +62,8 @@ pub struct Server {
     pub unfinished: Unfinished,
     /// Keeps the audit log, if there is one.
     pub auditor: Option<Arc<Auditor>>,
+    /// Traces requests, if a collector is configured.
+    pub tracer: Option<Tracer>,
     pub cors: Cors,
     /// How long a request that is not long-running may take: `--request-timeout`.
     pub request_timeout: Duration,
@@ -86,6 +89,7 @@ impl Server {
         let long_running = info.is_long_running();
         let mut tracked = Tracked {
             record: None,
+            span: None,
             series: self.series(&info, &query, &request),
             began,
             long_running,
@@ -223,10 +227,13 @@ impl Server {
                 return failure(&Status::unauthorized("Unauthorized"), &readable());
             }
         };
+        tracked.span = self.tracer.as_ref().and_then(|tracer| tracer.begin(&request, &info, &user, audit_id));
         // Audit: from here on every outcome is recorded.
         if let Some(auditor) = &self.auditor {
             tracked.record = audit::begin(auditor, &request, &info, &user, audit_id, &peer);
-            if let Some(record) = &tracked.record
+            let record = tracked.record.as_ref();
+            record.inspect(|record| record.took("authentication", tracked.began.elapsed()));
+            if let Some(record) = record
                 && !record.received().await
             {
                 return failure(&Status::internal("failed to store audit event"), &readable());
@@ -234,17 +241,19 @@ impl Server {
         }
         // Impersonation: from here on the user is the impersonated one.
         let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers());
-        let user = match wanted.await {
-            Ok(user) => user,
+        let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(request.headers()));
+        let (user, constraint) = match audit::timed(asked, "impersonation", wanted).await {
+            Ok(impersonated) => impersonated,
             Err(status) => return forbidden(&status, &readable(), &warnings),
         };
-        if let Some(record) = tracked.record.as_ref().filter(|_| impersonate::is_asked(request.headers())) {
-            record.impersonated(&user, "");
+        if let Some(record) = asked {
+            record.impersonated(&user, constraint);
         }
         // Flow control: a request waits for a seat or is refused with 429.
         let waits_until = tracked.began + timeout / 4;
         let work = |flow: &flow::Flow, most: u64| flow.work(&info, most, || self.list_cost(&info, &query));
-        tracked.seat = match self.seats.take(&info, &user, waits_until, work).await {
+        let taken = self.seats.take(&info, &user, waits_until, work);
+        tracked.seat = match audit::timed(tracked.record.as_deref(), "apf-queue-wait", taken).await {
             Ok(seat) => seat,
             Err(full) => return self.refuse(full),
         };
@@ -266,13 +275,12 @@ impl Server {
         let call = Call { info, user, method, uri, headers, query, timeout, client, record };
         // Authorization: verbs take nothing but a call that was permitted.
         let began = std::time::Instant::now();
-        let decided = authz::authorize(&*self.authorizer, call).await;
+        let decided = authz::authorize(&*self.authorizer, call);
+        let decided = audit::timed(tracked.record.as_deref(), "authorization", decided).await;
         self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
         let call = match decided {
             Ok(call) => call,
-            Err(refused) => {
-                return not_allowed(&self.api, *refused, tracked.record.as_deref(), &warnings);
-            }
+            Err(refused) => return not_allowed(&self.api, *refused, tracked.record.as_deref(), &warnings),
         };
         if let Some(record) = &tracked.record {
             record.annotate(DECISION, "allow");

@@ -30,6 +30,8 @@ const REMEMBERED_MAX: usize = 10_000;
 struct Mode {
     /// "" for the mode with the plain verb.
     name: &'static str,
+    /// The verb for the parts of the identity, which the audit log shows as the constraint; "" for the plain one.
+    verb: &'static str,
     /// Whether the mode covers this identity for this requestor.
     covers: fn(wanted: &User, requestor: &User) -> bool,
 }
@@ -38,12 +40,25 @@ struct Mode {
 const MODES: [Mode; 5] = [
     Mode {
         name: ASSOCIATED_NODE,
+        verb: "impersonate:associated-node",
         covers: |wanted, requestor| only_name(wanted) && is_on_node(requestor, &wanted.name),
     },
-    Mode { name: "arbitrary-node", covers: |wanted, _| only_name(wanted) && node(&wanted.name).is_some() },
-    Mode { name: "serviceaccount", covers: |wanted, _| only_name(wanted) && wanted.service_account().is_some() },
-    Mode { name: "user-info", covers: |wanted, _| node(&wanted.name).is_none() && wanted.service_account().is_none() },
-    Mode { name: "", covers: |_, _| true },
+    Mode {
+        name: "arbitrary-node",
+        verb: "impersonate:arbitrary-node",
+        covers: |wanted, _| only_name(wanted) && node(&wanted.name).is_some(),
+    },
+    Mode {
+        name: "serviceaccount",
+        verb: "impersonate:serviceaccount",
+        covers: |wanted, _| only_name(wanted) && wanted.service_account().is_some(),
+    },
+    Mode {
+        name: "user-info",
+        verb: "impersonate:user-info",
+        covers: |wanted, _| node(&wanted.name).is_none() && wanted.service_account().is_none(),
+    },
+    Mode { name: "", verb: "", covers: |_, _| true },
 ];
 const PLAIN: usize = MODES.len() - 1;
 const ASSOCIATED_NODE: &str = "associated-node";
@@ -61,15 +76,16 @@ impl Impersonation {
         Impersonation { constrained, last: Mutex::default() }
     }
 
-    /// Who the request is carried out as: the user that the headers name, or the requestor if they name none.
+    /// Who the request is carried out as: the user that the headers name, or the requestor if they name none; and the constraint
+    /// under which that was allowed, "" if there is none.
     pub async fn impersonate(
         &self,
         authorizer: &dyn Authorizer,
         info: &RequestInfo,
         requestor: User,
         headers: &HeaderMap,
-    ) -> Result<User, Status> {
-        let Some(wanted) = wanted(headers)? else { return Ok(requestor) };
+    ) -> Result<(User, &'static str), Status> {
+        let Some(wanted) = wanted(headers)? else { return Ok((requestor, "")) };
         let request = Access::of(info, &requestor);
         let last = self.last.lock().get(&requestor.name).copied();
         let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
@@ -82,7 +98,7 @@ impl Impersonation {
             match Check::new(authorizer, mode, request).run(&wanted).await {
                 Ok(user) => {
                     self.remember(&requestor, at);
-                    return Ok(user);
+                    return Ok((user, mode.verb));
                 }
                 Err(status) => {
                     refused.get_or_insert(status);
@@ -134,7 +150,7 @@ struct Check<'a> {
     /// The requestor as the authorizer sees it.
     requestor: User,
     /// The verb for the parts of the identity.
-    verb: String,
+    verb: &'static str,
 }
 
 impl<'a> Check<'a> {
@@ -145,10 +161,7 @@ impl<'a> Check<'a> {
             let keys = requestor.extra.iter().map(|(key, _)| key.clone()).collect();
             requestor.extra = vec![("authentication.kubernetes.io/associated-node-keys".into(), keys)];
         }
-        let verb = match mode.name {
-            "" => "impersonate".to_string(),
-            mode => format!("impersonate:{mode}"),
-        };
+        let verb = if mode.verb.is_empty() { "impersonate" } else { mode.verb };
         Check { authorizer, mode, request, requestor, verb }
     }
 
@@ -246,7 +259,7 @@ impl<'a> Check<'a> {
     fn part<'p>(&'p self, group: &'p str, resource: &'p str, name: &'p str) -> Access<'p> {
         // A service account may impersonate the node it runs on only if it may do so on every node.
         let name = if self.mode.name == ASSOCIATED_NODE { "*" } else { name };
-        Access { group, version: "v1", resource, name, ..Access::to_resource(&self.requestor, &self.verb) }
+        Access { group, version: "v1", resource, name, ..Access::to_resource(&self.requestor, self.verb) }
     }
 
     async fn ask(&self, access: Access<'_>) -> Result<(), Status> {

@@ -20,6 +20,7 @@ mod receive;
 mod seats;
 pub mod systemd;
 pub mod tls;
+mod trace;
 mod track;
 mod version;
 
@@ -35,4 +36,5 @@ pub use paths::Paths;
 pub use peer::Peer;
 pub use receive::Unfinished;
 pub use seats::Seats;
+pub use trace::Tracer;
 pub use version::Version;

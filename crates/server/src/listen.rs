@@ -10,7 +10,7 @@ use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsAcceptor;
 
@@ -37,6 +37,9 @@ const SEND_BUFFER_BYTES: usize = 256 * 1024;
 /// How long connections may take to close after they were asked to.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// Connections that wait to be accepted, as tokio has it by default.
+const BACKLOG: u32 = 1024;
+
 /// How connections are served.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
@@ -48,11 +51,13 @@ pub struct ConnectionOptions {
     /// `--shutdown-send-retry-after`: while the last requests finish, new ones are answered with 429 and Retry-After instead of
     /// being refused a connection.
     pub answer_while_leaving: bool,
+    /// `--permit-port-sharing`: several servers may listen on the same address and port.
+    pub share_port: bool,
 }
 
 impl Default for ConnectionOptions {
     fn default() -> ConnectionOptions {
-        ConnectionOptions { max_streams: 100, goaway_chance: 0.0, answer_while_leaving: false }
+        ConnectionOptions { max_streams: 100, goaway_chance: 0.0, answer_while_leaving: false, share_port: false }
     }
 }
 
@@ -65,7 +70,12 @@ pub struct Listener {
 
 impl Listener {
     pub async fn bind(address: SocketAddr, tls: Arc<Handshake>, options: ConnectionOptions) -> io::Result<Listener> {
-        Ok(Listener { socket: TcpListener::bind(address).await?, tls, options })
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A restarted server must not wait for old connections to be forgotten.
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(options.share_port)?;
+        socket.bind(address)?;
+        Ok(Listener { socket: socket.listen(BACKLOG)?, tls, options })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {

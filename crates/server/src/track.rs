@@ -18,6 +18,7 @@ use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
 use crate::peer::{OpenRequest, Peer};
 use crate::seats::Seat;
+use crate::trace::RequestSpan;
 
 /// Responses up to this size are handed to the connection and not followed any further.
 const HANDED_OVER_BYTES: usize = 64 * 1024;
@@ -39,6 +40,8 @@ pub struct Tracked {
     /// Counts a watch among those that writes have to serve.
     pub watch: Option<flow::WatchTicket>,
     pub record: Option<Arc<Record>>,
+    /// Set if the request is traced.
+    pub span: Option<RequestSpan>,
     pub code: u16,
     pub bytes: u64,
 }
@@ -114,6 +117,9 @@ impl Drop for Tracked {
         let (code, bytes) = (self.code, self.bytes);
         if let Some(record) = &self.record {
             record.response_complete(code);
+        }
+        if let Some(span) = self.span.take() {
+            span.end(code);
         }
         if let Some(series) = &self.series {
             series.record(code, self.began.elapsed(), bytes, self.long_running);

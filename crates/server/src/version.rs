@@ -34,6 +34,17 @@ impl Version {
         )
     }
 
+    /// As Go prints upstream's struct, for `--version=raw`.
+    pub fn to_go(&self) -> String {
+        let (version, commit, date) = (&self.git_version, &self.git_commit, &self.build_date);
+        let platform = platform();
+        format!(
+            "version.Info{{Major:\"1\", Minor:\"37\", EmulationMajor:\"\", EmulationMinor:\"\", MinCompatibilityMajor:\"\", \
+             MinCompatibilityMinor:\"\", GitVersion:{version:?}, GitCommit:{commit:?}, GitTreeState:\"clean\", BuildDate:{date:?}, \
+             GoVersion:\"\", Compiler:\"rustc\", Platform:{platform:?}}}"
+        )
+    }
+
     /// Indented and in upstream's order, without a newline at the end.
     pub fn to_json(&self) -> String {
         let platform = platform();

@@ -1,7 +1,7 @@
 //! Priority and fairness follows the FlowSchemas and PriorityLevelConfigurations, and FlowSchemas say in their status whether
 //! the priority level they name exists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use flow::Flow;
 use object::timestamp::Time;
 use object::{Meta, Value, value};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::follow::follow;
 use rest::client::{Client, Failure};
@@ -20,6 +21,11 @@ const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// Levels that exist even if their objects were deleted.
 const ALWAYS_THERE: [&str; 2] = ["exempt", "catch-all"];
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Servers of different versions can disagree about a condition. So that they do not overwrite each other without end, each writes
+/// a schema at most so often in a minute, and looks again after a while.
+const WRITES_PER_MINUTE: usize = 6;
+const MINUTE: Duration = Duration::from_secs(60);
+const PAUSE_SECONDS: std::ops::Range<u64> = 30..75;
 
 pub async fn run(client: Client, flow: Option<Arc<Flow>>) {
     // Where the group is turned off there is nothing to look after.
@@ -32,12 +38,21 @@ pub async fn run(client: Client, flow: Option<Arc<Flow>>) {
         true
     };
     let settle_whenever = async {
+        let mut writes = Writes::default();
+        let mut again = None;
         loop {
-            changed.notified().await;
-            if let Err(failure) = settle(&client, flow.as_deref()).await {
-                tracing::debug!(%failure, "the status of a flow schema could not be written; it is tried again");
-                tokio::time::sleep(RETRY_PAUSE).await;
-                changed.notify_one();
+            match again {
+                None => changed.notified().await,
+                // Sooner if something changes.
+                Some(pause) => drop(tokio::time::timeout(pause, changed.notified()).await),
+            }
+            again = match settle(&client, flow.as_deref(), &mut writes).await {
+                Ok(pause) => pause,
+                Err(failure) => {
+                    tracing::debug!(%failure, "the status of a flow schema could not be written; it is tried again");
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                    Some(Duration::ZERO)
+                }
             }
         }
     };
@@ -55,8 +70,34 @@ pub async fn adjust(flow: Arc<Flow>) {
     }
 }
 
-/// Writes the condition of every flow schema that does not have the right one.
-async fn settle(client: &Client, flow: Option<&Flow>) -> Result<(), Failure> {
+/// When conditions of flow schemas were written in the last minute.
+#[derive(Default)]
+struct Writes(HashMap<String, VecDeque<Instant>>);
+
+impl Writes {
+    /// Whether a schema may be written now; counts it if so.
+    fn allow(&mut self, schema: &str, now: Instant) -> bool {
+        let times = self.0.entry(schema.to_string()).or_default();
+        while times.front().is_some_and(|then| now.duration_since(*then) > MINUTE) {
+            times.pop_front();
+        }
+        let allowed = times.len() < WRITES_PER_MINUTE;
+        if allowed {
+            times.push_back(now);
+        }
+        allowed
+    }
+
+    /// Forgets schemas that are gone.
+    fn keep(&mut self, schemas: &[Value]) {
+        let names: BTreeSet<&str> = schemas.iter().map(Meta::name).collect();
+        self.0.retain(|name, _| names.contains(name.as_str()));
+    }
+}
+
+/// Writes the condition of every flow schema that does not have the right one. If one was written too often, the answer is when
+/// to look again.
+async fn settle(client: &Client, flow: Option<&Flow>, writes: &mut Writes) -> Result<Option<Duration>, Failure> {
     let levels = client.get(PRIORITY_LEVELS).await?;
     let mut known: BTreeSet<&str> = levels.list_at(&["items"]).iter().map(Meta::name).collect();
     known.extend(ALWAYS_THERE);
@@ -64,10 +105,16 @@ async fn settle(client: &Client, flow: Option<&Flow>) -> Result<(), Failure> {
     if let Some(flow) = flow {
         flow.configure(schemas.list_at(&["items"]), levels.list_at(&["items"]));
     }
+    writes.keep(schemas.list_at(&["items"]));
+    let mut again = None;
     for schema in schemas.list_at(&["items"]) {
         let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
         let wanted = condition(level, known.contains(level));
         if says(schema, &wanted) {
+            continue;
+        }
+        if !writes.allow(schema.name(), Instant::now()) {
+            again = Some(Duration::from_secs(rand::random_range(PAUSE_SECONDS)));
             continue;
         }
         let mut condition = wanted;
@@ -82,7 +129,7 @@ async fn settle(client: &Client, flow: Option<&Flow>) -> Result<(), Failure> {
             _ => {}
         }
     }
-    Ok(())
+    Ok(again)
 }
 
 fn condition(level: &str, found: bool) -> Value {
@@ -103,6 +150,16 @@ fn says(schema: &Value, wanted: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_of_a_schema_are_limited() {
+        let (mut writes, now) = (Writes::default(), Instant::now());
+        assert!((0..WRITES_PER_MINUTE).all(|_| writes.allow("a", now)));
+        assert!(!writes.allow("a", now) && writes.allow("b", now));
+        assert!(writes.allow("a", now + MINUTE + RETRY_PAUSE));
+        writes.keep(&[value!({"metadata": {"name": "b"}})]);
+        assert_eq!(writes.0.len(), 1);
+    }
 
     #[test]
     fn a_condition_is_written_once() {

@@ -14,9 +14,16 @@ use super::say;
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
 pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
-    if matches.get_flag("version") {
-        say(&format!("Kubernetes {}", server::Version::default().git_version));
-        return Ok(());
+    match flags::version(matches)? {
+        Some(flags::VersionFlag::Print) => {
+            say(&format!("Kubernetes {}", server::Version::default().git_version));
+            return Ok(());
+        }
+        Some(flags::VersionFlag::PrintRaw) => {
+            say(&server::Version::default().to_go());
+            return Ok(());
+        }
+        _ => {}
     }
     let mut serve = flags::serve(matches, called_as)?;
     serve.config.serve_removed = serves_removed()?;

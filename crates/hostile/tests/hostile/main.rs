@@ -8,5 +8,6 @@ mod configuration;
 mod cves;
 mod identity;
 mod matrix;
+mod nodes;
 mod seats;
 mod webhooks;

@@ -225,3 +225,6 @@ async fn receive(mut writer: WriteHalf<DuplexStream>, mut incoming: Streaming<Pa
     // The reader on our side sees the end; an error here means that it is gone already.
     let _ = writer.shutdown().await;
 }
+
+#[cfg(test)]
+mod tests;
