@@ -52,16 +52,17 @@ impl Record {
     /// Says of a slow request where the time went.
     fn explain_slowness(&self) {
         let mut event = self.event.lock();
+        let layers = std::mem::take(&mut *self.layers.lock());
         let passed = SystemClock.now().since(event.received).0;
-        if passed <= nanos(SLOW) {
+        if layers.is_empty() || passed <= nanos(SLOW) {
             return;
         }
         let mut annotate = |layer: &str, nanos: i64| {
             let time = object::duration::Duration(nanos).to_string();
             event.annotate(&format!("apiserver.latency.k8s.io/{layer}"), time);
         };
-        for (layer, time) in self.layers.lock().iter() {
-            annotate(layer, nanos(*time));
+        for (layer, time) in layers {
+            annotate(layer, nanos(time));
         }
         annotate("total", passed);
     }
