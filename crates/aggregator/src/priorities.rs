@@ -30,7 +30,7 @@ const BUILTIN: &[Row] = &[
     ("rbac.authorization.k8s.io", 17000, &[("v1", 15)]),
     ("storage.k8s.io", 16800, &[("v1", 15), ("v1beta1", 9), ("v1alpha1", 1)]),
     ("admissionregistration.k8s.io", 16700, &[("v1", 15), ("v1beta1", 12), ("v1alpha1", 9)]),
-    ("apiextensions.k8s.io", 16700, &[("v1", 15)]),
+    ("apiextensions.k8s.io", 16700, &[("v1", 15), ("v1beta1", 9)]),
     ("scheduling.k8s.io", 16600, &[("v1", 15), ("v1beta1", 9), ("v1alpha3", 3)]),
     ("coordination.k8s.io", 16500, &[("v1", 15), ("v1beta1", 13), ("v1alpha2", 12)]),
     ("node.k8s.io", 16300, &[("v1", 15), ("v1beta1", 9), ("v1alpha1", 1)]),

@@ -12,9 +12,11 @@ use crate::{Pattern, object_meta, prune, visit_embedded};
 const MAX_DEPTH: usize = 128;
 
 /// Compiles the schema of one version. The root is an embedded object: apiVersion, kind and metadata are the server's.
+///
+/// `preserve_unknown` is `spec.preserveUnknownFields` of old definitions: unknown fields are kept everywhere.
 pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
-    let mut compiler = Compiler { types: Types::new() };
-    let preserve = preserve_unknown || schema.is_null();
+    let mut compiler = Compiler { types: Types::new(), preserve_unknown };
+    let preserve = schema.is_null();
     let mut root = compiler.node(schema, Place { preserve, depth: 0, metadata: Metadata::Outside });
     if !matches!(root.shape, Shape::Struct(_)) {
         root.shape = compiler.structure(schema, Place { preserve: true, depth: 0, metadata: Metadata::Outside });
@@ -26,7 +28,7 @@ pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
 
 /// Compiles a part of a schema, which need not describe an object.
 pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
-    let mut compiler = Compiler { types: Types::new() };
+    let mut compiler = Compiler { types: Types::new(), preserve_unknown: false };
     let node = compiler.node(schema, Place { preserve: false, depth: 0, metadata: Metadata::Outside });
     compiler.types.mark_defaults();
     (compiler.types, node)
@@ -34,6 +36,7 @@ pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
 
 struct Compiler {
     types: Types,
+    preserve_unknown: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -189,6 +192,7 @@ impl Compiler {
     }
 
     fn define(&mut self, fields: Vec<Field>, preserve_unknown: bool) -> Shape {
+        let preserve_unknown = preserve_unknown || self.preserve_unknown;
         let id = self.types.declare(Str::default());
         self.types.define(id, Struct { fields, preserve_unknown, ..Struct::default() });
         Shape::Struct(id)

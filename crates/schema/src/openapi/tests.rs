@@ -71,3 +71,14 @@ fn a_hundred_thousand_properties_are_a_schema() {
     let schema = format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties.join(","));
     check(&schema, r#"{"p99999":"a","q":1}"#, r#"{"p99999":"a"}"#, &["q"], &[]);
 }
+
+#[test]
+fn old_definitions_keep_unknown_fields_everywhere() {
+    let schema =
+        json(r#"{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}"#);
+    for (preserve, dropped) in [(true, vec![]), (false, vec!["other", "spec.b"])] {
+        let (types, node) = from_openapi(&schema, preserve);
+        let mut object = json(r#"{"other":1,"spec":{"a":"x","b":{"c":1}}}"#);
+        assert_eq!(prune(Schema::new(&types, &node), &mut object), dropped);
+    }
+}
