@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use authn::service_account::{self, Issuer, Objects, PublicKey, ServiceAccountTokens, SigningKey};
+use authn::service_account::{
+    self, ExternalSigner, Issuer, Keys, Objects, PublicKey, ServiceAccountTokens, Signer, SigningKey,
+};
 use hashbrown::HashMap;
 use object::{Clock, GroupVersionKind, Meta, Status, Value};
 use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
@@ -23,43 +25,52 @@ pub struct Accounts {
     /// The first issues tokens, all are believed.
     pub issuers: Vec<String>,
     /// Tokens may be signed with any of these.
-    pub keys: Vec<PublicKey>,
+    pub keys: Keys,
+    /// The process that signs tokens instead of this server, if there is one.
+    pub external: Option<Arc<ExternalSigner>>,
     pub audiences: Vec<String>,
     /// 0 is without a limit.
     pub max_seconds: i64,
     pub extend_expiration: bool,
+    /// How long pods' tokens live on.
+    pub extended_seconds: i64,
     pub lookup: bool,
 }
 
+/// Pods' tokens that live on do so for a year.
+const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
+
 impl Accounts {
-    /// Reads the keys that the flags name, or those of the data directory.
-    pub fn open(config: &Config) -> Result<Accounts, String> {
+    /// Reads the keys that the flags name, or those of the data directory, or asks the process that has them.
+    pub async fn open(config: &Config) -> Result<Accounts, String> {
         let flags = &config.service_accounts;
         check(flags)?;
-        let signing_file = match &flags.signing_key_file {
-            Some(path) => path.clone(),
-            None => pki::service_account_key(&config.data_dir.join("pki")).map_err(|error| error.to_string())?,
-        };
         let issuers = if flags.issuers.is_empty() { vec![DEFAULT_ISSUER.to_string()] } else { flags.issuers.clone() };
-        let key = SigningKey::parse(&read(&signing_file)?)
-            .map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))?;
-        let mut keys = Vec::new();
-        for path in &flags.key_files {
-            let found = service_account::read_public_keys(&read(path)?)
-                .map_err(|error| format!("error reading public key file {}: {error}", path.display()))?;
-            keys.extend(found);
-        }
-        if keys.is_empty() {
-            keys.push(key.public().clone());
-        }
+        let mut max_seconds = i64::try_from(flags.max_token_expiration.as_secs()).unwrap_or(i64::MAX);
+        let mut extended_seconds = EXTENDED_SECONDS;
+        let (signer, keys, external) = match &flags.signing_endpoint {
+            Some(endpoint) => {
+                let external = ExternalSigner::connect(endpoint).await?;
+                max_seconds = limited(max_seconds, external.max_seconds)?;
+                extended_seconds = extended_seconds.min(external.max_seconds);
+                (Signer::External(external.clone()), Keys::External(external.clone()), Some(external))
+            }
+            None => {
+                let key = signing_key(config)?;
+                let keys = Keys::Fixed(public_keys(flags, &key)?);
+                (Signer::Key(Box::new(key)), keys, None)
+            }
+        };
         let audiences = if config.api_audiences.is_empty() { issuers.clone() } else { config.api_audiences.clone() };
         Ok(Accounts {
-            issuer: Arc::new(Issuer::new(&issuers[0], key)),
+            issuer: Arc::new(Issuer::new(&issuers[0], signer)),
             issuers,
             keys,
+            external,
             audiences,
-            max_seconds: i64::try_from(flags.max_token_expiration.as_secs()).unwrap_or(i64::MAX),
+            max_seconds,
             extend_expiration: flags.extend_token_expiration,
+            extended_seconds,
             lookup: flags.lookup,
         })
     }
@@ -77,7 +88,55 @@ impl Accounts {
     }
 }
 
+/// How long tokens may live at most, where the process that signs them has a limit too.
+fn limited(wanted: i64, limit: i64) -> Result<i64, String> {
+    let shown = |seconds: i64| object::duration::Duration(seconds.saturating_mul(1_000_000_000)).to_string();
+    match wanted {
+        0 => Ok(limit),
+        wanted if wanted > limit => Err(format!(
+            "service-account-max-token-expiration cannot be set longer than the token expiration supported by \
+             service-account-signing-endpoint: {} > {}",
+            shown(wanted),
+            shown(limit)
+        )),
+        wanted => Ok(wanted),
+    }
+}
+
+fn signing_key(config: &Config) -> Result<SigningKey, String> {
+    let file = match &config.service_accounts.signing_key_file {
+        Some(path) => path.clone(),
+        None => pki::service_account_key(&config.data_dir.join("pki")).map_err(|error| error.to_string())?,
+    };
+    SigningKey::parse(&read(&file)?)
+        .map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))
+}
+
+/// The keys of `--service-account-key-file`, or the one that signs.
+fn public_keys(flags: &Flags, signing: &SigningKey) -> Result<Arc<[PublicKey]>, String> {
+    let mut keys = Vec::new();
+    for path in &flags.key_files {
+        let found = service_account::read_public_keys(&read(path)?)
+            .map_err(|error| format!("error reading public key file {}: {error}", path.display()))?;
+        keys.extend(found);
+    }
+    if keys.is_empty() {
+        keys.push(signing.public().clone());
+    }
+    Ok(keys.into())
+}
+
 fn check(flags: &Flags) -> Result<(), String> {
+    if flags.signing_endpoint.is_some() && flags.signing_key_file.is_some() {
+        let why = "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot \
+                   be set at the same time";
+        return Err(why.into());
+    }
+    if flags.signing_endpoint.is_some() && !flags.key_files.is_empty() {
+        let why = "cannot set mutually exclusive flags `--service-account-key-file` and \
+                   `--service-account-signing-endpoint` at the same time";
+        return Err(why.into());
+    }
     const HOUR: u64 = 60 * 60;
     let longest = flags.max_token_expiration.as_secs();
     if !flags.max_token_expiration.is_zero() && !(HOUR..=1 << 32).contains(&longest) {

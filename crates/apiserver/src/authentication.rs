@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
 use authn::jwt::{ALGORITHMS, Egress as IssuerEgress, JwtIssuers, JwtMeters, JwtOptions};
-use authn::service_account::ServiceAccountTokens;
+use authn::service_account::{ExternalSigner, ServiceAccountTokens};
 use authn::{Authenticator, BootstrapTokens, Method, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
 use object::{Path, SystemClock};
 use outbound::Egress;
@@ -39,6 +39,7 @@ pub struct Authentication {
     pub trust: Arc<Trust>,
     jwt_meters: Arc<JwtMeters>,
     file: Option<ConfigurationFile>,
+    external_signer: Option<Arc<ExternalSigner>>,
 }
 
 impl Authentication {
@@ -102,16 +103,23 @@ impl Authentication {
         let tokens = token_methods(config, accounts.method(objects, features), issuers, accounts, egress)?;
         let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
         authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers.clone());
-        Ok(Authentication { authenticator: Arc::new(authenticator), trust, jwt_meters, file })
+        Ok(Authentication {
+            authenticator: Arc::new(authenticator),
+            trust,
+            jwt_meters,
+            file,
+            external_signer: accounts.external.clone(),
+        })
     }
 
     /// Adds the metrics of authentication.
     pub fn contribute(&self, metrics: &Metrics) {
         let (authenticator, jwt) = (self.authenticator.clone(), self.jwt_meters.clone());
-        let reloads = self.file.as_ref().map(|file| file.meters.clone());
+        let (reloads, external) = (self.file.as_ref().map(|file| file.meters.clone()), self.external_signer.clone());
         metrics.contribute(move |out| {
             let written = authenticator.meters.write(out).and_then(|()| jwt.write(out));
             let written = written.and_then(|()| reloads.as_ref().map_or(Ok(()), |reloads| reloads.write(out)));
+            let written = written.and_then(|()| external.as_ref().map_or(Ok(()), |signer| signer.write_metrics(out)));
             written.expect("writing to a string cannot fail");
         });
     }

@@ -91,6 +91,8 @@ pub struct ServiceAccounts {
     pub issuers: Vec<String>,
     /// None: a key is made at the first start and kept in the data directory.
     pub signing_key_file: Option<PathBuf>,
+    /// `--service-account-signing-endpoint`: the socket of a process that signs instead.
+    pub signing_endpoint: Option<String>,
     /// Keys that tokens may be signed with. Empty: the signing key.
     pub key_files: Vec<PathBuf>,
     /// Where others find the keys, if not at this server's advertised address.
@@ -108,6 +110,7 @@ impl Default for ServiceAccounts {
         ServiceAccounts {
             issuers: Vec::new(),
             signing_key_file: None,
+            signing_endpoint: None,
             key_files: Vec::new(),
             jwks_uri: String::new(),
             max_token_expiration: Duration::ZERO,

@@ -68,6 +68,7 @@ const HONOURED: &[&str] = &[
     "service-account-key-file",
     "service-account-lookup",
     "service-account-max-token-expiration",
+    "service-account-signing-endpoint",
     "service-account-signing-key-file",
     "shutdown-delay-duration",
     "tls-cert-file",
@@ -280,6 +281,9 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "service-account-lookup" => config.service_accounts.lookup = given.boolean()?,
         "service-account-max-token-expiration" => {
             config.service_accounts.max_token_expiration = given.span_or_zero()?
+        }
+        "service-account-signing-endpoint" => {
+            config.service_accounts.signing_endpoint = Some(last.to_string()).filter(|path| !path.is_empty());
         }
         "service-account-signing-key-file" => config.service_accounts.signing_key_file = given.path(),
         "allow-privileged" => config.allow_privileged = given.boolean()?,

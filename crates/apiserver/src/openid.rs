@@ -1,6 +1,6 @@
 //! `/.well-known/openid-configuration` and `/openid/v1/jwks`: how others check service accounts' tokens.
 
-use authn::service_account::{PublicKey, key_set};
+use authn::service_account::{Keys, PublicKey, key_set};
 use authz::Permitted;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -11,13 +11,12 @@ use crate::accounts::Accounts;
 
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
-/// Others may keep what they read for an hour.
-const CACHING: &str = "public, max-age=3600";
 
-/// The two documents, which never change while the server runs.
+/// The two documents, made of the keys of the moment.
 pub struct OpenId {
-    configuration: Bytes,
-    keys: Bytes,
+    issuer: String,
+    jwks_uri: String,
+    keys: Keys,
 }
 
 impl OpenId {
@@ -33,15 +32,18 @@ impl OpenId {
             return None;
         }
         let jwks_uri = if jwks_uri.is_empty() { format!("https://{own}{KEYS}") } else { jwks_uri.to_string() };
+        Some(OpenId { issuer: issuer.clone(), jwks_uri, keys: accounts.keys.clone() })
+    }
+
+    fn configuration(&self) -> String {
         let text = object::quote;
-        let configuration = format!(
+        format!(
             "{{\"issuer\":{},\"jwks_uri\":{},\"response_types_supported\":[\"id_token\"],\
              \"subject_types_supported\":[\"public\"],\"id_token_signing_alg_values_supported\":[{}]}}",
-            text(issuer),
-            text(&jwks_uri),
-            algorithms(&accounts.keys).iter().map(|name| text(name)).collect::<Vec<_>>().join(",")
-        );
-        Some(OpenId { configuration: configuration.into(), keys: key_set(&accounts.keys).into() })
+            text(&self.issuer),
+            text(&self.jwks_uri),
+            algorithms(&self.keys.discoverable()).iter().map(|name| text(name)).collect::<Vec<_>>().join(",")
+        )
     }
 }
 
@@ -56,15 +58,16 @@ fn algorithms(keys: &[PublicKey]) -> Vec<&'static str> {
 impl Paths for OpenId {
     async fn answer(&self, call: &Permitted<Call>, _: &mut Body) -> Option<Reply> {
         let (media, body) = match call.info.path.trim_end_matches('/') {
-            CONFIGURATION => ("application/json", &self.configuration),
-            KEYS => ("application/jwk-set+json", &self.keys),
+            CONFIGURATION => ("application/json", self.configuration()),
+            KEYS => ("application/jwk-set+json", key_set(&self.keys.discoverable())),
             _ => return None,
         };
         if let Err(status) = accept::check_route(call, &[media], &[]) {
             return Some(failure(&status, &Accept::of_status(&call.headers, &call.query)));
         }
-        let mut reply = Reply::new(StatusCode::OK, media, ReplyBody::Ready(body.clone()));
-        reply.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHING));
+        let mut reply = Reply::new(StatusCode::OK, media, ReplyBody::Ready(Bytes::from(body)));
+        let caching = HeaderValue::from_str(&format!("public, max-age={}", self.keys.max_age_seconds()));
+        caching.into_iter().for_each(|caching| drop(reply.headers.insert(header::CACHE_CONTROL, caching)));
         Some(reply)
     }
 

@@ -129,7 +129,7 @@ async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) 
     let features = features(&config)?;
     let kinds = kinds_options(&config)?;
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
-    let accounts = Accounts::open(&config).map_err(StartError::Setting)?;
+    let accounts = Accounts::open(&config).await.map_err(StartError::Setting)?;
     let authentication =
         Authentication::open(&config, &features, &pki, &accounts, &catalog, &egress).map_err(StartError::Setting)?;
     let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;

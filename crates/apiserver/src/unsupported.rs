@@ -7,7 +7,6 @@
 const FLAGS: &[(&str, &str)] = &[
     ("admission-control", "the deprecated list of all admission plugins"),
     ("max-connection-bytes-per-sec", "a limit on connections' bandwidth"),
-    ("service-account-signing-endpoint", "signing of service account tokens by another process"),
 ];
 
 /// Refuses a flag that was given a value.

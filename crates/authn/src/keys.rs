@@ -26,6 +26,8 @@ pub enum KeyError {
     Unusable(String),
     #[error("cannot sign: {0}")]
     Sign(String),
+    #[error("{0}")]
+    External(String),
 }
 
 /// How a key signs.
@@ -180,6 +182,11 @@ pub fn read_public_keys(pem: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
 }
 
 impl PublicKey {
+    /// Reads a DER-encoded SubjectPublicKeyInfo, which tokens call `id`.
+    pub fn from_pkix(der: &[u8], id: &str) -> Result<PublicKey, KeyError> {
+        Ok(PublicKey { id: id.to_string(), ..PublicKey::parse(der)? })
+    }
+
     fn parse(der: &[u8]) -> Result<PublicKey, KeyError> {
         let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(unusable)?;
         let (algorithm, numbers) = match info.parsed().map_err(unusable)? {
@@ -248,6 +255,11 @@ impl PublicKey {
             "OKP" => Err(format!("go-jose/go-jose: unknown curve {}'", jwk.str_at(&["crv"]))),
             other => Err(format!("go-jose/go-jose: unknown json web key type '{other}'")),
         }
+    }
+
+    #[cfg(test)]
+    pub fn der(&self) -> &[u8] {
+        &self.der
     }
 
     /// The name by which tokens say which key signed them: of our own keys their hash.

@@ -5,6 +5,7 @@
 
 mod bound;
 mod claims;
+mod external;
 mod legacy;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use object::{Value, quote};
 use request::User;
 
 pub use self::claims::{Bound, Claims, Kubernetes, Reference};
+pub use self::external::ExternalSigner;
 use crate::jws::Jws;
 pub use crate::keys::{KeyError, PublicKey, SigningKey, key_set, read_public_keys};
 use crate::{Identity, Refused, Token, TokenMethod, intersection};
@@ -38,22 +40,65 @@ pub trait Objects: Send + Sync + 'static {
 /// Signs tokens.
 pub struct Issuer {
     name: String,
-    key: SigningKey,
+    signer: Signer,
+}
+
+/// What signs: a key, or another process that has one.
+pub enum Signer {
+    Key(Box<SigningKey>),
+    External(Arc<ExternalSigner>),
+}
+
+/// The keys that tokens may be signed with.
+#[derive(Clone)]
+pub enum Keys {
+    Fixed(Arc<[PublicKey]>),
+    External(Arc<ExternalSigner>),
+}
+
+impl Keys {
+    /// The keys with this id, all of them for "".
+    async fn find(&self, id: &str) -> Vec<PublicKey> {
+        match self {
+            Keys::Fixed(keys) => keys.iter().filter(|key| id.is_empty() || key.id() == id).cloned().collect(),
+            Keys::External(signer) => signer.find(id).await,
+        }
+    }
+
+    /// The keys that others may know.
+    pub fn discoverable(&self) -> Vec<PublicKey> {
+        match self {
+            Keys::Fixed(keys) => keys.to_vec(),
+            Keys::External(signer) => signer.discoverable(),
+        }
+    }
+
+    /// For how long others may keep the keys.
+    pub fn max_age_seconds(&self) -> u64 {
+        match self {
+            Keys::Fixed(_) => 3600,
+            Keys::External(signer) => signer.max_age_seconds(),
+        }
+    }
 }
 
 impl Issuer {
-    pub fn new(name: &str, key: SigningKey) -> Issuer {
-        Issuer { name: name.to_string(), key }
+    pub fn new(name: &str, signer: Signer) -> Issuer {
+        Issuer { name: name.to_string(), signer }
     }
 
     /// A token that says this, in this issuer's name.
-    pub fn issue(&self, mut claims: Claims) -> Result<String, KeyError> {
+    pub async fn issue(&self, mut claims: Claims) -> Result<String, KeyError> {
         claims.iss.clone_from(&self.name);
         let payload = serde_json::to_vec(&claims).map_err(|error| KeyError::Sign(error.to_string()))?;
-        let key = self.key.public();
+        let pair = match &self.signer {
+            Signer::Key(pair) => pair,
+            Signer::External(signer) => return signer.sign(&payload).await.map_err(KeyError::External),
+        };
+        let key = pair.public();
         let header = serde_json::json!({ "alg": key.algorithm().name(), "kid": key.id() }).to_string();
         let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
-        let signature = self.key.sign(text.as_bytes())?;
+        let signature = pair.sign(text.as_bytes())?;
         Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 }
@@ -62,7 +107,7 @@ impl Issuer {
 pub struct ServiceAccountTokens {
     /// All that are believed, the one that issues new tokens first.
     pub issuers: Vec<String>,
-    pub keys: Vec<PublicKey>,
+    pub keys: Keys,
     /// Whom tokens are meant for that do not say.
     pub audiences: Vec<String>,
     /// Whether tokens in secrets must still be there: `--service-account-lookup`.
@@ -97,22 +142,21 @@ impl TokenMethod for ServiceAccountTokens {
 
 impl ServiceAccountTokens {
     async fn identify_bound(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<Identity, Refused> {
-        let (claims, audiences) = self.believe(token, signed)?;
+        let (claims, audiences) = self.believe(token, signed).await?;
         let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
         Ok(Identity { user: check.user(&claims).await?, audiences, ..Identity::default() })
     }
 
     async fn identify_legacy(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<Identity, Refused> {
-        let (claims, audiences) = self.believe(token, signed)?;
+        let (claims, audiences) = self.believe(token, signed).await?;
         let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
         let (user, warnings) = check.user(token.text, &claims).await?;
         Ok(Identity { user, audiences, warnings, ..Identity::default() })
     }
 
     /// The claims, once their signature was found good, and the audiences that are wanted and meant.
-    fn believe(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<(Claims, Vec<String>), Refused> {
-        let candidates: Vec<&PublicKey> =
-            self.keys.iter().filter(|key| signed.key_id.is_empty() || key.id() == signed.key_id).collect();
+    async fn believe(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<(Claims, Vec<String>), Refused> {
+        let candidates = self.keys.find(&signed.key_id).await;
         if candidates.is_empty() {
             return Err(Refused::because("invalid signature, no keys found"));
         }

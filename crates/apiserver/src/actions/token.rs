@@ -16,7 +16,6 @@ use crate::accounts::Accounts;
 
 /// Requests of exactly this length are for pods' mounted tokens, which may live on for a year.
 const POD_TOKEN_SECONDS: i64 = 3607;
-const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 const SHORTEST_SECONDS: i64 = 10 * 60;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
@@ -39,14 +38,14 @@ impl Action for Issue {
         let extended = self.extend(&bound, seconds, &audiences);
         let now = call.cx.now.secs;
         let about = Reference { name: account.name().into(), uid: account.uid().into() };
-        let lasts = if extended { EXTENDED_SECONDS } else { seconds };
+        let lasts = if extended { self.accounts.extended_seconds } else { seconds };
         let mut claims = Claims::new(account.namespace(), about, bound, audiences, now, lasts);
         claims.jti = uuid::Uuid::new_v4().to_string();
         if let Some(said) = &mut claims.kubernetes {
             said.warnafter = extended.then_some(now + seconds);
             said.attestations = webhook_token::attestations(&request);
         }
-        let token = self.accounts.issuer.issue(claims);
+        let token = self.accounts.issuer.issue(claims).await;
         let token = token.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
         request.set(&["status", "token"], token);
         let expires = Time(Timestamp::new(now + seconds, 0)).to_string();

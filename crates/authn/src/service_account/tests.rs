@@ -50,13 +50,13 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
     let key = SigningKey::parse(pem.as_bytes()).unwrap();
     let method = ServiceAccountTokens {
         issuers: vec![ISSUER.into(), "https://before".into()],
-        keys: vec![key.public().clone()],
+        keys: Keys::Fixed(Arc::new([key.public().clone()])),
         audiences: vec!["api".into()],
         lookup: true,
         webhook_tokens: false,
         objects,
     };
-    (Issuer::new(ISSUER, key), method)
+    (Issuer::new(ISSUER, Signer::Key(Box::new(key))), method)
 }
 
 /// An RSA key, as other tools make them for service accounts.
@@ -81,7 +81,7 @@ async fn tokens_are_believed_with_every_kind_of_key() {
     for pem in [rsa_key().as_str(), SigningKey::generate().unwrap().as_str(), P256] {
         let objects = vec![("serviceaccounts", account()), ("pods", account_named("p", "pu"))];
         let (issuer, method) = method(pem, Arc::new(World { objects, ..World::default() }));
-        let token = issuer.issue(claims(Bound::Pod(reference("p", "pu"), Some(reference("n", ""))))).unwrap();
+        let token = issuer.issue(claims(Bound::Pod(reference("p", "pu"), Some(reference("n", ""))))).await.unwrap();
         let identity = review(method, &token, NOW + 1).await.unwrap();
         assert_eq!(identity.audiences, ["api"]);
         assert_eq!(identity.user.name, "system:serviceaccount:ns:sa");
@@ -145,7 +145,7 @@ async fn tokens_are_refused_for_a_reason() {
     ];
     for (case, claims, objects, now, want) in cases {
         let (issuer, method) = method(P256, Arc::new(World { objects, ..World::default() }));
-        let token = issuer.issue(claims).unwrap();
+        let token = issuer.issue(claims).await.unwrap();
         assert_eq!(review(method, &token, now).await, Err(format!("[invalid bearer token, {want}]")), "{case}");
     }
 }
@@ -154,7 +154,7 @@ async fn tokens_are_refused_for_a_reason() {
 async fn signatures_count() {
     let world = || Arc::new(World { objects: vec![("serviceaccounts", account())], ..World::default() });
     let (issuer, _) = method(P256, world());
-    let token = issuer.issue(claims(Bound::Nothing)).unwrap();
+    let token = issuer.issue(claims(Bound::Nothing)).await.unwrap();
     let (start, signature) = token.rsplit_once('.').unwrap();
     let (header, payload) = start.split_once('.').unwrap();
     let header_of = |header: &str| URL_SAFE_NO_PAD.encode(header);
@@ -171,7 +171,7 @@ async fn signatures_count() {
         (format!("{header}.{payload}"), "invalid bearer token"),
         ("a.b.c.d".into(), "invalid bearer token"),
         (
-            method(&other_key, world()).0.issue(claims(Bound::Nothing)).unwrap(),
+            method(&other_key, world()).0.issue(claims(Bound::Nothing)).await.unwrap(),
             "[invalid bearer token, invalid signature, no keys found]",
         ),
     ] {
@@ -179,7 +179,7 @@ async fn signatures_count() {
     }
     // An issuer of the past is still believed.
     let before = Issuer::new("https://before", SigningKey::parse(P256.as_bytes()).unwrap());
-    assert!(review(method(P256, world()).1, &before.issue(claims(Bound::Nothing)).unwrap(), NOW).await.is_ok());
+    assert!(review(method(P256, world()).1, &before.issue(claims(Bound::Nothing)).await.unwrap(), NOW).await.is_ok());
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn legacy_tokens_live_as_long_as_their_secret() {
         legacy_uid: "u".into(),
         ..Claims::default()
     };
-    let token = issuer.issue(said.clone()).unwrap();
+    let token = issuer.issue(said.clone()).await.unwrap();
     let secret = |data: &str, labels: Value| {
         let mut secret = account_named("s", "su");
         secret.set(&["data", "token"], STANDARD.encode(data));
@@ -220,7 +220,7 @@ async fn legacy_tokens_live_as_long_as_their_secret() {
         (Some(secret("other", value!({}))), token.clone(), "Token does not match server's copy".to_string()),
         (
             Some(secret(&token, value!({}))),
-            issuer.issue(Claims { sub: "system:serviceaccount:ns:x".into(), ..said }).unwrap(),
+            issuer.issue(Claims { sub: "system:serviceaccount:ns:x".into(), ..said }).await.unwrap(),
             "sub claim is invalid".to_string(),
         ),
     ] {

@@ -5,6 +5,7 @@
 mod aggregation;
 mod certificates;
 mod configuration;
+mod credentials;
 mod cves;
 mod identity;
 mod matrix;
