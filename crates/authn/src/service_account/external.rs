@@ -196,7 +196,7 @@ async fn fetch(client: &UnixGrpc, meters: &ExternalMeters, fetched: u64) -> Resu
         Ok(answer) => read(&answer, fetched),
         Err(error) => Err(format!("while getting externally supported jwt signing keys: {error}")),
     };
-    let code = if read.is_err() && code == "OK" { "unknown-non-grpc" } else { &code };
+    let code = if read.is_err() && code == "OK" { "unknown-non-grpc" } else { code.as_str() };
     meters.fetches.with(&[code]).increment();
     let (keys, data_seconds) = read.map_err(|why| format!("while fetching token verification keys: {why}"))?;
     meters.fetched.with(&[]).set(SystemClock.now().secs as f64);

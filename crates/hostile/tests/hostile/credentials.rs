@@ -69,7 +69,7 @@ async fn tokens_are_not_believed_about_themselves() {
         format!("{token}="),
         ".".repeat(200_000),
         format!("{}.{}.x", parts[0], URL_SAFE_NO_PAD.encode("[".repeat(100_000))),
-        format!("{}.{}.x", parts[0], "A".repeat(700_000)),
+        format!("{}.{}.x", parts[0], "A".repeat(300_000)),
     ];
     for attack in attacks {
         let began = Instant::now();
