@@ -26,6 +26,8 @@ pub struct Settings {
     pub certificate: Option<Certificate>,
     /// `--aggregator-reject-forwarding-redirect`.
     pub reject_redirects: bool,
+    /// Whether backends are told the user's UID: the feature gate RemoteRequestHeaderUID.
+    pub sends_uid: bool,
 }
 
 /// The server that answers for one APIService.

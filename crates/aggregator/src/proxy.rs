@@ -75,6 +75,9 @@ impl Backend {
         // The backend's own name takes its place.
         headers.remove(header::HOST);
         set_identity(&mut headers, &call.user);
+        if !self.settings.sends_uid {
+            headers.remove("x-remote-uid");
+        }
         let before: Vec<&str> =
             headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
         let forwarded = before.into_iter().map(str::to_string).chain([from.to_string()]).collect::<Vec<_>>().join(", ");

@@ -84,7 +84,8 @@ pub fn open(
 ) -> Arc<Aggregator> {
     let Aggregation { certificate, key, reject_redirects, .. } = config.aggregation.clone();
     let certificate = certificate.zip(key).map(|(certificate, key)| Certificate::Files { certificate, key });
-    let settings = Settings { services, dial: egress.to_cluster(), certificate, reject_redirects };
+    let sends_uid = api.features.enabled("RemoteRequestHeaderUID");
+    let settings = Settings { services, dial: egress.to_cluster(), certificate, reject_redirects, sends_uid };
     let aggregator = Aggregator::new(Setup { api: api.clone(), settings });
     let weak = Arc::downgrade(&aggregator);
     metrics.contribute(move |out| {
