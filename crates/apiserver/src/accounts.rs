@@ -1,6 +1,6 @@
 //! Service accounts' tokens: from flags to keys, issuer and authenticator, and what tokens are checked against.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use object::{Clock, GroupVersionKind, Meta, Status, Value};
 use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
 use request::User;
 use rest::Tracked;
+use tokio::task::JoinHandle;
 
 use crate::config::ServiceAccounts as Flags;
 use crate::{Config, pki};
@@ -42,7 +43,7 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 impl Accounts {
     /// Reads the keys that the flags name, or those of the data directory, or asks the process that has them.
-    pub async fn open(config: &Config) -> Result<Accounts, String> {
+    pub async fn open(config: &Config, signing_key: SigningKeyFile) -> Result<Accounts, String> {
         let flags = &config.service_accounts;
         check(flags)?;
         let issuers = if flags.issuers.is_empty() { vec![DEFAULT_ISSUER.to_string()] } else { flags.issuers.clone() };
@@ -56,7 +57,7 @@ impl Accounts {
                 (Signer::External(external.clone()), Keys::External(external.clone()), Some(external))
             }
             None => {
-                let key = signing_key(config)?;
+                let key = read_signing_key(signing_key).await?;
                 let keys = Keys::Fixed(public_keys(flags, &key)?);
                 (Signer::Key(Box::new(key)), keys, None)
             }
@@ -103,11 +104,23 @@ fn limited(wanted: i64, limit: i64) -> Result<i64, String> {
     }
 }
 
-fn signing_key(config: &Config) -> Result<SigningKey, String> {
-    let file = match &config.service_accounts.signing_key_file {
-        Some(path) => path.clone(),
-        None => pki::service_account_key(&config.data_dir.join("pki")).map_err(|error| error.to_string())?,
-    };
+/// The file of the key that signs tokens, once it is there.
+pub type SigningKeyFile = JoinHandle<Result<PathBuf, String>>;
+
+/// Begins to make the key at a first start. An RSA key takes longer than anything else there, so that is done beside it.
+pub fn signing_key_file(config: &Config) -> SigningKeyFile {
+    let flags = &config.service_accounts;
+    let (given, folder) = (flags.signing_key_file.clone(), config.data_dir.join("pki"));
+    let is_external = flags.signing_endpoint.is_some();
+    tokio::task::spawn_blocking(move || match given {
+        Some(path) => Ok(path),
+        None if is_external => Ok(PathBuf::new()),
+        None => pki::service_account_key(&folder).map_err(|error| error.to_string()),
+    })
+}
+
+async fn read_signing_key(file: SigningKeyFile) -> Result<SigningKey, String> {
+    let file = file.await.map_err(|error| format!("the key of service accounts was not made: {error}"))??;
     SigningKey::parse(&read(&file)?)
         .map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))
 }

@@ -183,6 +183,7 @@ const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 pub fn service_account_key(folder: &Path) -> Result<PathBuf, PkiError> {
     let path = folder.join(SERVICE_ACCOUNT_KEY);
     if !path.exists() {
+        files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
         write(&path, &authn::service_account::SigningKey::generate()?)?;
     }
     Ok(path)

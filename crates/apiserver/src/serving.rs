@@ -24,7 +24,6 @@ pub const FLAGS: &[&str] = &[
     "kubelet-client-certificate",
     "kubelet-client-key",
     "kubelet-preferred-address-types",
-    "kubelet-timeout",
     "max-mutating-requests-inflight",
     "max-requests-inflight",
     "min-request-timeout",
@@ -110,7 +109,6 @@ impl Serving {
             "kubelet-client-key" => self.kubelet.key = given.path(),
             "kubelet-preferred-address-types" => self.kubelet.address_types = given.list().collect(),
             // Upstream takes it and does not use it either: requests to kubelets last as long as the client likes.
-            "kubelet-timeout" => drop(given.span()?),
             "max-mutating-requests-inflight" => self.max_writes = number(last)?,
             "max-requests-inflight" => self.max_reads = number(last)?,
             "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),

@@ -22,7 +22,7 @@ use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
 
-use crate::accounts::Accounts;
+use crate::accounts::{self, Accounts, SigningKeyFile};
 use crate::actions::{self, Actions};
 use crate::admission::Host;
 use crate::allocation::Allocations;
@@ -107,6 +107,7 @@ impl Running {
 pub async fn start(mut config: Config) -> Result<Running, StartError> {
     files::create_directory(&config.data_dir)
         .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
+    let signing_key = accounts::signing_key_file(&config);
     let pki = open_pki(&config)?;
     if config.standalone {
         aggregation::make_certificate(&mut config, &pki).map_err(StartError::Setting)?;
@@ -115,7 +116,7 @@ pub async fn start(mut config: Config) -> Result<Running, StartError> {
     config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
     let opened = store::open(&config.store, &config.data_dir).await?;
     let store = opened.store.clone();
-    let running = assemble(config, pki, opened, egress).await;
+    let running = assemble(config, pki, opened, egress, signing_key).await;
     if running.is_err() {
         // The next start should not find a file that looks like the victim of a crash.
         store.close().await;
@@ -123,13 +124,19 @@ pub async fn start(mut config: Config) -> Result<Running, StartError> {
     running
 }
 
-async fn assemble(config: Config, pki: Pki, mut opened: Opened, egress: Egress) -> Result<Running, StartError> {
+async fn assemble(
+    config: Config,
+    pki: Pki,
+    mut opened: Opened,
+    egress: Egress,
+    signing_key: SigningKeyFile,
+) -> Result<Running, StartError> {
     let timings = Arc::new(Timings::under(&config.store.prefix()));
     let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
     let kinds = kinds_options(&config)?;
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
-    let accounts = Accounts::open(&config).await.map_err(StartError::Setting)?;
+    let accounts = Accounts::open(&config, signing_key).await.map_err(StartError::Setting)?;
     let authentication =
         Authentication::open(&config, &features, &pki, &accounts, &catalog, &egress).map_err(StartError::Setting)?;
     let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;

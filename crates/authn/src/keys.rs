@@ -1,7 +1,8 @@
 //! Keys that sign tokens and keys that check them, RSA and ECDSA, from PEM and from and to JSON web key sets.
 
-use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -68,11 +69,10 @@ const CURVES: [&EcdsaSigningAlgorithm; 3] = [
 ];
 
 impl SigningKey {
-    /// A new key on P-256 as PEM, the way `openssl genpkey` writes it. An RSA key would take longer to make than everything
-    /// else that a first start does.
+    /// A new RSA key as PEM, the way `openssl genpkey` writes it: some services that verify tokens know RS256 only.
     pub fn generate() -> Result<String, KeyError> {
-        let curve = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
-        let der = EcdsaKeyPair::generate_pkcs8(curve, &SystemRandom::new()).map_err(unusable)?;
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(unusable)?;
+        let der: Pkcs8V1Der<'static> = AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).map_err(unusable)?;
         Ok(pkcs8_pem(der.as_ref()))
     }
 
@@ -100,7 +100,7 @@ impl SigningKey {
     }
 }
 
-pub(crate) fn pkcs8_pem(der: &[u8]) -> String {
+fn pkcs8_pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
     for line in text.as_bytes().chunks(64) {

@@ -59,13 +59,6 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
     (Issuer::new(ISSUER, Signer::Key(Box::new(key))), method)
 }
 
-/// An RSA key, as other tools make them for service accounts.
-fn rsa_key() -> String {
-    use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
-    let pair = aws_lc_rs::signature::RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
-    crate::keys::pkcs8_pem(AsDer::<Pkcs8V1Der<'static>>::as_der(&pair).unwrap().as_ref())
-}
-
 fn claims(bound: Bound) -> Claims {
     Claims { jti: "j".into(), ..Claims::new("ns", reference("sa", "u"), bound, vec!["api".into()], NOW, 600) }
 }
@@ -78,7 +71,7 @@ async fn review(method: ServiceAccountTokens, token: &str, now: i64) -> Result<I
 
 #[tokio::test]
 async fn tokens_are_believed_with_every_kind_of_key() {
-    for pem in [rsa_key().as_str(), SigningKey::generate().unwrap().as_str(), P256] {
+    for pem in [SigningKey::generate().unwrap().as_str(), P256] {
         let objects = vec![("serviceaccounts", account()), ("pods", account_named("p", "pu"))];
         let (issuer, method) = method(pem, Arc::new(World { objects, ..World::default() }));
         let token = issuer.issue(claims(Bound::Pod(reference("p", "pu"), Some(reference("n", ""))))).await.unwrap();
@@ -231,7 +224,7 @@ async fn legacy_tokens_live_as_long_as_their_secret() {
 
 #[test]
 fn keys_are_told_apart() {
-    let pem = rsa_key();
+    let pem = SigningKey::generate().unwrap();
     let keys = read_public_keys(format!("{pem}{P256}").as_bytes()).unwrap();
     assert_eq!(keys.iter().map(|key| key.algorithm().name()).collect::<Vec<_>>(), ["RS256", "ES256"]);
     let set: serde_json::Value = serde_json::from_str(&key_set(&keys)).unwrap();
