@@ -11,4 +11,5 @@ mod identity;
 mod matrix;
 mod nodes;
 mod seats;
+mod streams;
 mod webhooks;
