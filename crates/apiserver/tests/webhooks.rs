@@ -411,6 +411,56 @@ async fn configurations_from_files_come_first_and_follow_their_files() {
     }
 }
 
+/// A definition of `boxes` whose versions differ, with a conversion webhook.
+fn boxes(hooks: &Hooks) -> Value {
+    let version = |name: &str, field: &str, stored: bool| {
+        let mut spec = value!({"type": "object"});
+        spec.set(&["properties", field, "type"], "integer");
+        value!({
+            "name": name, "served": true, "storage": stored,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        })
+    };
+    let url = format!("https://localhost:{}/convert", hooks.port);
+    value!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boxes.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "boxes", "singular": "box", "kind": "Box", "listKind": "BoxList"},
+            "versions": [(version("v1", "size", false)), (version("v2", "width", true))],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": {"url": url, "caBundle": (hooks.bundle.as_str())}}},
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_see_custom_resources_in_the_version_they_ask_for() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    hooks.answer("/convert", Answer::Convert);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (status, answer) = client.ask("POST", definitions, &boxes(&hooks)).await;
+    assert_eq!(status, 201, "{answer:?}");
+    let second = || rule("example.com", &["v2"], &["boxes"], &["CREATE", "UPDATE"]);
+    configure(&mut client, true, "m", vec![hooks.hook("change", second(), &[])]).await;
+    configure(&mut client, false, "v", vec![hooks.hook("check", second(), &[])]).await;
+    hooks.answer("/change", Answer::Patch(r#"[{"op":"replace","path":"/spec/width","value":4}]"#));
+    let made = value!({"apiVersion": "example.com/v1", "kind": "Box", "metadata": {"name": "b"}, "spec": {"size": 3}});
+    let path = |version: &str| format!("/apis/example.com/{version}/namespaces/default/boxes");
+    let (status, made) = client.ask("POST", &path("v1"), &made).await;
+    assert_eq!((status, made.field("spec")), (201, &value!({"size": 4})), "{made:?}");
+    for (hook, width) in [("/change", 3), ("/check", 4)] {
+        let seen = hooks.take_seen(hook);
+        let object = seen[0].field("object");
+        assert_eq!(object.str_at(&["apiVersion"]), "example.com/v2", "{hook}");
+        assert_eq!(object.field("spec"), &value!({"width": width}), "{hook}");
+    }
+    let (status, stored) = client.ask("GET", &format!("{}/b", path("v2")), &Value::Null).await;
+    assert_eq!((status, stored.field("spec")), (200, &value!({"width": 4})));
+}
+
 #[tokio::test]
 async fn images_are_decided_by_their_webhook() {
     let hooks = Hooks::start().await;

@@ -29,6 +29,8 @@ pub enum Answer {
     Body(u16, Vec<u8>),
     Redirect,
     Hang,
+    /// Converts custom resources: what v1 calls `spec.size` is `spec.width` in v2.
+    Convert,
 }
 
 /// A webhook server: each path is a webhook with an answer of its own.
@@ -109,6 +111,7 @@ impl Hooks {
                 Ok(response.body(Full::new(Bytes::new())).unwrap())
             }
             Answer::Hang => std::future::pending().await,
+            Answer::Convert => Ok(http::Response::new(Full::new(Bytes::from(convert(&review))))),
         }
     }
 
@@ -177,4 +180,28 @@ pub fn rule(group: &str, versions: &[&str], resources: &[&str], operations: &[&s
 
 pub fn config_map(name: &str) -> Value {
     value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}})
+}
+
+/// The answer to a ConversionReview.
+fn convert(review: &Value) -> Vec<u8> {
+    let desired = review.str_at(&["request", "desiredAPIVersion"]);
+    let (from, to) = if desired.ends_with("/v2") { ("size", "width") } else { ("width", "size") };
+    let converted = review.list_at(&["request", "objects"]).iter().map(|object| {
+        let mut object = object.clone();
+        let number = object.at(&["spec", from]).clone();
+        object.set(&["spec"], Value::map());
+        object.set(&["spec", to], number);
+        object.set(&["apiVersion"], desired);
+        object
+    });
+    let converted: Vec<Value> = converted.collect();
+    let answer = value!({
+        "apiVersion": (review.str_at(&["apiVersion"])), "kind": "ConversionReview",
+        "response": {
+            "uid": (review.str_at(&["request", "uid"])), "result": {"status": "Success"}, "convertedObjects": converted,
+        },
+    });
+    let mut json = Vec::new();
+    codec::json::encode(&answer, None, &mut json);
+    json
 }
