@@ -7,6 +7,7 @@ mod certificates;
 mod configuration;
 mod credentials;
 mod cves;
+mod definitions;
 mod identity;
 mod matrix;
 mod nodes;
