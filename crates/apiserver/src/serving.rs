@@ -108,7 +108,6 @@ impl Serving {
             "kubelet-client-certificate" => self.kubelet.certificate = given.path(),
             "kubelet-client-key" => self.kubelet.key = given.path(),
             "kubelet-preferred-address-types" => self.kubelet.address_types = given.list().collect(),
-            // Upstream takes it and does not use it either: requests to kubelets last as long as the client likes.
             "max-mutating-requests-inflight" => self.max_writes = number(last)?,
             "max-requests-inflight" => self.max_reads = number(last)?,
             "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),

@@ -189,7 +189,7 @@ fn definitions() {
     for_a_while(|random| {
         let version = random.pick(&["v1", "v1beta1"]);
         let cx = Context {
-            now: Timestamp::default(),
+            now: Timestamp::new(0, 0),
             user: &user,
             namespace: "",
             group: "apiextensions.k8s.io",
