@@ -188,12 +188,14 @@ mod tests {
     use crate::check::Check;
 
     fn check() -> Check {
-        Check::new(
+        let mut check = Check::new(
             Definition,
             "{metadata: {name: as.g.io}, spec: {group: g.io, scope: Namespaced, conversion: {strategy: None}, \
              names: {plural: as, kind: A}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: \
              {type: object}}}]}}",
-        )
+        );
+        check.to_stored = v1::to_stored;
+        check
     }
 
     #[test]

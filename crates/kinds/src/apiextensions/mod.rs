@@ -75,11 +75,16 @@ pub fn structural_problems(definition: &Value) -> Result<Errors, String> {
 #[cfg(test)]
 mod recorded {
     use super::*;
-    use crate::common::recorded::check;
+    use crate::common::recorded::check_converted;
 
     #[test]
     fn definitions() {
         let cases = include_str!("../../data/cases/customresourcedefinition.txt");
-        check(definition::Definition, "apiextensions.k8s.io/v1 CustomResourceDefinition", cases);
+        check_converted(
+            definition::Definition,
+            &v1::Definitions,
+            "apiextensions.k8s.io/v1 CustomResourceDefinition",
+            cases,
+        );
     }
 }

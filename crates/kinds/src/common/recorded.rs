@@ -2,7 +2,7 @@
 
 use codec::Notes;
 use object::{Cursor, Errors, GroupVersion, GroupVersionKind, Timestamp, Value};
-use registry::{Context, Features, NoLookup, Strategy};
+use registry::{Context, Convert, Features, NoLookup, Strategy};
 use request::User;
 
 use crate::check::{merge, wait, yaml};
@@ -52,13 +52,30 @@ pub fn check_with_all_features(strategy: impl Strategy, kind: &str, text: &'stat
     check_with(&features, strategy, kind, text);
 }
 
+/// As [`check`], for a kind that is stored in another form than that of the cases.
+#[track_caller]
+pub fn check_converted(strategy: impl Strategy, convert: &'static dyn Convert, kind: &str, text: &'static str) {
+    check_cases(&Features::default(), strategy, Some(convert), kind, text);
+}
+
 #[track_caller]
 fn check_with(features: &Features, strategy: impl Strategy, kind: &str, text: &'static str) {
+    check_cases(features, strategy, None, kind, text);
+}
+
+#[track_caller]
+fn check_cases(
+    features: &Features,
+    strategy: impl Strategy,
+    convert: Option<&'static dyn Convert>,
+    kind: &str,
+    text: &'static str,
+) {
     let (version, kind) = kind.split_once(' ').expect("a version and a kind");
     let version = GroupVersion::parse(version).expect("a version");
     let start = text.find("\n= ").expect("an object to change");
     let (base, text) = text[start + 3..].split_once('\n').expect("cases after the object");
-    let kind = Kind { strategy, kind: version.with_kind(kind), base };
+    let kind = Kind { strategy, kind: version.with_kind(kind), base, convert };
     let all = cases(text);
     assert!(all.len() >= 5, "the file has lost its cases");
     let played =
@@ -72,6 +89,8 @@ pub struct Kind<S> {
     pub strategy: S,
     pub kind: GroupVersionKind,
     pub base: &'static str,
+    /// From the kind's form to the stored one and back, where they differ.
+    pub convert: Option<&'static dyn Convert>,
 }
 
 impl<S: Strategy> Kind<S> {
@@ -96,7 +115,10 @@ impl<S: Strategy> Kind<S> {
                 if !status.is_null() {
                     merge(old.slot(&["status"]), status);
                 }
-                let mut new = old.clone();
+                let mut new = match self.convert {
+                    Some(convert) => convert.from_storage(old.clone()).expect("a stored object"),
+                    None => old.clone(),
+                };
                 merge(&mut new, yaml(&format!("{{{}}}", case.new)));
                 let mut new = self.decoded(new);
                 for object in [&mut old, &mut new] {
@@ -154,7 +176,10 @@ impl<S: Strategy> Kind<S> {
         let mut object = codec::json::decode(&json, Some(schema), &mut Notes::ignore()).expect("an object of the kind");
         schema::default(schema, &mut object);
         self.strategy.default(&mut object);
-        object
+        match self.convert {
+            Some(convert) => convert.to_storage(object).expect("an object of the kind"),
+            None => object,
+        }
     }
 }
 

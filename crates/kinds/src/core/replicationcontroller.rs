@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn controllers_are_answered_as_recorded() {
         let kind = GroupVersionKind::new("", "v1", "ReplicationController");
-        let controllers = Kind { strategy: ReplicationController, kind, base: BASE };
+        let controllers = Kind { strategy: ReplicationController, kind, base: BASE, convert: None };
         let all = cases(CASES);
         assert!(all.len() > 10, "the file has lost its cases");
         for case in all {

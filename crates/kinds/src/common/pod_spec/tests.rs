@@ -13,6 +13,7 @@ fn specs_are_answered_as_recorded() {
         strategy: PodTemplate,
         kind: GroupVersionKind::new("", "v1", "PodTemplate"),
         base: "{metadata: {name: p}, template: {spec: {containers: [{name: c, image: i}]}}}",
+        convert: None,
     };
     let mut played = 0;
     for case in cases(CASES) {

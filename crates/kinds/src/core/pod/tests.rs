@@ -23,7 +23,7 @@ spec:
 ";
 
 fn pods() -> Kind<Pod> {
-    Kind { strategy: Pod, kind: GroupVersionKind::new("", "v1", "Pod"), base: BASE }
+    Kind { strategy: Pod, kind: GroupVersionKind::new("", "v1", "Pod"), base: BASE, convert: None }
 }
 
 /// The base with a change, as it is stored.
