@@ -203,10 +203,10 @@ async fn assemble(
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
     crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, conversions), &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &aggregator).await?;
+    // The last thing before serving: a client that finds this server in the Endpoints already waits in the listener's queue.
+    own_service.begin(&mut tasks).await;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));
-    // Only a server that is ready is named in the Endpoints.
-    own_service.begin(&mut tasks).await;
     let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
     Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
 }
