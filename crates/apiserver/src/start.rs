@@ -116,7 +116,7 @@ pub async fn start(mut config: Config) -> Result<Running, StartError> {
     config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
     let opened = store::open(&config.store, &config.data_dir).await?;
     let store = opened.store.clone();
-    let running = assemble(config, pki, opened, egress, signing_key).await;
+    let running = assemble(config, Begun { pki, opened, egress, signing_key }).await;
     if running.is_err() {
         // The next start should not find a file that looks like the victim of a crash.
         store.close().await;
@@ -124,13 +124,16 @@ pub async fn start(mut config: Config) -> Result<Running, StartError> {
     running
 }
 
-async fn assemble(
-    config: Config,
+/// What is there before the server is put together.
+struct Begun {
     pki: Pki,
-    mut opened: Opened,
+    opened: Opened,
     egress: Egress,
     signing_key: SigningKeyFile,
-) -> Result<Running, StartError> {
+}
+
+async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
+    let Begun { pki, mut opened, egress, signing_key } = begun;
     let timings = Arc::new(Timings::under(&config.store.prefix()));
     let store = Metered::over(opened.store.clone(), timings.clone());
     let features = features(&config)?;
@@ -203,7 +206,6 @@ async fn assemble(
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
     crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, conversions), &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &aggregator).await?;
-    // The last thing before serving: a client that finds this server in the Endpoints already waits in the listener's queue.
     own_service.begin(&mut tasks).await;
     hooks.iter().for_each(|hook| hook.finish());
     let serving = tokio::spawn(listener.serve(server));

@@ -60,6 +60,8 @@ async fn empty(client: &Client, aggregator: &Aggregator, name: &str) -> Result<b
         return Ok(true);
     }
     let mut remains = Remains::default();
+    // Other API servers come first: the Services and pods that they are behind may be in this very namespace.
+    elsewhere::remove_all(aggregator, name, &mut remains).await;
     for resource in deletable(&client.api).iter().filter(|resource| resource.namespaced) {
         let collection = path_of(resource, name, "");
         match remove_all(client, &collection, resource.serves("deletecollection")).await {
@@ -67,7 +69,6 @@ async fn empty(client: &Client, aggregator: &Aggregator, name: &str) -> Result<b
             Err(failure) => remains.failed.push(format!("{}: {failure}", resource.resource.resource)),
         }
     }
-    elsewhere::remove_all(aggregator, name, &mut remains).await;
     let done = remains.is_nothing();
     if done {
         let finalizers = namespace.slot(&["spec", "finalizers"]).make_list();

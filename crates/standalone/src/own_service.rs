@@ -85,8 +85,8 @@ impl OwnService {
         }
     }
 
-    /// Names this server in the Endpoints, and keeps everything as it should be from then on. To be called when the server is
-    /// ready.
+    /// Names this server in the Endpoints, and keeps everything as it should be from then on. To be called as the last thing
+    /// before the server answers, when it listens already: clients that are sent to it wait in the listener's queue.
     pub async fn begin(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         self.sync().await;
         tasks.spawn(self.clone().run());
