@@ -136,7 +136,7 @@ async fn every_request_is_answered() {
         answered[usize::from(code / 100).min(5)] += 1;
     }
     println!("2xx {} 4xx {} 5xx {}", answered[2], answered[4], answered[5]);
-    assert!(answered[2] * 20 > answered[4], "most requests should get past the router: {answered:?}");
+    assert!(answered[2] * 100 > answered[4], "too few requests succeed for a test of what they do: {answered:?}");
 }
 
 /// One request, bent here and there.
