@@ -40,6 +40,12 @@ struct Progress {
     failure: Option<String>,
 }
 
+/// What a step was asked for.
+struct Asked {
+    urgent: bool,
+    pending_since: Option<Instant>,
+}
+
 impl Checkpoint {
     pub fn new(revision: Revision) -> Self {
         let progress = Progress {
@@ -96,6 +102,26 @@ impl Checkpoint {
         let mut progress = self.progress.lock();
         let before = if progress.bytes_per_second == 0.0 { speed } else { progress.bytes_per_second };
         progress.bytes_per_second = before.mul_add(0.75, speed * 0.25);
+    }
+
+    /// What was asked for so far. It is taken before a step reads the ring: what is asked for later may concern events that
+    /// the step does not see, and is left to the next one.
+    fn take_asked(&self) -> Asked {
+        let mut progress = self.progress.lock();
+        progress.compacted = false;
+        Asked { urgent: std::mem::take(&mut progress.urgent), pending_since: progress.pending_since.take() }
+    }
+
+    /// So many bytes of the ring were read; if they are not all, the rest is still asked for.
+    fn note_read(&self, asked: Asked, bytes: usize, is_all: bool) {
+        let mut progress = self.progress.lock();
+        if is_all {
+            progress.pending_bytes = 0;
+            return;
+        }
+        progress.pending_bytes = progress.pending_bytes.saturating_sub(bytes);
+        progress.urgent |= asked.urgent;
+        progress.pending_since = asked.pending_since.or(progress.pending_since);
     }
 
     pub fn note_compaction(&self) {
@@ -198,20 +224,13 @@ impl Checkpointer {
     fn step(&mut self) -> Result<(), String> {
         let shared = self.shared.clone();
         let before = self.written;
+        let asked = shared.checkpoint.take_asked();
         let (events, bytes, is_all) = shared.ring.read().first_after(before, CHECKPOINT_BYTES);
+        shared.checkpoint.note_read(asked, bytes, is_all);
         let last = events.last().map_or(before, |event| event.revision);
         // The database must not know of a compaction beyond what it has.
         let compacted = shared.state.read().compacted.min(last);
         let fold = Fold { folded: self.folded, compacted, bytes: FOLD_BYTES_MAX.max(bytes * 2) };
-        {
-            let mut progress = shared.checkpoint.progress.lock();
-            progress.compacted = false;
-            if is_all {
-                progress.urgent = false;
-                progress.pending_since = None;
-            }
-            progress.pending_bytes = progress.pending_bytes.saturating_sub(bytes);
-        }
         let began = Instant::now();
         match shared.disk.append(&events, last, fold) {
             Ok(folded) => {
@@ -284,6 +303,22 @@ impl Checkpointer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A writer that begins to wait while a step is under way has events that the step did not see.
+    #[test]
+    fn what_is_asked_for_during_a_step_is_left_to_the_next() {
+        for is_all in [true, false] {
+            let checkpoint = Checkpoint::new(7);
+            checkpoint.note(10);
+            let asked = checkpoint.take_asked();
+            // The step has read the ring; now comes one more event, and its writer waits.
+            checkpoint.note(5);
+            checkpoint.progress.lock().urgent = true;
+            checkpoint.note_read(asked, 10, is_all);
+            let progress = checkpoint.progress.lock();
+            assert!(progress.urgent && progress.pending_since.is_some(), "{is_all}");
+        }
+    }
 
     #[test]
     fn the_fuller_the_log_the_longer_the_pause() {

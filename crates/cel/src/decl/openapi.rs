@@ -41,7 +41,8 @@ fn build(schema: &Value, is_resource: bool, name: &str) -> Decl {
         max_elements,
         min_serialized_size,
     };
-    let text_limit = || limit(schema, "maxLength").map(|n| n * MAX_CODE_POINT_BYTES).unwrap_or(MAX_REQUEST_BYTES - 2);
+    let text_limit =
+        || limit(schema, "maxLength").map_or(MAX_REQUEST_BYTES - 2, |n| n.saturating_mul(MAX_CODE_POINT_BYTES));
     if flag("x-kubernetes-int-or-string") {
         return make(Shape::IntOrString, text_limit(), 1);
     }
