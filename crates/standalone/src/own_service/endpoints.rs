@@ -95,7 +95,7 @@ impl Reconciler {
             (None, None) => return Ok(()),
             (None, Some(current)) => current,
             (Some(wanted), current) => {
-                tracing::info!(subsets = ?wanted.field("subsets"), "resetting endpoints of the kubernetes Service");
+                tracing::debug!(subsets = ?wanted.field("subsets"), "resetting endpoints of the kubernetes Service");
                 match current {
                     Some(_) => self.client.replace(&path, &wanted).await?,
                     None => self.client.create(ENDPOINTS, &wanted).await?,
