@@ -74,7 +74,9 @@ async fn tell(lie: Lie, mut stream: TcpStream, acceptor: TlsAcceptor) -> std::io
         return stream.shutdown().await;
     }
     read_request(&mut stream).await?;
-    let head = |rest: &str| format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{rest}\r\n\r\n");
+    let head = |rest: &str| {
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n{rest}\r\n\r\n")
+    };
     match lie {
         Lie::SlowBytes => {
             stream.write_all(head("content-length: 1000").as_bytes()).await?;
@@ -98,7 +100,7 @@ async fn tell(lie: Lie, mut stream: TcpStream, acceptor: TlsAcceptor) -> std::io
         }
         Lie::Redirect => {
             stream
-                .write_all(b"HTTP/1.1 307 Moved\r\nlocation: https://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n")
+                .write_all(b"HTTP/1.1 307 Moved\r\nlocation: https://127.0.0.1:1/\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
                 .await?;
         }
         Lie::Large => {
