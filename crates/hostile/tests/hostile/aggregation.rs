@@ -4,13 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hostile::{ADMIN, MALLORY, Target, request};
-use rustls::ServerConfig;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+
+use crate::peer::Peer;
 
 const SOON: Duration = Duration::from_secs(30);
 const GROUP: &str = "things.example.com";
@@ -93,18 +92,7 @@ async fn until(condition: impl AsyncFn() -> bool) {
 }
 
 async fn listen(behaviour: Behaviour, seen: Arc<Mutex<Vec<String>>>) -> u16 {
-    let made = rcgen::generate_simple_self_signed(vec!["things".to_string()]).unwrap();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![CertificateDer::from(made.cert.der().to_vec())], key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let Peer { listener, acceptor, port, .. } = Peer::bind("things").await;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, seen) = (acceptor.clone(), seen.clone());

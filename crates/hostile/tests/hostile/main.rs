@@ -11,6 +11,7 @@ mod definitions;
 mod identity;
 mod matrix;
 mod nodes;
+mod peer;
 mod seats;
 mod streams;
 mod webhooks;

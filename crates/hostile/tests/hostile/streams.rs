@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hostile::{ADMIN, Target};
-use rustls::ServerConfig;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpStream;
+
+use crate::peer::Peer;
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
 const SOON: Duration = Duration::from_secs(10);
@@ -185,18 +184,7 @@ struct Kubelet {
 
 impl Kubelet {
     async fn start(habit: Habit) -> Kubelet {
-        let made = rcgen::generate_simple_self_signed(vec!["node".to_string()]).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![CertificateDer::from(made.cert.der().to_vec())], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let Peer { listener, acceptor, port, .. } = Peer::bind("node").await;
         let (heads, requests) = tokio::sync::mpsc::unbounded_channel();
         let (sent, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (counted, opened) = (sent.clone(), open.clone());

@@ -1,18 +1,18 @@
 //! Webhooks that lie, hang or send too much: the request gets an error, and nothing of the server is held afterwards.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
 use hostile::{ADMIN, Target};
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use crate::peer::Peer;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -41,26 +41,13 @@ enum Lie {
 }
 
 async fn serve(lie: Lie) -> (u16, String) {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).unwrap();
-    let certificate = params.self_signed(&key).unwrap();
-    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], private)
-        .unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let Peer { listener, acceptor, port, certificate } = Peer::bind("localhost").await;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(tell(lie, stream, acceptor.clone()));
         }
     });
-    (port, STANDARD.encode(certificate.pem()))
+    (port, STANDARD.encode(certificate))
 }
 
 /// Errors end the connection, which is what the server does when it has had enough.

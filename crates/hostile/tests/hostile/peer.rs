@@ -1,0 +1,34 @@
+//! A TLS server of the test's own that the server under attack connects to: a kubelet, a webhook, another API server.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls_pki_types::PrivateKeyDer;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+pub struct Peer {
+    pub listener: TcpListener,
+    pub acceptor: TlsAcceptor,
+    pub port: u16,
+    /// Its certificate as PEM.
+    pub certificate: String,
+}
+
+impl Peer {
+    /// Listens on a free port, with a certificate for this name that is signed by itself.
+    pub async fn bind(name: &str) -> Peer {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_string()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Peer { listener, acceptor: TlsAcceptor::from(Arc::new(config)), port, certificate: made.cert.pem() }
+    }
+}
