@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use codec::Notes;
 use object::{Value, value};
-use outbound::{CallError, Client, Dial, Kubeconfig, Options, Request};
+use outbound::{CallError, Client, Dial, Kubeconfig, Options, Pauses, Request};
 use parking_lot::Mutex;
 use request::{Access, User};
 use tokio::time::Instant;
@@ -20,12 +20,6 @@ use crate::conditions::{Conditions, Matched};
 use crate::review::{self, Version};
 use crate::{Authorizer, Decision, Meters, RulesFor, Verdict};
 
-/// How often a webhook is called about one request, and how long the pauses between are: each is half as long again as the one
-/// before, and up to a fifth longer.
-const ATTEMPTS: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_FACTOR: f64 = 1.5;
-const PAUSE_JITTER: f64 = 0.2;
 /// The largest answer that is read.
 const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 /// Requests that say more about themselves than this are not remembered.
@@ -88,8 +82,7 @@ impl Webhook {
 
     /// What the webhook says, called again after errors that may pass.
     async fn ask(&self, body: &Bytes) -> Result<Answer, String> {
-        let mut pause = FIRST_PAUSE;
-        let mut attempt = 1;
+        let mut pauses = Pauses::default();
         loop {
             let began = Instant::now();
             let called = self.call(body).await;
@@ -103,7 +96,7 @@ impl Webhook {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            if !failure.may_pass || attempt >= ATTEMPTS {
+            let Some(pause) = pauses.next().filter(|_| failure.may_pass) else {
                 tracing::error!(
                     webhook = self.settings.name,
                     error = failure.message,
@@ -113,10 +106,8 @@ impl Webhook {
                     self.meters.failed_open(&self.settings.name, result);
                 }
                 return Err(failure.message);
-            }
-            tokio::time::sleep(pause.mul_f64(1.0 + PAUSE_JITTER * rand::random::<f64>())).await;
-            pause = pause.mul_f64(PAUSE_FACTOR);
-            attempt += 1;
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 

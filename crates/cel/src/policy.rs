@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use object::Str;
 
 use crate::decl::{Decl, Field, Shape, admission};
@@ -102,7 +103,7 @@ pub struct Compiler {
     /// Whether there is `params`.
     params: bool,
     /// The types of the policy's own variables so far; None where expressions have no `variables` at all.
-    variables: Option<Vec<(Str, Type)>>,
+    variables: Option<HashMap<Str, Type>>,
     /// The types of object and of params where a schema tells them; dyn otherwise.
     object: Option<Arc<Decl>>,
     params_type: Option<Arc<Decl>>,
@@ -120,7 +121,7 @@ impl Compiler {
 
     /// For policies with `variables`.
     pub fn composed(params: bool) -> Compiler {
-        Compiler { params, variables: Some(Vec::new()), ..Compiler::default() }
+        Compiler { params, variables: Some(HashMap::new()), ..Compiler::default() }
     }
 
     /// The same with expressions that are shared with everything else that uses the pool.
@@ -139,8 +140,7 @@ impl Compiler {
         let compiled = self.compile(text, Wanted::Any, true, mode);
         let ty = compiled.as_ref().map_or(Type::Dyn, |(ty, _)| known(ty));
         if let Some(variables) = &mut self.variables {
-            variables.retain(|(known, _)| known != name);
-            variables.push((name.into(), ty));
+            variables.insert(name.into(), ty);
         }
         compiled.and_then(|(_, compiled)| compiled)
     }
@@ -156,7 +156,8 @@ impl Compiler {
             let _ = self.variable(name, text, Mode::Stored);
         }
         let environment = Environment::base(Mode::Stored);
-        let checked = Expression::compile(text, &environment, &self.declarations(Wanted::Any, true));
+        let checked =
+            Expression::compile(text, &environment, &self.declarations(&self.mentioned(text), Wanted::Any, true));
         checked.err().map(|error| error.to_string())
     }
 
@@ -170,9 +171,12 @@ impl Compiler {
     ) -> Result<(Type, Result<Compiled, Refusal>), Refusal> {
         let patches = wanted.has_patch_types();
         let environment = if patches { Environment::mutation(mode) } else { Environment::base(mode) };
-        let declarations = self.declarations(wanted, authorizer);
+        let mentioned = self.mentioned(text);
+        let declarations = self.declarations(&mentioned, wanted, authorizer);
         let pooled = match &self.pool {
-            Some(pool) => pool.expression(text, &environment, &declarations, &self.types(wanted, authorizer)),
+            Some(pool) => {
+                pool.expression(text, &environment, &declarations, &self.types(&mentioned, wanted, authorizer))
+            }
             None => Expression::compile(text, &environment, &declarations)
                 .map(|expression| Arc::new(Pooled { text: text.into(), expression })),
         };
@@ -194,16 +198,31 @@ impl Compiler {
         Ok((ty, program.map(|program| Compiled { pooled, program, params, authorizer })))
     }
 
+    /// The variables whose names stand in the text, sorted. Others cannot matter to it, and declaring all of them for each
+    /// expression would take time with the square of their number.
+    fn mentioned(&self, text: &str) -> Vec<(&Str, &Type)> {
+        let Some(variables) = self.variables.as_ref().filter(|variables| !variables.is_empty()) else {
+            return Vec::new();
+        };
+        let words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+        // Between backquotes stand names that are not identifiers.
+        let mut found: Vec<(&Str, &Type)> =
+            words.chain(text.split('`')).filter_map(|word| variables.get_key_value(word)).collect();
+        found.sort_by_key(|(name, _)| *name);
+        found.dedup_by_key(|(name, _)| *name);
+        found
+    }
+
     /// Describes the declarations of expressions whose object and params have no known types.
-    fn types(&self, wanted: Wanted, authorizer: bool) -> String {
+    fn types(&self, variables: &[(&Str, &Type)], wanted: Wanted, authorizer: bool) -> String {
         let mut types = format!("policy {} {authorizer} {}", self.params, wanted.has_patch_types());
-        for (name, ty) in self.variables.iter().flatten() {
+        for (name, ty) in variables {
             let _ = write!(types, " {name}:{}", ty.declared_name());
         }
         if self.variables.is_some() { types + " composed" } else { types }
     }
 
-    fn declarations(&self, wanted: Wanted, authorizer: bool) -> Declarations {
+    fn declarations(&self, variables: &[(&Str, &Type)], wanted: Wanted, authorizer: bool) -> Declarations {
         let optional = admission::Optional {
             params: self.params,
             authorizer,
@@ -213,25 +232,23 @@ impl Compiler {
         };
         let ty = |decl: &Option<Arc<Decl>>| decl.as_ref().and_then(Decl::ty).unwrap_or(Type::Dyn);
         let declarations = admission::typed_declarations(optional, ty(&self.object), ty(&self.params_type));
-        match &self.variables {
-            Some(variables) => declarations.variable_of("variables", Type::Object(object_of(variables))),
+        match self.variables {
+            Some(_) => declarations.variable_of("variables", Type::Object(object_of(variables))),
             None => declarations,
         }
     }
 }
 
-/// The type of `variables`.
-fn object_of(variables: &[(Str, Type)]) -> Arc<Decl> {
-    let field = |(name, ty): &(Str, Type)| Field {
-        name: name.clone(),
-        escaped: Some(name.clone()),
-        decl: Arc::new(Decl::json(ty.clone())),
+/// The type of `variables`, whose fields are sorted by name.
+fn object_of(variables: &[(&Str, &Type)]) -> Arc<Decl> {
+    let field = |(name, ty): &(&Str, &Type)| Field {
+        name: Str::clone(name),
+        escaped: Some(Str::clone(name)),
+        decl: Arc::new(Decl::json(Type::clone(ty))),
     };
-    let mut fields: Vec<Field> = variables.iter().map(field).collect();
-    fields.sort_by(|a, b| a.name.cmp(&b.name));
     Arc::new(Decl {
         name: "kubernetes.variables".into(),
-        shape: Shape::Object(fields.into()),
+        shape: Shape::Object(variables.iter().map(field).collect()),
         nullable: false,
         max_elements: 0,
         min_serialized_size: 2,
