@@ -26,4 +26,4 @@ pub use host::{Answer, Host};
 pub use matching::{Matched, Matcher};
 pub use meters::Meters;
 pub use reinvocation::Reinvocation;
-pub use versioned::Form;
+pub use versioned::Versioned;

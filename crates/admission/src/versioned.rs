@@ -3,45 +3,45 @@
 
 use std::sync::Arc;
 
-use codec::Notes;
+use codec::{Notes, json};
 use object::{GroupVersionKind, Meta, Status, Value};
-use registry::{Resource, Shape, Storage};
+use registry::{Form, Resource, Storage};
 
 use crate::Attributes;
 use crate::matching::Matched;
 
 /// How the objects of a request look in one version.
-pub struct Form {
+pub struct Versioned {
     pub kind: GroupVersionKind,
     resource: Arc<Resource>,
-    /// None where the subresource has no objects of its own shape.
-    shape: Option<Shape>,
+    /// None where the subresource has no objects.
+    form: Option<Form>,
     /// Whether the object is the resource's own, which is stored, and not that of a subresource such as Scale.
     stored: bool,
     /// Where custom resources are asked for in another version: the version of the request, in which plugins pass them.
     requested: Option<Arc<Storage>>,
 }
 
-impl Form {
+impl Versioned {
     /// The form in which a webhook or policy wants the request.
-    pub fn of(attributes: &Attributes<'_>, matched: &Matched) -> Result<Form, Status> {
+    pub fn of(attributes: &Attributes<'_>, matched: &Matched) -> Result<Versioned, Status> {
         let (group, version) = (&matched.resource.group, &matched.resource.version);
         let found = attributes.cx.catalog.get(group, version, &matched.resource.resource).cloned();
         let resource = found
             .ok_or_else(|| Status::internal(format!("unable to convert to {}: unknown kind", matched.resource)))?;
         let part = resource.subresource(attributes.subresource);
-        let own = part.is_none_or(|part| part.shape.is_none() && part.kind.kind == resource.kind.kind);
-        let shape = match part {
-            Some(part) if !own => part.shape.clone(),
-            _ => Some(resource.shape.clone()),
+        let own = part.is_none_or(|part| part.form.is_none() && part.kind.kind == resource.kind.kind);
+        let form = match part {
+            Some(part) if !own => part.form.clone(),
+            _ => Some(resource.form.clone()),
         };
         let stored = own && resource.storage.is_some();
         let requested = attributes.resource;
-        let requested = (resource.custom && resource.resource != *requested)
+        let requested = (resource.is_custom() && resource.resource != *requested)
             .then(|| attributes.cx.catalog.get(&requested.group, &requested.version, &requested.resource))
             .flatten()
             .and_then(|requested| requested.storage.clone());
-        Ok(Form { kind: matched.kind.clone(), shape, stored, resource, requested })
+        Ok(Versioned { kind: matched.kind.clone(), form, stored, resource, requested })
     }
 
     /// An object from the stored version.
@@ -73,40 +73,33 @@ impl Form {
 
     /// Writes an object as JSON, as clients would read it.
     pub fn encode(&self, object: &Value, out: &mut Vec<u8>) {
-        let schema = self.shape.as_ref().filter(|_| !self.resource.custom).map(Shape::schema);
-        codec::json::encode(object, schema, out);
+        json::encode(object, self.schema(), out);
     }
 
     /// The object as a patch sees it: with every field that is always printed.
     pub fn printed(&self, object: &Value) -> Value {
-        match &self.shape {
-            Some(shape) if !self.resource.custom => patch::as_printed(object, shape.schema()),
-            _ => object.clone(),
-        }
+        self.form.as_ref().map_or_else(|| object.clone(), |form| form.printed(object))
     }
 
     /// Reads an object that was changed as a JSON document, and applies defaults.
     pub fn settle(&self, document: &Value) -> Result<Value, String> {
-        let mut json = Vec::new();
-        codec::json::encode(document, None, &mut json);
-        let schema = self.shape.as_ref().map(Shape::schema);
-        let known = schema.filter(|_| !self.resource.custom);
-        let mut object = codec::json::decode(&json, known, &mut Notes::ignore()).map_err(|error| error.to_string())?;
+        let read = json::coerce(document, self.schema(), &mut Notes::ignore());
+        let mut object = read.map_err(|error| error.to_string())?;
         object.set_type(&self.kind);
-        if let Some(schema) = schema {
-            schema::default(schema, &mut object);
+        if let Some(form) = &self.form {
+            schema::default(form.schema(), &mut object);
         }
         Ok(object)
     }
 
-    /// The schema by which an apply configuration is merged, and whether the kind is not a custom one.
+    /// The schema by which an apply configuration is merged, and whether objects are structured.
     pub fn merge_schema(&self) -> Option<(schema::Schema<'_>, bool)> {
-        self.shape.as_ref().map(|shape| (shape.schema(), !self.resource.custom))
+        self.form.as_ref().map(|form| (form.schema(), form.is_structured()))
     }
 
     /// The schema of a document that a patch is applied to.
     pub fn schema(&self) -> Option<schema::Schema<'_>> {
-        self.shape.as_ref().filter(|_| !self.resource.custom).map(Shape::schema)
+        self.form.as_ref().and_then(Form::wire_schema)
     }
 }
 

@@ -29,7 +29,7 @@ pub use self::mutating::MutatingWebhooks;
 pub use self::validating::ValidatingWebhooks;
 use crate::compiled::{Compiled, Snapshot};
 use crate::manifests::{self, Manifests};
-use crate::versioned::Form;
+use crate::versioned::Versioned;
 use crate::{Attributes, Configuration, Host, plugins};
 
 /// The group of webhook configurations and admission policies.
@@ -207,7 +207,7 @@ impl Hooks {
         &self,
         hook: &Hook,
         attributes: &Attributes<'_>,
-        form: &Form,
+        form: &Versioned,
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<bool, Status> {

@@ -75,7 +75,7 @@ impl Aggregator {
         });
         // The sender is dropped without a message only when the runtime shuts down.
         let _ = is_ready.await;
-        let is_builtin = |version: &&GroupVersion| catalog.of(version).any(|resource| !resource.custom);
+        let is_builtin = |version: &&GroupVersion| catalog.has_builtin(version);
         self.autoregister.add_builtin(catalog.versions().iter().filter(is_builtin));
         self.autoregister.set_stored(self.services.read().keys().cloned());
         let failed = self.autoregister.sync(&self.client).await;

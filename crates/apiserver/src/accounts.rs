@@ -9,9 +9,9 @@ use authn::service_account::{
 };
 use hashbrown::HashMap;
 use object::{Clock, GroupVersionKind, Meta, Status, Value};
-use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
+use registry::{AdmitAll, Catalog, Change, Context, Features, Form, NoLookup, Storage, UpdateOptions, UpdateScope};
 use request::User;
-use rest::Tracked;
+use rest::ManagedKind;
 use tokio::task::JoinHandle;
 
 use crate::config::ServiceAccounts as Flags;
@@ -179,7 +179,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// The objects that tokens are bound to, as the store has them.
 pub struct StoredObjects {
     resources: HashMap<(&'static str, &'static str), Arc<Storage>>,
-    secret: Option<(GroupVersionKind, Shape)>,
+    secret: Option<(GroupVersionKind, Form)>,
     features: Features,
     clock: Arc<dyn Clock>,
 }
@@ -199,12 +199,12 @@ const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 impl StoredObjects {
     pub fn new(catalog: &Catalog, features: Features, clock: Arc<dyn Clock>) -> StoredObjects {
         let found = |(group, resource)| Some(((group, resource), catalog.stored(group, resource)?.clone()));
-        let secret = catalog.get("", "v1", "secrets").map(|secrets| (secrets.kind.clone(), secrets.shape.clone()));
+        let secret = catalog.get("", "v1", "secrets").map(|secrets| (secrets.kind.clone(), secrets.form.clone()));
         StoredObjects { resources: BOUND.into_iter().filter_map(found).collect(), secret, features, clock }
     }
 
     async fn mark(&self, secret: &Value, day: &str) -> Result<(), Status> {
-        let (Some(storage), Some((kind, shape))) = (self.resources.get(&("", "secrets")), &self.secret) else {
+        let (Some(storage), Some((kind, form))) = (self.resources.get(&("", "secrets")), &self.secret) else {
             return Ok(());
         };
         let user = User::loopback();
@@ -223,14 +223,14 @@ impl StoredObjects {
         };
         let uid = Some(secret.uid().to_string());
         let options = UpdateOptions { uid, scope: UpdateScope::Other, ..UpdateOptions::default() };
-        let mut change = Mark { kind, shape, day, cx };
+        let mut change = Mark { kind, form, day, cx };
         storage.update(&cx, secret.name(), &mut change, &AdmitAll, &options).await.map(|_| ())
     }
 }
 
 struct Mark<'a> {
     kind: &'a GroupVersionKind,
-    shape: &'a Shape,
+    form: &'a Form,
     day: &'a str,
     cx: Context<'a>,
 }
@@ -241,7 +241,7 @@ impl Change for Mark<'_> {
         let live = existing.cloned().unwrap_or_default();
         let mut marked = live.clone();
         marked.set(&["metadata", "labels", LAST_USED], self.day);
-        let tracked = Tracked { kind: self.kind, shape: self.shape, subresource: "", resets: Vec::new() };
+        let tracked = ManagedKind { kind: self.kind, form: self.form, subresource: "", resets: Vec::new() };
         Ok(rest::track(&tracked, &live, marked, "kube-apiserver", self.cx.now))
     }
 }

@@ -9,9 +9,9 @@ use authz::Authorizer;
 
 use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
 use outbound::Egress;
-use registry::{AdmitAll, Catalog, Change, Context, Features, NoLookup, Shape, Storage, UpdateOptions, UpdateScope};
+use registry::{AdmitAll, Catalog, Change, Context, Features, Form, NoLookup, Storage, UpdateOptions, UpdateScope};
 use request::{Access, User};
-use rest::{Api, Tracked};
+use rest::{Api, ManagedKind};
 
 use crate::Config;
 use crate::services::Services;
@@ -118,7 +118,7 @@ impl ::admission::Host for Host {
 pub struct Quotas {
     storage: Arc<Storage>,
     kind: GroupVersionKind,
-    shape: Shape,
+    form: Form,
     features: Features,
 }
 
@@ -128,7 +128,7 @@ impl Quotas {
         Some(Quotas {
             storage: resource.storage.clone()?,
             kind: resource.kind.clone(),
-            shape: resource.shape.clone(),
+            form: resource.form.clone(),
             features: features.clone(),
         })
     }
@@ -191,9 +191,9 @@ impl Change for Charge<'_> {
         }
         let mut charged = live.clone();
         charged.set(&["status", "used"], self.used.clone());
-        let tracked = Tracked {
+        let tracked = ManagedKind {
             kind: &self.quotas.kind,
-            shape: &self.quotas.shape,
+            form: &self.quotas.form,
             subresource: "status",
             resets: self.quotas.storage.strategy.reset_fields("status"),
         };

@@ -8,7 +8,7 @@ use kinds::core::service::AllocationStore;
 use object::{GroupVersionKind, Meta, Reason, Status, Value};
 use registry::{AdmitAll, Storage};
 use request::User;
-use rest::{Api, Tracked};
+use rest::{Api, ManagedKind};
 use storage::Store;
 
 /// Allocation through the registry and, for node ports, one object of its own beside it.
@@ -48,7 +48,7 @@ impl Allocations {
 fn owned_address(api: &Api, address: Value) -> Value {
     let catalog = api.catalog.load();
     let Some(resource) = catalog.get("networking.k8s.io", "v1", "ipaddresses") else { return address };
-    let tracked = Tracked { kind: &resource.kind, shape: &resource.shape, subresource: "", resets: Vec::new() };
+    let tracked = ManagedKind { kind: &resource.kind, form: &resource.form, subresource: "", resets: Vec::new() };
     rest::track(&tracked, &Value::map(), address, "kube-apiserver", api.clock.now())
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object::{GroupVersion, Meta, Reason, Status, Value};
 use registry::{AdmitAll, Change, Storage, UpdateOptions};
 use request::User;
-use rest::{Api, Snapshot, Tracked};
+use rest::{Api, ManagedKind, Snapshot};
 
 const SELECTORS: &[&str] = &["aggregationRule", "clusterRoleSelectors"];
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -55,7 +55,7 @@ fn owned(api: &Snapshot, storage: &Storage, object: Value) -> Value {
     // Fields are tracked in the stored version, where that is served.
     let Some(resource) = served.find(|r| r.resource.resource == id.resource && r.kind == *kind) else { return object };
     let resets = storage.strategy.reset_fields("");
-    let tracked = Tracked { kind, shape: &resource.shape, subresource: "", resets };
+    let tracked = ManagedKind { kind, form: &resource.form, subresource: "", resets };
     rest::track(&tracked, &Value::map(), object, manager, now)
 }
 

@@ -12,7 +12,7 @@ use cache::{Budget, Item, Start};
 use hashbrown::{HashMap, HashSet};
 use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
-use registry::{Catalog, Resource, Shape, Storage};
+use registry::{Catalog, Form, Resource, Storage};
 use rest::Api;
 use storage::{Entry, Layer, Revision, Store};
 use tokio::sync::{Semaphore, watch};
@@ -57,7 +57,7 @@ pub struct Definitions {
     pub(crate) api: Arc<Api>,
     /// Where the definitions themselves are; its writes do not wait for the catalog.
     pub(crate) storage: Arc<Storage>,
-    pub(crate) shape: Shape,
+    pub(crate) form: Form,
     stores: Stores,
     /// The revision up to which the catalog has followed the definitions.
     followed: watch::Sender<Revision>,
@@ -94,7 +94,7 @@ impl Definitions {
         let raw = Storage { store: storage.cache.through(), ..(**storage).clone() };
         let definitions = Arc::new(Definitions {
             storage: Arc::new(raw),
-            shape: served.shape.clone(),
+            form: served.form.clone(),
             stores: Stores {
                 store: setup.store,
                 prefix: setup.prefix,
@@ -404,7 +404,7 @@ fn name_of(definitions: &Definitions, entry: &Entry) -> Str {
 
 /// Whether the resource is in a group-version of built-in resources, which definitions cannot add to.
 fn is_builtin(catalog: &Catalog, resource: &Resource) -> bool {
-    catalog.of(&resource.resource.group_version()).any(|known| !known.custom)
+    catalog.has_builtin(&resource.resource.group_version())
 }
 
 impl Definitions {

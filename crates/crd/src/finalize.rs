@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use object::{GroupVersionKind, Meta, Reason, Status, Value, value};
 use registry::{AdmitAll, Change, Context, Storage, UpdateOptions, UpdateScope};
 use request::User;
-use rest::Tracked;
+use rest::ManagedKind;
 
 use crate::Definitions;
 use crate::definitions::GROUP;
@@ -152,9 +152,9 @@ impl Change for StatusWrite<'_> {
             return Err(Status::conflict(&definitions.storage.resource, live.name(), registry::MODIFIED));
         }
         let kind = GroupVersionKind::new(GROUP, "v1", "CustomResourceDefinition");
-        let tracked = Tracked {
+        let tracked = ManagedKind {
             kind: &kind,
-            shape: &definitions.shape,
+            form: &definitions.form,
             subresource: "status",
             resets: definitions.storage.strategy.reset_fields("status"),
         };

@@ -9,8 +9,8 @@ use cache::{Budget, Cache, Options};
 use cel::rules::Validator;
 use object::{GroupVersion, GroupVersionKind, Str, Value};
 use outbound::Webhooks;
-use registry::{Deprecation, Describer, Resource, Shape, Storage, StoredCodec, Strategy, Subresource};
-use schema::{Types, builtin};
+use registry::{Deprecation, Describer, Form, Resource, Shape, Storage, StoredCodec, Strategy, Subresource};
+use schema::Types;
 use sha2::{Digest, Sha256};
 use storage::{Entry, KeyRange, Store};
 
@@ -208,7 +208,7 @@ fn described(
         short_names: names.short_names.clone(),
         categories: names.categories.clone(),
         storage_version_hash: storage_version_hash(definition),
-        shape: shape.clone(),
+        form: Form::unstructured(shape.clone()),
         subresources: subresources(version, &kind),
         columns: Printer::new(&version.columns).headers(),
         storage: Some(Arc::new(storage)),
@@ -216,7 +216,6 @@ fn described(
         action: None,
         deprecation: version.deprecated.then(|| deprecation(definition, version)),
         conversion: None,
-        custom: true,
         withdrawn: Default::default(),
         definition: Some(Arc::new(registry::Definition {
             openapi: Box::new(move || read_openapi(&source.0, &source.1)),
@@ -229,16 +228,15 @@ fn described(
 }
 
 fn subresources(version: &Version, kind: &GroupVersionKind) -> Vec<Subresource> {
-    let part = |name: &str, kind: GroupVersionKind, shape: Option<Shape>| {
+    let part = |name: &str, kind: GroupVersionKind, form: Option<Form>| {
         let verbs = ["get", "patch", "update"].map(Into::into).to_vec();
-        Subresource { name: name.into(), kind, verbs, action: None, connect: None, shape }
+        Subresource { name: name.into(), kind, verbs, action: None, connect: None, form }
     };
     let status = version.has_status.then(|| part("status", kind.clone(), None));
     let scale_kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
     let scale = version.scale.as_ref().map(|_| {
-        let known = builtin().kind("autoscaling", "v1", "Scale");
-        let shape = known.map(|known| Shape::new(builtin().types().clone(), known.node.clone()));
-        part("scale", scale_kind, shape)
+        let form = Form::builtin(&scale_kind);
+        part("scale", scale_kind, form)
     });
     status.into_iter().chain(scale).collect()
 }

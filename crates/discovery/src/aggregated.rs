@@ -73,7 +73,7 @@ fn describe_resource(resource: &Resource) -> Value {
     let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
     let mut described = value!({
         "resource": (resource.resource.resource.clone()),
-        "responseKind": (response_kind(&resource.kind, resource.custom)),
+        "responseKind": (response_kind(&resource.kind, resource.is_custom())),
         "scope": scope,
         "singularResource": (resource.singular.clone()),
         "verbs": (plain::verbs(resource)),
@@ -95,7 +95,7 @@ fn describe_resource(resource: &Resource) -> Value {
 fn describe_subresource(resource: &Resource, part: &Subresource) -> Value {
     value!({
         "subresource": (part.name.clone()),
-        "responseKind": (response_kind(&part.kind, resource.custom || is_foreign(resource, part))),
+        "responseKind": (response_kind(&part.kind, resource.is_custom() || is_foreign(resource, part))),
         "verbs": (part.verbs.clone()),
     })
 }

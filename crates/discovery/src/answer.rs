@@ -162,11 +162,11 @@ impl Shared {
     /// not like; custom ones are not.
     fn version(&self, call: &Call, version: &GroupVersion) -> Reply {
         let catalog = self.api.catalog.load();
-        let is_builtin = catalog.of(version).any(|resource| !resource.custom);
+        let is_builtin = catalog.has_builtin(version);
         if !is_builtin {
             let is_served = catalog.versions().contains(version);
             let mut group = catalog.versions().iter().filter(|other| other.group == version.group);
-            let has_builtin = group.any(|other| catalog.of(other).any(|resource| !resource.custom));
+            let has_builtin = group.any(|other| catalog.has_builtin(other));
             return match is_served {
                 true => self.plain(call, &plain::resource_list(&catalog, version)),
                 false if has_builtin || version.group.is_empty() => self.refuse(call, &not_found()),

@@ -103,5 +103,5 @@ fn local_priority(catalog: &Catalog, version: &GroupVersion) -> Priority {
 
 /// Whether definitions alone serve a group-version.
 fn is_custom(catalog: &Catalog, version: &GroupVersion) -> bool {
-    catalog.of(version).all(|resource| resource.custom)
+    catalog.of(version).all(|resource| resource.is_custom())
 }

@@ -87,7 +87,7 @@ impl Documents {
         }
         // Groups of custom resources alone have no document, as upstream has it.
         for group in groups::local(catalog) {
-            let is_builtin = |version: &GroupVersion| catalog.of(version).any(|resource| !resource.custom);
+            let is_builtin = |version: &GroupVersion| catalog.has_builtin(version);
             if group.versions.iter().any(is_builtin) {
                 all.push((format!("apis/{}", group.name), Document::new(Of::Group(group.name.to_string()), &[])));
             }
@@ -203,7 +203,7 @@ impl Document {
 fn group_version(catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
     let resources: Vec<Arc<Resource>> = catalog.listed(version).cloned().collect();
     let mut all = routes::of(catalog, version);
-    if resources.iter().all(|resource| resource.custom) {
+    if resources.iter().all(|resource| resource.is_custom()) {
         return v3::write(&all, &resources, &Audience::Custom);
     }
     all.push(routes::for_version(version));
@@ -216,12 +216,12 @@ fn everything(catalog: &Catalog) -> Vec<u8> {
     let mut all: Vec<Route> = routes::fixed().into_iter().map(|(_, route)| route).collect();
     for version in catalog.versions() {
         all.extend(routes::of(catalog, version));
-        if catalog.of(version).any(|resource| !resource.custom) {
+        if catalog.has_builtin(version) {
             all.push(routes::for_version(version));
         }
     }
     for group in groups::local(catalog) {
-        if group.versions.iter().any(|version| catalog.of(version).any(|resource| !resource.custom)) {
+        if group.versions.iter().any(|version| catalog.has_builtin(version)) {
             all.push(routes::for_group(&group.name));
         }
     }

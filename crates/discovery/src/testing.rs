@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use object::{GroupVersionKind, ManualClock, Timestamp};
-use registry::{Catalog, Features, LiveCatalog, Resource, Shape, Subresource};
+use registry::{Catalog, Features, Form, LiveCatalog, Resource, Shape, Subresource};
 use request::{RequestInfo, User};
 use rest::{Api, Call, Limits, Reply, ReplyBody};
 use schema::{Builtin, builtin};
@@ -26,7 +26,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         name: part.name.clone(),
         kind: part.kind.clone(),
         verbs: part.verbs.clone(),
-        shape: None,
+        form: None,
         action: None,
         connect: None,
     };
@@ -41,7 +41,7 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
         storage_version_hash: resource.storage_version_hash.clone(),
-        shape: Shape::new(table.types().clone(), kind.node.clone()),
+        form: Form::structured(Shape::new(table.types().clone(), kind.node.clone())),
         subresources: resource.subresources.iter().map(part).collect(),
         columns: Vec::new(),
         storage: None,
@@ -49,7 +49,6 @@ fn of_table(table: &'static Builtin, resource: &schema::Resource) -> Resource {
         report: None,
         action: None,
         deprecation: None,
-        custom: false,
         definition: None,
         withdrawn: Default::default(),
     }
@@ -165,7 +164,7 @@ pub fn crontabs(version: &str) -> Resource {
         name: name.into(),
         kind,
         verbs: ["get", "patch", "update"].map(Into::into).to_vec(),
-        shape: None,
+        form: None,
         action: None,
         connect: None,
     };
@@ -181,7 +180,7 @@ pub fn crontabs(version: &str) -> Resource {
         short_names: vec!["ct".into()],
         categories: Vec::new(),
         storage_version_hash: "ipMBPJcPrcY=".into(),
-        shape: Shape::new(Arc::new(types), node),
+        form: Form::unstructured(Shape::new(Arc::new(types), node)),
         subresources: vec![
             own("status", kind.clone()),
             own("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
@@ -192,7 +191,6 @@ pub fn crontabs(version: &str) -> Resource {
         report: None,
         action: None,
         deprecation: None,
-        custom: true,
         definition: Some(Arc::new(definition)),
         withdrawn: Default::default(),
         kind,

@@ -6,6 +6,7 @@ pub mod go;
 mod echo;
 mod json_patch;
 mod merge_patch;
+mod restore;
 mod strategic;
 
 pub mod apply;
@@ -19,6 +20,7 @@ pub use echo::{as_printed, patched_text};
 pub use fieldset::{FieldSet, PathElement, path_text};
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Patched, Reading};
 pub use merge_patch::merge_patch;
+pub use restore::restore;
 pub use strategic::strategic_patch;
 
 /// How deeply a patched object may nest: what a decoder lets in. Every walk below recurses no deeper.

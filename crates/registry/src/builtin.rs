@@ -9,10 +9,10 @@ use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
 use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
-use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Shape, Subresource};
+use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresource};
 use crate::storage::{Describer, Storage, StoredCodec};
 use crate::strategy::Generic;
-use crate::{Strategy, Withdrawn};
+use crate::{Form, Strategy, Withdrawn};
 
 /// What the built-in catalog is made of besides the table.
 pub struct Setup {
@@ -157,7 +157,7 @@ impl Setup {
         resource: &schema::Resource,
         storage: Option<Arc<Storage>>,
     ) -> Option<Resource> {
-        let shape = shape_of(table, &resource.kind)?;
+        let form = Form::builtin(&resource.kind)?;
         let list_kind = table
             .kind(&resource.kind.group, &resource.kind.version, &resource.kind.kind)
             .and_then(|kind| kind.list.clone())
@@ -175,7 +175,7 @@ impl Setup {
             verbs: subresource.verbs.clone(),
             action: None,
             connect: None,
-            shape: shape_of(table, &subresource.kind),
+            form: Form::builtin(&subresource.kind),
         });
         let columns = resource.columns.iter().map(|column| Column {
             name: column.name.clone(),
@@ -195,7 +195,7 @@ impl Setup {
             short_names: resource.short_names.clone(),
             categories: resource.categories.clone(),
             storage_version_hash: resource.storage_version_hash.clone(),
-            shape,
+            form,
             subresources: subresources.collect(),
             columns: columns.collect(),
             storage,
@@ -203,7 +203,6 @@ impl Setup {
             action: None,
             deprecation: deprecation(&resource.kind),
             conversion,
-            custom: false,
             definition: None,
             withdrawn: Withdrawn::default(),
         })
@@ -226,11 +225,6 @@ pub(crate) fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
     }
     let removed_release = removed.map_or(Str::default(), |gone| Str::from(*gone));
     Some(Deprecation { warning: warning.into(), removed_release })
-}
-
-pub(crate) fn shape_of(table: &'static Builtin, kind: &GroupVersionKind) -> Option<Shape> {
-    let found = table.kind(&kind.group, &kind.version, &kind.kind)?;
-    Some(Shape::new(table.types().clone(), found.node.clone()))
 }
 
 /// Where upstream keeps a resource: its name, but for a few that are older than the rule.

@@ -8,9 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
-use schema::{Node, Schema, Types};
 
-use crate::{Action, Connect, Definition, Report, Storage, Strategy, Withdrawn};
+use crate::{Action, Connect, Definition, Form, Report, Storage, Strategy, Withdrawn};
 
 /// All served resources.
 #[derive(Clone, Default)]
@@ -35,7 +34,7 @@ pub struct Resource {
     pub short_names: Vec<Str>,
     pub categories: Vec<Str>,
     pub storage_version_hash: Str,
-    pub shape: Shape,
+    pub form: Form,
     pub subresources: Vec<Subresource>,
     pub columns: Vec<Column>,
     /// None for resources that are answered, not stored: reviews, bindings.
@@ -48,8 +47,6 @@ pub struct Resource {
     pub deprecation: Option<Deprecation>,
     /// How this version differs from the stored one; None if they are the same but for the name.
     pub conversion: Option<Arc<dyn Convert>>,
-    /// Custom resources print sorted, keep no protobuf form and take no strategic merge patch.
-    pub custom: bool,
     /// What the definition of a custom resource says; None for built-in ones.
     pub definition: Option<Arc<Definition>>,
     /// Set when the resource leaves the catalog, or is replaced in it.
@@ -75,14 +72,8 @@ pub struct Subresource {
     /// Where connections to it go; None where it is not a connection.
     pub connect: Option<Arc<dyn Connect>>,
     /// What requests and answers look like; None where it is the resource itself or not an object.
-    pub shape: Option<Shape>,
+    pub form: Option<Form>,
 }
-
-/// A schema that owns its arena. Those of custom resources are compiled when they are first used.
-#[derive(Clone)]
-pub struct Shape(Arc<LazyLock<(Arc<Types>, Node), Compile>>);
-
-type Compile = Box<dyn FnOnce() -> (Arc<Types>, Node) + Send>;
 
 /// A column of a Table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,11 +120,11 @@ impl Catalog {
     pub fn add_version(&mut self, known: &GroupVersionResource, version: &str, conversion: Arc<dyn Convert>) {
         let Some(known) = self.get(&known.group, &known.version, &known.resource).cloned() else { return };
         let kind = GroupVersionKind::new(known.kind.group.clone(), version, known.kind.kind.clone());
-        let Some(shape) = crate::builtin::shape_of(schema::builtin(), &kind) else { return };
+        let Some(form) = Form::builtin(&kind) else { return };
         let mut subresources = known.subresources.clone();
         for subresource in subresources.iter_mut().filter(|subresource| subresource.kind == known.kind) {
             subresource.kind = kind.clone();
-            subresource.shape = Some(shape.clone());
+            subresource.form = Some(form.clone());
         }
         self.insert(Resource {
             id: Resource::next_id(),
@@ -145,7 +136,7 @@ impl Catalog {
             short_names: known.short_names.clone(),
             categories: known.categories.clone(),
             storage_version_hash: known.storage_version_hash.clone(),
-            shape,
+            form,
             subresources,
             columns: known.columns.clone(),
             storage: known.storage.clone(),
@@ -153,7 +144,6 @@ impl Catalog {
             action: None,
             deprecation: crate::builtin::deprecation(&kind),
             conversion: Some(conversion),
-            custom: false,
             definition: None,
             withdrawn: Withdrawn::default(),
             kind,
@@ -250,8 +240,18 @@ impl Catalog {
 
     /// The resources that discovery lists for a group-version: custom ones only where none is built in.
     pub fn listed(&self, version: &GroupVersion) -> impl Iterator<Item = &Arc<Resource>> {
-        let is_builtin = self.of(version).any(|resource| !resource.custom);
-        self.of(version).filter(move |resource| !(is_builtin && resource.custom))
+        let has_builtin = self.has_builtin(version);
+        self.of(version).filter(move |resource| !(has_builtin && resource.is_custom()))
+    }
+
+    /// Whether a group-version has built-in resources.
+    pub fn has_builtin(&self, version: &GroupVersion) -> bool {
+        self.of(version).any(|resource| !resource.is_custom())
+    }
+
+    /// Whether a group has built-in resources, in any version.
+    pub fn has_builtin_group(&self, group: &str) -> bool {
+        self.versions.iter().any(|version| version.group == group && self.has_builtin(version))
     }
 
     pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
@@ -290,13 +290,8 @@ impl Resource {
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A resource with a kind and a shape and nothing else.
-    pub fn unstored(
-        resource: GroupVersionResource,
-        kind: GroupVersionKind,
-        namespaced: bool,
-        shape: Shape,
-    ) -> Resource {
+    /// A resource with a kind and a form and nothing else.
+    pub fn unstored(resource: GroupVersionResource, kind: GroupVersionKind, namespaced: bool, form: Form) -> Resource {
         Resource {
             id: Resource::next_id(),
             resource,
@@ -308,7 +303,7 @@ impl Resource {
             short_names: Vec::new(),
             categories: Vec::new(),
             storage_version_hash: Str::default(),
-            shape,
+            form,
             subresources: Vec::new(),
             columns: Vec::new(),
             storage: None,
@@ -316,10 +311,15 @@ impl Resource {
             action: None,
             deprecation: None,
             conversion: None,
-            custom: false,
             definition: None,
             withdrawn: Withdrawn::default(),
         }
+    }
+
+    /// Whether a CustomResourceDefinition defines the resource. Upstream serves those by another router, converts them by
+    /// webhooks and withdraws them while it runs; how their objects look is the [`Form`]'s business.
+    pub fn is_custom(&self) -> bool {
+        self.definition.is_some()
     }
 
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
@@ -353,23 +353,5 @@ impl Resource {
             Some(conversion) => conversion.from_storage(object),
             None => Ok(object),
         }
-    }
-}
-
-impl Shape {
-    pub fn new(types: Arc<Types>, node: Node) -> Shape {
-        let shape = Shape::lazy(move || (types, node));
-        LazyLock::force(&shape.0);
-        shape
-    }
-
-    /// A schema that is compiled when it is first used.
-    pub fn lazy(compile: impl FnOnce() -> (Arc<Types>, Node) + Send + 'static) -> Shape {
-        Shape(Arc::new(LazyLock::new(Box::new(compile))))
-    }
-
-    pub fn schema(&self) -> Schema<'_> {
-        let (types, node) = &**self.0;
-        Schema::new(types, node)
     }
 }

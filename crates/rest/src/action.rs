@@ -20,22 +20,22 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
     let expected = match scope.resource.subresource(&scope.call.info.subresource) {
         None => Expected::of(&scope.resource),
         Some(subresource) => {
-            let shape = subresource.shape.as_ref().ok_or_else(method_not_allowed)?;
-            Expected { kind: &subresource.kind, shape, custom: false }
+            let form = subresource.form.as_ref().ok_or_else(method_not_allowed)?;
+            Expected { kind: &subresource.kind, form }
         }
     };
     let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
     scope.warn(decoded.warnings);
-    scope.record_object(&decoded.object, expected.schema());
+    scope.record_object(&decoded.object, expected.form.wire_schema());
     let mut object = decoded.object;
     // What is done to an object may say by its uid which one is meant; elsewhere clients have no say in these fields.
     if scope.call.info.subresource.is_empty() {
         wipe_system_fields(&mut object);
     }
     ensure_namespace(scope, &mut object)?;
-    let tracked = managed::Tracked {
+    let tracked = managed::ManagedKind {
         kind: expected.kind,
-        shape: expected.shape,
+        form: expected.form,
         subresource: &scope.call.info.subresource,
         resets: Vec::new(),
     };
@@ -64,7 +64,7 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
             Ok(Reply::value(StatusCode::CREATED, &scope.accept, &kind, &partial))
         }
         Transform::PartialList(_) if kind.kind != "Status" => {
-            let type_name = format!("*{}.{}", table::go_package(&kind.group), kind.kind);
+            let type_name = format!("*{}.{}", registry::go_package(&kind.group), kind.kind);
             Err(table::not_a_list(&type_name))
         }
         _ => {

@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use codec::Notes;
-use object::{Errors, GroupKind, GroupVersion, GroupVersionKind, Meta, Path, Status, Value, quote};
-use registry::{Resource, Shape, custom};
+use object::{GroupKind, GroupVersion, GroupVersionKind, Meta, Status, Value, quote};
+use registry::{Form, Resource, go_package};
 
 use crate::media::Media;
 use crate::options::FieldValidation;
 use crate::scope::Scope;
-use crate::table::go_package;
 use crate::wire;
 
 /// An object a client sent, in the version it was sent in, with what strict decoding found.
@@ -20,18 +19,12 @@ pub struct Decoded {
 /// What a body is expected to hold.
 pub struct Expected<'a> {
     pub kind: &'a GroupVersionKind,
-    pub shape: &'a Shape,
-    pub custom: bool,
+    pub form: &'a Form,
 }
 
 impl Expected<'_> {
     pub fn of(resource: &Resource) -> Expected<'_> {
-        Expected { kind: &resource.kind, shape: &resource.shape, custom: resource.custom }
-    }
-
-    /// The schema by which JSON is written; custom resources are written sorted.
-    pub fn schema(&self) -> Option<schema::Schema<'_>> {
-        (!self.custom).then(|| self.shape.schema())
+        Expected { kind: &resource.kind, form: &resource.form }
     }
 }
 
@@ -57,25 +50,19 @@ pub fn decode(
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let mut notes = if validation == FieldValidation::Ignore { Notes::ignore() } else { Notes::collect() };
-    let schema = expected.shape.schema();
-    let kind = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
-    if expected.custom && kind.kind.is_empty() {
-        return Err(unrecognized(expected, bytes, &kind_is_missing(bytes, media)));
-    }
-    let kind = if expected.custom { kind } else { complete(&kind, expected.kind) };
+    let form = expected.form;
+    let stated = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
+    let kind = form.kind_of_body(stated, expected.kind);
+    let kind = kind.ok_or_else(|| unrecognized(expected, bytes, &kind_is_missing(bytes, media)))?;
     check_registered(&kind, expected).map_err(|why| cannot_handle(&kind, expected, &why))?;
-    let known = Some(schema).filter(|_| !expected.custom);
-    let decoded = wire::decode(bytes, media, known, &mut notes);
-    let mut object = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
-    let mut strict = notes.messages().to_vec();
-    let mut warnings = warnings_of(&notes);
-    if expected.custom {
-        let (settled, dropped) = custom::settle(object, schema).map_err(|why| cannot_handle(&kind, expected, &why))?;
-        object = settled;
-        let dropped = dropped.into_iter().filter(|_| validation != FieldValidation::Ignore);
-        strict.extend(dropped);
-        warnings.extend_from_slice(&strict[notes.messages().len()..]);
+    let decoded = wire::decode(bytes, media, form.wire_schema(), &mut notes).and_then(|object| form.settle(object));
+    let (mut object, mut dropped) = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
+    if validation == FieldValidation::Ignore {
+        dropped.clear();
     }
+    let strict: Vec<String> = notes.messages().iter().chain(&dropped).cloned().collect();
+    let mut warnings = warnings_of(&notes);
+    warnings.extend(dropped);
     if !strict.is_empty() && validation == FieldValidation::Strict {
         let why = format!("strict decoding error: {}", strict.join(", "));
         return Err(cannot_handle(&kind, expected, &why));
@@ -87,24 +74,15 @@ pub fn decode(
             expected.kind.group_version()
         )));
     }
-    if expected.custom {
-        check_custom_type(&object, expected.kind)?;
-    }
+    check_stated_type(&object, expected)?;
     object.set_type(expected.kind);
-    schema::default(schema, &mut object);
+    schema::default(form.schema(), &mut object);
     Ok(Decoded { object, warnings })
 }
 
-/// Custom resources state their type themselves; upstream takes what they state and checks it with the other rules.
-pub fn check_custom_type(object: &Value, expected: &GroupVersionKind) -> Result<(), Status> {
-    let mut errors = Errors::new();
-    if object.kind() != expected.kind {
-        errors.invalid(&Path::of("kind"), object.kind(), format!("must be {}", expected.kind));
-    }
-    let version = expected.group_version().to_string();
-    if object.api_version() != version {
-        errors.invalid(&Path::of("apiVersion"), object.api_version(), format!("must be {version}"));
-    }
+/// Refuses an object that states another type than the expected one.
+pub fn check_stated_type(object: &Value, expected: &Expected<'_>) -> Result<(), Status> {
+    let errors = expected.form.check_type(object, expected.kind);
     if errors.is_empty() {
         return Ok(());
     }
@@ -141,27 +119,17 @@ fn sniff(bytes: &[u8], media: Media) -> Result<GroupVersionKind, String> {
     Ok(GroupVersionKind::new(version.group, version.version, kind))
 }
 
-/// What the body leaves out is what the path says.
-fn complete(stated: &GroupVersionKind, expected: &GroupVersionKind) -> GroupVersionKind {
-    let mut kind = stated.clone();
-    if kind.kind.is_empty() {
-        kind.kind = expected.kind.clone();
-    }
-    if kind.version.is_empty() && kind.group.is_empty() {
-        kind.group = expected.group.clone();
-        kind.version = expected.version.clone();
-    }
-    kind
-}
-
 /// What a patched document claims to be must still be what it was.
 pub fn check_type(json: &[u8], expected: &Expected<'_>) -> Result<(), String> {
     let stated = sniff(json, Media::Json)?;
-    check_registered(&complete(&stated, expected.kind), expected)
+    match expected.form.kind_of_body(stated, expected.kind) {
+        Some(kind) => check_registered(&kind, expected),
+        None => Ok(()),
+    }
 }
 
 fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<(), String> {
-    if kind == expected.kind || expected.custom {
+    if kind == expected.kind || !expected.form.is_structured() {
         return Ok(());
     }
     let known = schema::builtin().kind(&kind.group, &kind.version, &kind.kind).is_some();

@@ -62,18 +62,7 @@ pub fn respond(scope: &Scope, status: StatusCode, stored: Value) -> Result<Reply
         Transform::PartialList(_) => Err(table::not_a_list(&table::go_type(scope, &scope.resource.kind.kind))),
         Transform::None => {
             let shown = scope.from_storage(stored)?;
-            Ok(whole(scope, status, &shown))
+            Ok(Reply::encoded(status, &scope.accept, scope.resource.form.wire_schema(), &shown))
         }
     }
-}
-
-/// Answers with an object as it is.
-pub fn whole(scope: &Scope, status: StatusCode, object: &Value) -> Reply {
-    let resource = &scope.resource;
-    if !resource.custom {
-        return Reply::value(status, &scope.accept, &resource.kind, object);
-    }
-    // Custom resources print sorted and know nothing of the built-in table.
-    let body = ReplyBody::Ready(crate::reply::encode(&scope.accept, None, object));
-    Reply::new(status, scope.accept.media.content_type(), body)
 }

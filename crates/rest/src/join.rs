@@ -29,8 +29,8 @@ struct Frame {
 
 /// The list as compact JSON, joined from the encoded objects that GET and WATCH share.
 pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
-    let custom = scope.resource.custom;
-    let (head, tail) = wire::json_list(&list_kind(scope), metadata(&page, custom).metadata(), custom);
+    let list = whole_list(scope, &page);
+    let (head, tail) = wire::json_list(&list_kind(scope), list.metadata(), scope.resource.form.is_structured());
     let (scoped, prepared) = (scope.clone(), page.prepared);
     join(scope, page.objects, Frame { head, separator: ",", tail }, 1, move |objects, write| {
         // What was converted has to be there until the last object is encoded.
@@ -45,8 +45,7 @@ pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
 /// The list as CBOR, whose maps are written in an order that has nothing to do with ours.
 pub fn cbor(scope: &Scope, page: &Page) -> Result<Reply, Status> {
     let items = shown(scope, &page.objects).map_err(|status| list::failed(scope, &page.objects, status))?;
-    let mut list = metadata(page, scope.resource.custom);
-    list.set_type(&list_kind(scope));
+    let mut list = whole_list(scope, page);
     list.set(&["items"], items);
     Ok(whole(scope, &list))
 }
@@ -54,8 +53,10 @@ pub fn cbor(scope: &Scope, page: &Page) -> Result<Reply, Status> {
 /// Tables, partial metadata, YAML and indented JSON. The page has objects.
 pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let (list, kind, field) = around(scope, &page)?;
-    let is_custom = scope.resource.custom && scope.accept.transform == Transform::None;
-    let schema = schema::builtin().schema(&kind).filter(|_| !is_custom);
+    let schema = match scope.accept.transform {
+        Transform::None => scope.resource.form.list_schema(&kind),
+        _ => schema::builtin().schema(&kind),
+    };
     let layout = Layout::of(&scope.accept);
     let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
     let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
@@ -71,36 +72,37 @@ pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
 
 /// A list without items.
 pub fn empty(scope: &Scope, page: &Page) -> Reply {
-    let mut list = metadata(page, scope.resource.custom);
-    list.set_type(&list_kind(scope));
+    let mut list = whole_list(scope, page);
     list.set(&["items"], Value::List(Vec::new()));
     whole(scope, &list)
 }
 
 fn whole(scope: &Scope, list: &Value) -> Reply {
-    match scope.resource.custom {
-        true => crate::get::whole(scope, StatusCode::OK, list),
-        false => Reply::value(StatusCode::OK, &scope.accept, &list_kind(scope), list),
+    let schema = scope.resource.form.list_schema(&list_kind(scope));
+    Reply::encoded(StatusCode::OK, &scope.accept, schema, list)
+}
+
+/// The type and metadata of a list of whole objects. Unstructured ones always have `continue`, which is "" at the end.
+fn whole_list(scope: &Scope, page: &Page) -> Value {
+    let mut list = metadata(page);
+    list.set_type(&list_kind(scope));
+    if !scope.resource.form.is_structured() {
+        list.metadata_mut().insert("continue", page.continue_token.as_str());
     }
+    list
 }
 
 /// A list without its items, its kind, and the field that the items belong in.
 fn around(scope: &Scope, page: &Page) -> Result<(Value, GroupVersionKind, &'static str), Status> {
     let meta = |kind| GroupVersionKind::new("meta.k8s.io", "v1", kind);
     let (mut list, kind, field) = match &scope.accept.transform {
-        Transform::Table(version) => {
-            (table::without_rows(scope, version, &metadata(page, false)), meta("Table"), "rows")
-        }
+        Transform::Table(version) => (table::without_rows(scope, version, &metadata(page)), meta("Table"), "rows"),
         Transform::PartialList(version) => {
-            let mut list = metadata(page, false);
+            let mut list = metadata(page);
             list.set_type(&GroupVersionKind::new("meta.k8s.io", version.as_str(), "PartialObjectMetadataList"));
             (list, meta("PartialObjectMetadataList"), "items")
         }
-        _ => {
-            let mut list = metadata(page, scope.resource.custom);
-            list.set_type(&list_kind(scope));
-            (list, list_kind(scope), "items")
-        }
+        _ => (whole_list(scope, page), list_kind(scope), "items"),
     };
     list.set(&[field], Value::List(Vec::new()));
     Ok((list, kind, field))
@@ -118,16 +120,11 @@ fn items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     }
 }
 
-/// The objects in the requested version; those of built-in kinds without their type, which the list states.
+/// The objects in the requested version; structured ones without their type, which the list states.
 fn shown(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     let shown = objects.iter().map(|object| {
         let mut item = render::value(&scope.resource, object, object.revision())?;
-        if !scope.resource.custom
-            && let Some(map) = item.as_map_mut()
-        {
-            map.remove("apiVersion");
-            map.remove("kind");
-        }
+        scope.resource.form.strip_type(&mut item);
         Ok(item)
     });
     shown.collect()
@@ -261,7 +258,7 @@ pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let bodies = bodies.map_err(|status| list::failed(scope, &page.objects, status))?;
     let kind = list_kind(scope);
     let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
-    let list = metadata(&page, false);
+    let list = metadata(&page);
     let mut head = Vec::with_capacity(256);
     let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
     let written = schema.ok_or_else(|| "the list has no protobuf form".to_string()).and_then(|schema| {

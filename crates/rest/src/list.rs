@@ -61,7 +61,7 @@ pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             join::text(scope, page)
         }
         Transform::None => Ok(join::empty(scope, &page)),
-        _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page, false)),
+        _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page)),
     }
 }
 
@@ -284,11 +284,11 @@ fn decode_token(text: &str) -> Result<Vec<u8>, String> {
     })
 }
 
-/// A list's metadata, as an object that has nothing else. Whole lists of custom resources always show where they go on, be it nowhere.
-pub fn metadata(page: &Page, custom: bool) -> Value {
+/// A list's metadata, as an object that has nothing else.
+pub fn metadata(page: &Page) -> Value {
     let mut list = Value::map();
     list.set_meta_str("resourceVersion", &page.revision.to_string());
-    if !page.continue_token.is_empty() || custom {
+    if !page.continue_token.is_empty() {
         list.metadata_mut().insert("continue", page.continue_token.as_str());
     }
     if let Some(remaining) = page.remaining {

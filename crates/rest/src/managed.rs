@@ -4,17 +4,16 @@ use object::{GroupVersion, GroupVersionKind, Meta, Status, Timestamp, Value};
 use parking_lot::Mutex;
 use patch::FieldSet;
 use patch::apply::{FieldManager, Kind, Resets};
-use registry::Shape;
+use registry::Form;
 use schema::Schema;
 
-use crate::restore::restore;
 use crate::scope::Scope;
 
 /// The object with its managed fields as an update by `manager` leaves them. Never fails: an object whose fields cannot be
 /// tracked keeps what it had, as upstream does.
 pub async fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str) -> Value {
     let now = scope.api.clock.now();
-    if !scope.resource.custom {
+    if !scope.resource.is_custom() {
         return with_manager(scope, &Conversions::default(), |fields| fields.update(live, new, manager, now));
     }
     converting(scope, |conversions| {
@@ -25,13 +24,13 @@ pub async fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str
 
 /// The same for an object that has only one version: what an action brings or answers with, or what the server changes for
 /// itself.
-pub fn track(tracked: &Tracked<'_>, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
+pub fn track(tracked: &ManagedKind<'_>, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
     tracked.with_manager(|fields| fields.update(live, new, manager, now))
 }
 
 /// Server-side apply by the server itself, which takes over fields of other managers.
 pub fn force_apply(
-    tracked: &Tracked<'_>,
+    tracked: &ManagedKind<'_>,
     live: &Value,
     config: &Value,
     manager: &str,
@@ -40,7 +39,7 @@ pub fn force_apply(
     tracked.with_manager(|fields| fields.apply(live, config, manager, true, now)).map(|applied| applied.object)
 }
 
-impl Tracked<'_> {
+impl ManagedKind<'_> {
     fn with_manager<T>(&self, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
         let resets = if self.resets.is_empty() {
             Resets::Nothing
@@ -52,18 +51,18 @@ impl Tracked<'_> {
 }
 
 /// What fields are tracked of, and through which path they are written.
-pub struct Tracked<'a> {
+pub struct ManagedKind<'a> {
     pub kind: &'a GroupVersionKind,
-    pub shape: &'a Shape,
+    pub form: &'a Form,
     /// "" for the object itself.
     pub subresource: &'a str,
     /// Fields that writes through this path cannot own.
     pub resets: Vec<Vec<&'static str>>,
 }
 
-impl Kind for Tracked<'_> {
+impl Kind for ManagedKind<'_> {
     fn schema(&self, api_version: &str) -> Option<Schema<'_>> {
-        (self.kind.group_version().to_string() == api_version).then(|| self.shape.schema())
+        (self.kind.group_version().to_string() == api_version).then(|| self.form.schema())
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
@@ -154,16 +153,12 @@ impl Kind for Versions<'_> {
     fn schema(&self, api_version: &str) -> Option<Schema<'_>> {
         let resource = &self.scope.resource;
         if resource.kind.group_version().to_string() == api_version {
-            return Some(resource.shape.schema());
+            return Some(resource.form.schema());
         }
         // What was written through another group, as an event can be, has no owners in this one.
         let version = GroupVersion::parse(api_version).ok().filter(|v| v.group == resource.kind.group)?;
-        let kind = version.with_kind(&resource.kind.kind);
-        if resource.custom {
-            let found = self.scope.api.catalog.get(&version.group, &version.version, &resource.resource.resource);
-            return found.map(|resource| resource.shape.schema());
-        }
-        schema::builtin().schema(&kind)
+        let found = self.scope.api.catalog.get(&version.group, &version.version, &resource.resource.resource);
+        found.map(|resource| resource.form.schema())
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
@@ -171,7 +166,7 @@ impl Kind for Versions<'_> {
             return Ok(object.clone());
         }
         let catalog = &self.scope.api.catalog;
-        if self.scope.resource.custom {
+        if self.scope.resource.is_custom() {
             return self.conversions.convert(object, GroupVersion::parse(api_version)?);
         }
         let wanted = GroupVersion::parse(api_version)?.with_kind(object.kind());
@@ -182,28 +177,15 @@ impl Kind for Versions<'_> {
         Ok(converted)
     }
 
-    fn settle(&self, mut merged: Value) -> Result<Value, String> {
-        let schema = self.scope.resource.shape.schema();
-        if !self.scope.resource.custom {
-            restore(&mut merged, schema).map_err(|why| {
-                let kind = &self.scope.resource.kind;
-                let (group, version, kind) = (&kind.group, &kind.version, &kind.kind);
-                format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
-            })?;
-        }
-        // Fields that a custom resource does not know are refused when the configuration is read.
-        let mut object = if self.scope.resource.custom {
-            merged
-        } else {
-            let coerced = codec::json::coerce(&merged, Some(schema), &mut codec::Notes::ignore());
-            coerced.map_err(|error| error.to_string())?
-        };
-        schema::default(schema, &mut object);
+    fn settle(&self, merged: Value) -> Result<Value, String> {
+        let resource = &self.scope.resource;
+        let mut object = resource.form.read_merged(&resource.kind, merged)?;
+        schema::default(resource.form.schema(), &mut object);
         let stored = self.scope.to_storage(object).map_err(|status| status.message)?;
         self.scope.from_storage(stored).map_err(|status| status.message)
     }
 
     fn is_structured(&self) -> bool {
-        !self.scope.resource.custom
+        self.scope.resource.form.is_structured()
     }
 }

@@ -63,11 +63,13 @@ impl Media {
 /// What a place can answer with.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// Custom resources have no protobuf form, but their metadata and errors do. No router stands before them.
-    pub custom: bool,
+    /// Whether whole objects have a protobuf form. Their metadata and errors always do.
+    pub protobuf: bool,
     pub cbor: bool,
     /// Whether objects can be shown as tables; all can be as their metadata.
     pub tables: bool,
+    /// Whether upstream's router refuses unknown media types first; custom resources are not behind it.
+    pub router: bool,
 }
 
 impl Offer {
@@ -79,7 +81,7 @@ impl Offer {
 
     /// Whether bodies and untransformed objects can be of this type.
     pub fn has(self, media: Media) -> bool {
-        !matches!(media, Media::Proto if self.custom) && !matches!(media, Media::Cbor if !self.cbor)
+        !matches!(media, Media::Proto if !self.protobuf) && !matches!(media, Media::Cbor if !self.cbor)
     }
 
     /// What objects are to be turned into for a clause that asks for this; None if they cannot.
@@ -145,7 +147,7 @@ impl Accept {
     pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Refused> {
         let offered: Vec<Media> = offer.media().collect();
         let names: Vec<&str> = offered.iter().map(|media| media.content_type()).collect();
-        if !offer.custom && !accept::passes_router(accept::header(&call.headers), &names) {
+        if offer.router && !accept::passes_router(accept::header(&call.headers), &names) {
             let status = Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call));
             return Err(Refused::ByRouter(status));
         }

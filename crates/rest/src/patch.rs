@@ -5,15 +5,14 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use codec::{DecodeError, Notes};
 use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status, Value};
-use patch::{JsonPatch, Reading};
-use registry::{UpdateOptions, custom};
+use patch::{JsonPatch, Reading, restore};
+use registry::UpdateOptions;
 
 use crate::api::CBOR;
 use crate::body::Expected;
 use crate::create::ensure_namespace;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::Reply;
-use crate::restore::restore;
 use crate::scope::Scope;
 use crate::update::{Wanted, check_name, update_scope, write};
 use crate::{Media, body, managed, wire};
@@ -62,14 +61,14 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
     let content_type = scope.call.header("content-type").to_string();
     let content_type = content_type.split(';').next().unwrap_or("").trim();
     let mut taken = vec![JSON_PATCH, MERGE_PATCH];
-    if !scope.resource.custom {
+    if scope.resource.form.is_structured() {
         taken.push(STRATEGIC);
     }
     taken.push(APPLY_YAML);
     if scope.api.features.enabled(CBOR) {
         taken.push(APPLY_CBOR);
     }
-    if !taken.contains(&content_type) && scope.resource.custom {
+    if !taken.contains(&content_type) && scope.resource.is_custom() {
         return Err(Status::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             taken.join(", ")
@@ -172,9 +171,7 @@ impl Patch {
         }
         ensure_namespace(scope, &mut object)?;
         check_name(scope, &object)?;
-        if scope.resource.custom {
-            body::check_custom_type(&object, &scope.resource.kind)?;
-        }
+        body::check_stated_type(&object, &Expected::of(&scope.resource))?;
         Ok(object)
     }
 
@@ -186,8 +183,8 @@ impl Patch {
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let patch = JsonPatch::parse(&String::from_utf8_lossy(&self.bytes), reading(options))?;
-        let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
-        let patched = patch.apply(printed(scope, live), schema)?;
+        let form = &scope.resource.form;
+        let patched = patch.apply(form.printed(live), form.wire_schema())?;
         settle(scope, options, patched.document, patch.complaints(), &patched.opened, warnings)
     }
 
@@ -201,7 +198,7 @@ impl Patch {
         let mut notes = notes(options);
         let body = codec::json::decode_exact(&self.bytes, &mut notes)
             .map_err(|error| Status::bad_request(self.prefixed(options, error)))?;
-        let patched = patch::merge_patch(printed(scope, live), body.clone(), reading(options))?;
+        let patched = patch::merge_patch(scope.resource.form.printed(live), body.clone(), reading(options))?;
         settle(scope, options, patched, notes.messages(), &body, warnings)
     }
 
@@ -215,8 +212,9 @@ impl Patch {
         let mut notes = notes(options);
         let mut body = codec::json::decode(&self.bytes, None, &mut notes)
             .map_err(|error| Status::bad_request(error.to_string()))?;
-        let schema = scope.resource.shape.schema();
-        let mut patched = patch::strategic_patch(&printed(scope, live), &mut body, schema)?;
+        let form = &scope.resource.form;
+        let schema = form.schema();
+        let mut patched = patch::strategic_patch(&form.printed(live), &mut body, schema)?;
         let settled = restore(&mut patched, schema).and_then(|()| decode_patched(scope, &patched, options));
         finish(options, settled, notes.messages(), || patch::go::plain(&body), warnings)
     }
@@ -270,11 +268,6 @@ fn notes(options: &WriteOptions) -> Notes {
     if options.field_validation == FieldValidation::Ignore { Notes::ignore() } else { Notes::collect() }
 }
 
-/// The object as clients read it: patches are written against that, with every field that is always printed.
-fn printed(scope: &Scope, live: &Value) -> Value {
-    if scope.resource.custom { live.clone() } else { patch::as_printed(live, scope.resource.shape.schema()) }
-}
-
 /// Reads the patched object as if it had been sent whole.
 fn settle(
     scope: &Scope,
@@ -285,14 +278,13 @@ fn settle(
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let settled = check_patched_type(scope, &patched).and_then(|()| decode_patched(scope, &patched, options));
-    let schema = Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom);
-    let shown = || patch::patched_text(&patched, schema, opened);
+    let shown = || patch::patched_text(&patched, scope.resource.form.wire_schema(), opened);
     finish(options, settled, notes, shown, warnings)
 }
 
 fn check_patched_type(scope: &Scope, patched: &Value) -> Result<(), String> {
-    let resource = &scope.resource;
-    if resource.custom {
+    // The type of an unstructured object is checked as a field, with the other rules.
+    if !scope.resource.form.is_structured() {
         return Ok(());
     }
     let mut stated = Map::new();
@@ -303,25 +295,20 @@ fn check_patched_type(scope: &Scope, patched: &Value) -> Result<(), String> {
     }
     let mut json = Vec::new();
     codec::json::encode(&Value::Map(stated), None, &mut json);
-    body::check_type(&json, &Expected { kind: &resource.kind, shape: &resource.shape, custom: false })
+    body::check_type(&json, &Expected::of(&scope.resource))
 }
 
 /// The patched object decoded by the schema, with what strict decoding found in it.
 fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Result<(Value, Vec<String>), String> {
-    let mut notes = notes(options);
-    let schema = scope.resource.shape.schema();
-    let known = Some(schema).filter(|_| !scope.resource.custom);
-    let mut object = codec::json::coerce(patched, known, &mut notes).map_err(|error| error.to_string())?;
-    let mut found = notes.messages().to_vec();
-    if scope.resource.custom {
-        let (settled, dropped) = custom::settle(object, schema)?;
-        object = settled;
-        found.extend(dropped.into_iter().filter(|_| options.field_validation != FieldValidation::Ignore));
+    let form = &scope.resource.form;
+    let (mut object, mut found) = form.read(patched, &mut notes(options))?;
+    if options.field_validation == FieldValidation::Ignore {
+        found.clear();
     }
-    if !scope.resource.custom {
+    if form.is_structured() {
         object.set_type(&scope.resource.kind);
     }
-    schema::default(schema, &mut object);
+    schema::default(form.schema(), &mut object);
     let object = scope.default(object).map_err(|status| status.message)?;
     Ok((object, found))
 }

@@ -12,7 +12,7 @@ use storage::Revision;
 
 use crate::media::Media;
 
-/// The encoded object without its type (custom resources and CBOR: with it, among the other fields).
+/// The encoded object without its type (unstructured objects and CBOR: with it, among the other fields).
 ///
 /// `revision` is the one clients shall see: the object's own, or that of its deletion.
 pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
@@ -42,16 +42,10 @@ pub fn value(resource: &Resource, object: &Object, revision: Revision) -> Result
 /// Encodes an object's body; see [`body`]. In CBOR the type is part of it: maps begin with their length, so that nothing can be
 /// added in front.
 pub fn encode_body(resource: &Resource, mut value: Value, media: Media) -> Bytes {
-    if !resource.custom
-        && media != Media::Cbor
-        && let Some(map) = value.as_map_mut()
-    {
-        map.remove("apiVersion");
-        map.remove("kind");
+    if media != Media::Cbor {
+        resource.form.strip_type(&mut value);
     }
-    let schema = resource.shape.schema();
-    let schema = if resource.custom { None } else { Some(schema) };
-    match (media, schema) {
+    match (media, resource.form.wire_schema()) {
         (Media::Proto, Some(schema)) => {
             let mut out = Vec::with_capacity(1024);
             if let Err(error) = codec::proto::encode_message(&value, schema, &mut out) {
@@ -92,7 +86,7 @@ pub fn with_type(resource: &Resource, body: &Bytes, media: Media, out: &mut Byte
             out.put_slice(&whole);
         }
         Media::Cbor => out.put_slice(body),
-        _ if resource.custom => out.put_slice(body),
+        _ if !resource.form.is_structured() => out.put_slice(body),
         _ => {
             out.put_slice(&type_prefix(&resource.kind));
             // The body's own brace is in the prefix.

@@ -155,7 +155,12 @@ impl Reply {
 
     /// An object that exists only for this answer: a Status, a Table, a review.
     pub fn value(status: StatusCode, accept: &Accept, kind: &GroupVersionKind, value: &Value) -> Reply {
-        let bytes = encode_value(accept, kind, value);
+        Reply::encoded(status, accept, schema::builtin().schema(kind), value)
+    }
+
+    /// An object that is written by a schema, or without one.
+    pub fn encoded(status: StatusCode, accept: &Accept, schema: Option<Schema<'_>>, value: &Value) -> Reply {
+        let bytes = encode(accept, schema, value);
         Reply::new(status, accept.media.content_type(), ReplyBody::Ready(bytes))
     }
 

@@ -6,7 +6,7 @@ use authz::Permitted;
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use object::{GroupResource, Status};
-use registry::{Action, Catalog, Connect, Report, Resource};
+use registry::{Action, Connect, Report, Resource};
 use request::{RequestInfo, Verb};
 
 use crate::reply::{Reply, ReplyBody};
@@ -21,7 +21,8 @@ pub async fn serve(api: &Arc<Api>, call: Permitted<Call>, body: Body) -> Reply {
     let api = snapshot(api, info).await;
     let found = api.catalog.get(&info.group, &info.version, &info.resource).cloned();
     let Some(resource) = found.filter(|resource| is_in_scope(resource, info)) else {
-        if !has_builtin(&api.catalog, &info.group) {
+        // Custom resources are behind another router than built-in ones.
+        if !api.catalog.has_builtin_group(&info.group) {
             return page_not_found();
         }
         return failure(&no_such_resource(), &api.accept_of_status(&call.headers, &call.query));
@@ -53,12 +54,6 @@ async fn snapshot(api: &Arc<Api>, info: &RequestInfo) -> Snapshot {
     }
 }
 
-/// Whether a group has built-in resources, which are behind another router than custom ones.
-fn has_builtin(catalog: &Catalog, group: &str) -> bool {
-    let mut versions = catalog.versions().iter().filter(|version| version.group == group);
-    versions.any(|version| catalog.of(version).any(|resource| !resource.custom))
-}
-
 /// What the end of upstream's chain of servers says of a path that none of them knows.
 pub fn page_not_found() -> Reply {
     let body = ReplyBody::Ready(Bytes::from_static(b"404 page not found\n"));
@@ -80,7 +75,7 @@ fn is_in_scope(resource: &Resource, info: &RequestInfo) -> bool {
         // as well and refused later.
         (true, false) => {
             let reads = matches!(info.verb, Verb::List | Verb::Watch);
-            info.parts.len() == 1 && resource.serves("list") && (reads || !resource.custom)
+            info.parts.len() == 1 && resource.serves("list") && (reads || !resource.is_custom())
         }
     }
 }
@@ -141,7 +136,7 @@ fn part_of(scope: &Scope) -> Result<Part<'_>, Status> {
         });
     }
     // Upstream's handler of custom resources answers for the object where others have no route.
-    let missing = || match resource.custom {
+    let missing = || match resource.is_custom() {
         true => Status::not_found(&scope.group_resource(), &scope.call.info.name),
         false => no_such_resource(),
     };

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Str, Value, labels, quote};
 use patch::apply::ScaleFields;
-use registry::{Admit, Change, Resource, ScalePaths, Shape, UpdateOptions, UpdateScope};
+use registry::{Admit, Change, Form, Resource, ScalePaths, UpdateOptions, UpdateScope};
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, ensure_namespace};
@@ -31,10 +31,10 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
     let bytes = scope.read_body().await?;
     let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
     let media = body::input_media(scope, scope.call.header("content-type"))?;
-    let expected = Expected { kind: &scale_kind(), shape: &scale_shape(scope)?, custom: false };
+    let expected = Expected { kind: &scale_kind(), form: &scale_form(scope)? };
     let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
     scope.warn(decoded.warnings);
-    scope.record_object(&decoded.object, expected.schema());
+    scope.record_object(&decoded.object, expected.form.wire_schema());
     let mut wanted = decoded.object;
     ensure_namespace(scope, &mut wanted)?;
     check_name(scope, &wanted)?;
@@ -134,7 +134,7 @@ impl Change for Rescale<'_> {
             }
         };
         scope.api.admission.mutate(self.attributes, &mut new, Some(&old)).await?;
-        if !scope.resource.custom {
+        if paths_of(&scope.resource).is_none() {
             validate(&new)?;
         }
         scope.storage()?.check_uid(&scope.context(self.options.dry_run), new.uid(), existing)?;
@@ -185,13 +185,13 @@ fn is_unset(paths: &ScalePaths, object: &Value) -> bool {
 /// The same call, about the Scale as if it were a resource of its own: patches and ownership need nothing more.
 fn scaled_scope(scope: &Scope) -> Result<Scope, Status> {
     let name = scope.resource.resource.clone();
-    let resource = Resource::unstored(name, scale_kind(), scope.resource.namespaced, scale_shape(scope)?);
+    let resource = Resource::unstored(name, scale_kind(), scope.resource.namespaced, scale_form(scope)?);
     Ok(Scope::new(scope.api.clone(), Arc::new(resource), scope.call.clone(), Body::Empty))
 }
 
-fn scale_shape(scope: &Scope) -> Result<Shape, Status> {
+fn scale_form(scope: &Scope) -> Result<Form, Status> {
     let scale = scope.resource.subresource("scale");
-    scale.and_then(|scale| scale.shape.clone()).ok_or_else(method_not_allowed)
+    scale.and_then(|scale| scale.form.clone()).ok_or_else(method_not_allowed)
 }
 
 fn validate(scale: &Value) -> Result<(), Status> {
@@ -207,7 +207,7 @@ fn validate(scale: &Value) -> Result<(), Status> {
 fn scale_fields(scope: &Scope) -> ScaleFields {
     let resource = &scope.resource;
     let version = resource.kind.group_version().to_string();
-    if !resource.custom {
+    if paths_of(resource).is_none() {
         let path = vec!["spec".into(), "replicas".into()];
         return ScaleFields { version: version.as_str().into(), replicas: vec![(version.into(), Some(path))] };
     }
@@ -221,7 +221,7 @@ fn scale_fields(scope: &Scope) -> ScaleFields {
     ScaleFields { version: version.into(), replicas: replicas.collect() }
 }
 
-/// Where a custom resource has its numbers.
+/// Where a custom resource has its numbers; those of built-in kinds are at the usual paths.
 fn paths_of(resource: &Resource) -> Option<&ScalePaths> {
     resource.definition.as_ref().and_then(|definition| definition.scale.as_ref())
 }

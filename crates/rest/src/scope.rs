@@ -55,7 +55,8 @@ impl Scope {
         let cbor = self.api.features.enabled(CBOR);
         let part = self.call.info.subresource.as_str();
         let tables = self.resource.strategy().is_some_and(|strategy| strategy.has_table(part));
-        Offer { custom: self.resource.custom, cbor, tables }
+        let (protobuf, router) = (self.resource.form.is_structured(), !self.resource.is_custom());
+        Offer { protobuf, cbor, tables, router }
     }
 
     /// The request's body, which can be taken once.

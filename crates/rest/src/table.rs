@@ -104,7 +104,7 @@ fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include:
 /// An object of the storage version as the requested one prints it.
 fn whole(scope: &Scope, object: &Value) -> Result<Value, Status> {
     let object = scope.from_storage(object.clone())?;
-    Ok(printed(&object, Some(scope.resource.shape.schema()).filter(|_| !scope.resource.custom)))
+    Ok(printed(&object, scope.resource.form.wire_schema()))
 }
 
 /// The object as its text, which keeps the order of fields inside of something that knows nothing of them.
@@ -167,21 +167,8 @@ pub fn not_a_list(go_type: &str) -> Status {
 
 /// What upstream calls the type of the objects it works with, which is not the one that it shows.
 pub fn go_type(scope: &Scope, kind: &str) -> String {
-    if scope.resource.custom {
-        return if kind.ends_with("List") { "*unstructured.UnstructuredList" } else { "*unstructured.Unstructured" }
-            .into();
-    }
     let group = if kind == "Scale" { "autoscaling" } else { &scope.resource.kind.group };
-    format!("*{}.{kind}", go_package(group))
-}
-
-/// The Go package of a group's internal types.
-pub fn go_package(group: &str) -> &str {
-    match group {
-        "" | "events.k8s.io" => "core",
-        "internal.apiserver.k8s.io" => "apiserverinternal",
-        group => group.split('.').next().unwrap_or(group),
-    }
+    scope.resource.form.go_type(group, kind)
 }
 
 /// A Table of the one Scale of an object.

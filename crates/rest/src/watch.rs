@@ -83,7 +83,7 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         over: false,
         by_webhook: storage.codec.converts_by_webhook(),
         converting: None,
-        withdrawn: scope.resource.custom.then(|| scope.resource.withdrawn.wait().boxed()),
+        withdrawn: scope.resource.is_custom().then(|| scope.resource.withdrawn.wait().boxed()),
         meter: scope.api.meters.of(&scope.resource.resource),
     };
     feed.set_timer();

@@ -63,14 +63,14 @@ pub fn type_of(bytes: &[u8], media: Media) -> Result<(Str, Str), String> {
     Ok((meta.api_version, meta.kind))
 }
 
-/// The JSON around a list's items. Custom resources print sorted: items stand before kind and metadata.
-pub fn json_list(kind: &GroupVersionKind, metadata: &Value, custom: bool) -> (Bytes, Bytes) {
+/// The JSON around a list's items. Lists of unstructured objects are written sorted: items stand before kind and metadata.
+pub fn json_list(kind: &GroupVersionKind, metadata: &Value, structured: bool) -> (Bytes, Bytes) {
     let version = kind.group_version().to_string();
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     let schema =
         schema::builtin().schema(&GroupVersionKind::new("", "v1", "PodList")).and_then(|s| s.child("metadata"));
     match schema {
-        Some(schema) if !custom => {
+        Some(schema) if structured => {
             codec::json::write_list_head(&version, &kind.kind, (metadata, schema), &mut head);
             tail.extend_from_slice(codec::json::LIST_TAIL);
         }

@@ -106,7 +106,7 @@ struct Types {
 
 impl Types {
     fn of(policy: &Value, catalog: &Catalog) -> Types {
-        let declare = |resource: &Resource| Decl::from_schema(resource.shape.schema(), &resource.kind.kind);
+        let declare = |resource: &Resource| Decl::from_schema(resource.form.schema(), &resource.kind.kind);
         let kind = policy.at(&["spec", "paramKind"]);
         let param_kind = kind.as_map().and_then(|_| {
             let version = GroupVersion::parse(kind.str_at(&["apiVersion"])).ok()?;

@@ -7,7 +7,7 @@ use std::task::{Context as Task, Poll, Waker};
 
 use async_trait::async_trait;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Status, Timestamp, Value};
-use registry::{Catalog, Context, Features, Lookup, Resource, Shape};
+use registry::{Catalog, Context, Features, Form, Lookup, Resource, Shape};
 use request::{Access, User};
 
 use crate::plugins::QuotaWriter;
@@ -205,8 +205,8 @@ fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         let mut catalog = Catalog::new();
         let version = GroupVersion::new("", "v1");
-        let shape = Shape::new(Arc::default(), Default::default());
-        catalog.insert(Resource::unstored(version.with_resource("nodes"), version.with_kind("Node"), false, shape));
+        let form = Form::structured(Shape::new(Arc::default(), Default::default()));
+        catalog.insert(Resource::unstored(version.with_resource("nodes"), version.with_kind("Node"), false, form));
         catalog
     });
     &CATALOG

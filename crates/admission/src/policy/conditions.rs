@@ -13,7 +13,7 @@ use super::evaluation::{CONDITIONS_BUDGET, Expression};
 use super::subject::{Asked, request};
 use crate::matching::Matched;
 use crate::meters::ConditionLabels;
-use crate::versioned::Form;
+use crate::versioned::Versioned;
 use crate::webhook::Step;
 use crate::{Attributes, Host, Meters};
 
@@ -59,7 +59,7 @@ impl Conditions {
         attributes: &Attributes<'_>,
         host: &dyn Host,
         meters: &Meters,
-        form: &Form,
+        form: &Versioned,
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<bool, String> {

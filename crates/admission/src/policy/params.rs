@@ -89,7 +89,7 @@ pub async fn collect(
     let storage = attributes.cx.catalog.stored(group, name).filter(|storage| storage.kind != resource.kind);
     let mut params = Vec::with_capacity(found.len());
     for stored in &found {
-        params.push(shown(resource, storage.filter(|_| resource.custom), stored).await?);
+        params.push(shown(resource, storage.filter(|_| resource.is_custom()), stored).await?);
     }
     Ok(params)
 }
@@ -101,5 +101,5 @@ async fn shown(resource: &Resource, storage: Option<&Arc<Storage>>, stored: &Val
         None => resource.from_storage(stored.clone())?,
     };
     object.set_type(&resource.kind);
-    Ok(if resource.custom { object } else { patch::as_printed(&object, resource.shape.schema()) })
+    Ok(resource.form.printed(&object))
 }

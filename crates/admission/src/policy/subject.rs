@@ -6,13 +6,13 @@ use object::{GroupResource, Map, Status, Value, value};
 use super::authorization::Answers;
 use super::evaluation::{Defined, Evaluated, Expression, Input, evaluate};
 use crate::matching::Matched;
-use crate::versioned::Form;
+use crate::versioned::Versioned;
 use crate::{Attributes, Host, Meters};
 
 /// The objects of a request in one version.
 pub struct Subject {
     pub matched: Matched,
-    pub form: Form,
+    pub form: Versioned,
     /// With every field that is always printed; null where there is no object.
     pub object: Value,
     pub old: Value,
@@ -27,7 +27,7 @@ impl Subject {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<Subject, Status> {
-        let form = Form::of(attributes, &matched)?;
+        let form = Versioned::of(attributes, &matched)?;
         let mut shown = [Value::Null, Value::Null];
         for (shown, stored) in shown.iter_mut().zip([object, old]) {
             if let Some(stored) = stored {

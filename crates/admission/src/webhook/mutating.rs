@@ -12,7 +12,7 @@ use super::review::{Response, Subject};
 use super::{Hooks, Options};
 use crate::matching::Matched;
 use crate::reinvocation::Caller;
-use crate::versioned::Form;
+use crate::versioned::Versioned;
 use crate::{Attributes, Plugin, metadata};
 
 pub struct MutatingWebhooks(Hooks);
@@ -59,7 +59,7 @@ struct Round<'a> {
 
 struct Current {
     matched: Matched,
-    form: Form,
+    form: Versioned,
     object: Option<Value>,
     old: Option<Value>,
     changed: bool,
@@ -126,7 +126,7 @@ impl<'a> Round<'a> {
         if self.current.as_ref().is_some_and(|current| current.matched == matched) {
             return Ok(());
         }
-        let form = Form::of(self.attributes, &matched)?;
+        let form = Versioned::of(self.attributes, &matched)?;
         let (object, changed) = match self.current.take() {
             Some(Current { object: Some(object), form: before, changed: true, .. }) => {
                 (Some(form.from_stored(&before.to_stored(object).await?).await?), true)

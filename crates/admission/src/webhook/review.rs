@@ -8,12 +8,12 @@ use object::{GroupVersionKind, GroupVersionResource, Status, Value};
 use super::configuration::ReviewVersion;
 use crate::Attributes;
 use crate::matching::Matched;
-use crate::versioned::Form;
+use crate::versioned::Versioned;
 
 /// The objects of a request in the version that a webhook asks for.
 pub struct Subject<'a> {
     pub matched: &'a Matched,
-    pub form: &'a Form,
+    pub form: &'a Versioned,
     pub object: Option<&'a Value>,
     pub old: Option<&'a Value>,
 }
@@ -101,7 +101,7 @@ impl Json {
         self.triple(name, &resource.group, &resource.version, ("resource", &resource.resource));
     }
 
-    fn object(&mut self, name: &str, form: &Form, object: Option<&Value>) {
+    fn object(&mut self, name: &str, form: &Versioned, object: Option<&Value>) {
         self.raw(",\"");
         self.raw(name);
         self.raw("\":");

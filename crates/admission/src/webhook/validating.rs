@@ -12,7 +12,7 @@ use super::configuration::Hook;
 use super::review::Subject;
 use super::{Hooks, Options};
 use crate::matching::Matched;
-use crate::versioned::Form;
+use crate::versioned::Versioned;
 use crate::{Attributes, Plugin};
 
 pub struct ValidatingWebhooks(Hooks);
@@ -45,7 +45,7 @@ impl Plugin for ValidatingWebhooks {
 /// The objects in one version, shared by all hooks that want it.
 struct Version {
     matched: Matched,
-    form: Form,
+    form: Versioned,
     object: Option<Value>,
     old: Option<Value>,
 }
@@ -57,7 +57,7 @@ impl Version {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<Version, Status> {
-        let form = Form::of(attributes, &matched)?;
+        let form = Versioned::of(attributes, &matched)?;
         let (mut shown, mut shown_old) = (None, None);
         if let Some(object) = object {
             shown = Some(form.from_stored(object).await?);

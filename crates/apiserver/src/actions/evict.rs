@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kinds::core::pod::{Eviction, evict, mark_evicted};
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Reason, Status, Value};
 use registry::{Action, ActionCall, AdmitAll, Change, Context, Resource, Storage, UpdateOptions, UpdateScope};
-use rest::Tracked;
+use rest::ManagedKind;
 
 use super::pods::{pods, success};
 use super::token::strings;
@@ -197,9 +197,9 @@ struct Charge<'a> {
 impl Change for Charge<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
-        let tracked = Tracked {
+        let tracked = ManagedKind {
             kind: &self.resource.kind,
-            shape: &self.resource.shape,
+            form: &self.resource.form,
             subresource: "status",
             resets: self.storage.strategy.reset_fields("status"),
         };

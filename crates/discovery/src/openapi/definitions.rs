@@ -76,7 +76,7 @@ fn builtin_definition(name: &'static str) -> Option<(Str, Definition<'static>)> 
 /// The definitions of a resource's own kind and of lists of it.
 fn own_definitions(resource: &Resource) -> Vec<(Str, Definition<'_>)> {
     let kind = match named_struct(resource) {
-        Some(id) => Definition::Struct(resource.shape.schema().types, id),
+        Some(id) => Definition::Struct(resource.form.schema().types, id),
         None => Definition::Custom(resource),
     };
     let mut own = vec![(name_of(resource, &resource.kind), kind)];
@@ -88,10 +88,10 @@ fn own_definitions(resource: &Resource) -> Vec<(Str, Definition<'_>)> {
 
 /// The struct of a built-in kind. Custom ones have structs too, but none that has a name.
 fn named_struct(resource: &Resource) -> Option<StructId> {
-    if resource.custom {
+    if resource.is_custom() {
         return None;
     }
-    let schema = resource.shape.schema();
+    let schema = resource.form.schema();
     match schema.node.shape {
         Shape::Struct(id) if !schema.types.get(id).name.is_empty() => Some(id),
         _ => None,
@@ -100,14 +100,14 @@ fn named_struct(resource: &Resource) -> Option<StructId> {
 
 fn builtin_list(resource: &Resource) -> Option<&'static Struct> {
     let kind = builtin().kind(&resource.kind.group, &resource.kind.version, &resource.list_kind)?;
-    (!resource.custom).then(|| builtin().types().get(kind.id))
+    (!resource.is_custom()).then(|| builtin().types().get(kind.id))
 }
 
 /// The definition of what a resource or a part of it is sent as.
 pub fn name_of(resource: &Resource, kind: &GroupVersionKind) -> Str {
     if *kind == resource.kind {
         return match named_struct(resource) {
-            Some(id) => resource.shape.schema().types.get(id).name.clone(),
+            Some(id) => resource.form.schema().types.get(id).name.clone(),
             None => names::custom_definition(&kind.group, &kind.version, &kind.kind).into(),
         };
     }

@@ -101,7 +101,7 @@ const ANSWER_WHAT_THEY_DELETE: [(&str, &[&str]); 3] = [
 pub fn of(catalog: &Catalog, version: &GroupVersion) -> Vec<Route> {
     let mut routes = Vec::new();
     for resource in catalog.listed(version) {
-        if resource.custom {
+        if resource.is_custom() {
             routes.extend(custom::routes(resource));
             continue;
         }
