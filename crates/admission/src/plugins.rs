@@ -145,6 +145,11 @@ pub(crate) fn sees(name: &str) -> Sees {
     ROWS.iter().find(|row| row.name == name).map_or(Sees::EVERYTHING, |row| row.sees)
 }
 
+/// The names of all plugins, in the order they are asked.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name)
+}
+
 /// The chain that the flags and the configuration ask for.
 pub fn chain(settings: &Settings<'_>) -> Result<Chain, String> {
     check_names(settings)?;

@@ -13,6 +13,7 @@ use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
 use crate::authentication::AuthenticationConfig;
 use crate::authorization::AuthorizationConfig;
+use crate::debugging::Debugging;
 use crate::own_service::OwnServiceConfig;
 use crate::serving::Serving;
 use crate::shown_metrics::ShownMetrics;
@@ -50,6 +51,8 @@ pub struct Config {
     pub serve_removed: bool,
     pub enable_admission_plugins: Vec<String>,
     pub disable_admission_plugins: Vec<String>,
+    /// `--admission-control`: all plugins that are enabled; None leaves that to the two lists above.
+    pub admission_control: Option<Vec<String>>,
     /// `--admission-control-config-file`.
     pub admission_config_file: Option<PathBuf>,
     /// `--admission-webhook-ignore-budget`: how long webhooks with `failurePolicy: Ignore` may take together in one request.
@@ -73,11 +76,14 @@ pub struct Config {
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
     pub store: StoreConfig,
+    /// `--enable-garbage-collector`.
+    pub garbage_collection: bool,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
     pub standalone: bool,
     pub serving: Serving,
     pub audit: AuditConfig,
     pub metrics: ShownMetrics,
+    pub debugging: Debugging,
     pub leadership: Leadership,
     /// Every flag with its value, as `/flagz` shows them.
     pub flags: BTreeMap<String, String>,
@@ -142,6 +148,7 @@ impl Default for Config {
             serve_removed: false,
             enable_admission_plugins: Vec::new(),
             disable_admission_plugins: Vec::new(),
+            admission_control: None,
             admission_config_file: None,
             webhook_ignore_budget: None,
             aggregation: Aggregation::default(),
@@ -157,10 +164,12 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,
             store: StoreConfig::default(),
+            garbage_collection: true,
             standalone: false,
             serving: Serving::default(),
             audit: AuditConfig::default(),
             metrics: ShownMetrics::default(),
+            debugging: Debugging::default(),
             leadership: Leadership::default(),
             flags: BTreeMap::new(),
             authentication: AuthenticationConfig::default(),

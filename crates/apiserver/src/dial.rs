@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use outbound::{Address, Certificate, Client, Credentials, Error, Options, Protocols, Roots, Stream};
+use outbound::{Address, Certificate, Client, Credentials, Error, Options, Protocols, Roots, Stream, Throttle};
 use registry::Target;
 use rest::{Dial, ForwardBody, Unreachable};
 
@@ -26,6 +26,10 @@ impl Dialer {
     /// Without an authority a kubelet's certificate is not verified, as upstream has it. Nor is that of pods and services, for
     /// which there is no authority to ask. `dial` makes the connections into the cluster.
     pub fn new(kubelet: &Kubelets, dial: &Arc<dyn outbound::Dial>) -> Result<Arc<Dialer>, String> {
+        let dial = &match kubelet.max_bytes_per_second {
+            0 => dial.clone(),
+            bytes_per_second => Arc::new(Throttle { dial: dial.clone(), bytes_per_second }) as Arc<dyn outbound::Dial>,
+        };
         let certificate = match (&kubelet.certificate, &kubelet.key) {
             (Some(certificate), Some(key)) => {
                 Some(Certificate::Files { certificate: certificate.clone(), key: key.clone() })

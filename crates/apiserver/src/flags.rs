@@ -1,7 +1,7 @@
 //! The command line: kube-apiserver's flags from the generated table, and a few of our own.
 //!
 //! Every upstream flag is parsed with upstream's type and default. The ones in [`HONOURED`] have an effect. One that has none yet
-//! is named in the log when it is given, or refused if ignoring it would be unsafe ([`unsupported`]); `--help` marks it.
+//! is named in the log when it is given; `--help` marks it.
 
 mod given;
 mod no_effect;
@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
 use crate::{
-    Config, aggregation, audit, authentication, authorization, own_service, serving, shown_metrics, store, unsupported,
+    Config, aggregation, audit, authentication, authorization, debugging, own_service, serving, shown_metrics, store,
     versions,
 };
 pub(crate) use given::{Given, boolean};
@@ -36,6 +36,7 @@ const ALSO_ALONE: &[&str] =
 
 /// Upstream flags with an effect here.
 const HONOURED: &[&str] = &[
+    "admission-control",
     "admission-control-config-file",
     "advertise-address",
     "allow-privileged",
@@ -54,6 +55,7 @@ const HONOURED: &[&str] = &[
     "enable-admission-plugins",
     "emulated-version",
     "enable-bootstrap-token-auth",
+    "enable-garbage-collector",
     "event-ttl",
     "external-hostname",
     "feature-gates",
@@ -97,7 +99,7 @@ pub fn command() -> Command {
         .long_about(
             "The Kubernetes API server, in one small binary. Without any flag it keeps its data in .ferrokube, makes its \
              own certificates, and serves on https://127.0.0.1:6443.\n\nEvery flag of kube-apiserver v1.37 is known; \
-             those marked (no effect yet) are named in the log when they are given, and refused where ignoring them would be unsafe.",
+             those marked (no effect) are named in the log when they are given.",
         )
         .disable_version_flag(true)
         .arg(
@@ -180,7 +182,6 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
         let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
         flag.check(&values)?;
         config.flags.insert(flag.name.into(), flag.shown(Some(&values)));
-        unsupported::check_flag(flag.name, &values)?;
         alone &= ALSO_ALONE.contains(&flag.name);
         if is_honoured(flag.name) {
             apply(&mut config, flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;
@@ -196,6 +197,7 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
         let budget = budget.map_err(|why| format!("--admission-webhook-ignore-budget: {why}"))?;
         config.webhook_ignore_budget = Some(budget).filter(|budget| !budget.is_zero());
     }
+    choose_plugins(&mut config)?;
     config.versions.check()?;
     config.leadership.check()?;
     config.standalone = match matches.get_one::<String>("standalone") {
@@ -213,6 +215,24 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     config.flags.insert("v".into(), verbosity.to_string());
     let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
     Ok(Serve { config, json_logs, verbosity, without_effect })
+}
+
+/// `--admission-control` names every plugin that is enabled, so all others are disabled.
+fn choose_plugins(config: &mut Config) -> Result<(), String> {
+    let Some(names) = config.admission_control.clone() else { return Ok(()) };
+    if !config.enable_admission_plugins.is_empty() || !config.disable_admission_plugins.is_empty() {
+        return Err(
+            "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
+                .into(),
+        );
+    }
+    if let Some(name) = names.iter().find(|name| !admission::plugins::names().any(|known| known == name.as_str())) {
+        return Err(format!("admission-control plugin {} is unknown", object::quote(name)));
+    }
+    let others = admission::plugins::names().filter(|known| !names.iter().any(|name| name == known));
+    config.disable_admission_plugins = others.map(str::to_string).collect();
+    config.enable_admission_plugins = names;
+    Ok(())
 }
 
 /// What `--version` asks for.
@@ -268,6 +288,7 @@ fn has_service_accounts(config: &Config) -> bool {
 fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String> {
     let last = given.last();
     match name {
+        "admission-control" => config.admission_control = Some(given.list().collect()),
         "admission-control-config-file" => config.admission_config_file = given.path(),
         "api-audiences" => config.api_audiences = given.list().collect(),
         "service-account-extend-token-expiration" => {
@@ -306,6 +327,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "egress-selector-config-file" => config.egress_file = given.path(),
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
         "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
+        "enable-garbage-collector" => config.garbage_collection = given.boolean()?,
         "external-hostname" => config.external_hostname = last.to_string(),
         "event-ttl" => config.event_ttl = given.span_or_zero()?,
         "emulated-version" => config.versions.set_emulated(given)?,
@@ -326,6 +348,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
         other if shown_metrics::FLAGS.contains(&other) => config.metrics.apply(other, given)?,
         other if authentication::FLAGS.contains(&other) => config.authentication.apply(other, given)?,
+        other if debugging::FLAGS.contains(&other) => config.debugging.apply(other, given)?,
         other => config.serving.apply(other, given)?,
     }
     Ok(())
@@ -341,6 +364,7 @@ fn is_honoured(flag: &str) -> bool {
         || authorization::FLAGS.contains(&flag)
         || shown_metrics::FLAGS.contains(&flag)
         || authentication::FLAGS.contains(&flag)
+        || debugging::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.

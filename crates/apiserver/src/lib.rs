@@ -13,6 +13,7 @@ pub mod cli;
 mod client;
 mod components;
 mod config;
+mod debugging;
 mod definitions;
 mod dial;
 mod escalation;
@@ -32,7 +33,6 @@ mod shown_metrics;
 mod start;
 mod store;
 mod traces;
-mod unsupported;
 mod versions;
 mod zpages;
 

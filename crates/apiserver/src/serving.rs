@@ -7,7 +7,8 @@ use std::time::Duration;
 use flow::{Flow, Settings};
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{
-    Always, Check, ConnectionOptions, Cors, Endpoint, Health, Hook, Lifecycle, Seats, ShutdownCheck, ShutdownTimeouts,
+    Always, Check, ConnectionOptions, Cors, Delayed, Endpoint, Health, Hook, Lifecycle, Seats, ShutdownCheck,
+    ShutdownTimeouts,
 };
 
 use crate::flags::Given;
@@ -24,6 +25,8 @@ pub const FLAGS: &[&str] = &[
     "kubelet-client-certificate",
     "kubelet-client-key",
     "kubelet-preferred-address-types",
+    "livez-grace-period",
+    "max-connection-bytes-per-sec",
     "max-mutating-requests-inflight",
     "max-requests-inflight",
     "min-request-timeout",
@@ -52,6 +55,8 @@ pub struct Serving {
     /// Whether seats are given out by priority and fairness.
     pub priority_and_fairness: bool,
     pub watch_grace: Duration,
+    /// `--livez-grace-period`: how long liveness does not depend on the steps of the start.
+    pub livez_grace: Duration,
     pub kubelet: Kubelets,
 }
 
@@ -63,12 +68,14 @@ pub struct Kubelets {
     pub key: Option<PathBuf>,
     /// Which of a node's addresses is used: the first type that it has.
     pub address_types: Vec<String>,
+    /// `--max-connection-bytes-per-sec`: how much a connection to a kubelet, pod or service carries; 0 for no limit.
+    pub max_bytes_per_second: u64,
 }
 
 impl Default for Kubelets {
     fn default() -> Kubelets {
         let address_types = kinds::core::ConnectOptions::default().address_types;
-        Kubelets { authority: None, certificate: None, key: None, address_types }
+        Kubelets { authority: None, certificate: None, key: None, address_types, max_bytes_per_second: 0 }
     }
 }
 
@@ -85,6 +92,7 @@ impl Default for Serving {
             max_writes: 200,
             priority_and_fairness: true,
             watch_grace: Duration::ZERO,
+            livez_grace: Duration::ZERO,
             kubelet: Kubelets::default(),
         }
     }
@@ -108,6 +116,8 @@ impl Serving {
             "kubelet-client-certificate" => self.kubelet.certificate = given.path(),
             "kubelet-client-key" => self.kubelet.key = given.path(),
             "kubelet-preferred-address-types" => self.kubelet.address_types = given.list().collect(),
+            "livez-grace-period" => self.livez_grace = given.span_or_zero()?,
+            "max-connection-bytes-per-sec" => self.kubelet.max_bytes_per_second = number(last)? as u64,
             "max-mutating-requests-inflight" => self.max_writes = number(last)?,
             "max-requests-inflight" => self.max_reads = number(last)?,
             "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),
@@ -226,7 +236,11 @@ const HOOKS: &[&str] = &[
 ];
 
 /// The checks in the order upstream lists them; the hooks are finished when the server has started.
-pub fn health(store: Vec<(Arc<dyn Check>, &[Endpoint])>, lifecycle: &Lifecycle) -> (Health, Vec<Arc<Hook>>) {
+pub fn health(
+    store: Vec<(Arc<dyn Check>, &[Endpoint])>,
+    lifecycle: &Lifecycle,
+    livez_grace: Duration,
+) -> (Health, Vec<Arc<Hook>>) {
     let health = Health::default();
     let hooks: Vec<Arc<Hook>> = HOOKS.iter().map(|name| Hook::new(name)).collect();
     let synced = Hook::new("informer-sync");
@@ -238,7 +252,8 @@ pub fn health(store: Vec<(Arc<dyn Check>, &[Endpoint])>, lifecycle: &Lifecycle) 
     }
     health.add(synced.clone(), false, true);
     for hook in &hooks {
-        health.add(hook.clone(), true, true);
+        health.add_to(&[Endpoint::Healthz, Endpoint::Readyz], hook.clone());
+        health.add_to(&[Endpoint::Livez], Delayed::new(hook.clone(), livez_grace));
     }
     health.add(Arc::new(ShutdownCheck(lifecycle.clone())), false, true);
     (health, hooks.into_iter().chain([synced]).collect())

@@ -167,7 +167,7 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     host.connect(&api);
     kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
     let lifecycle = Lifecycle::default();
-    let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle);
+    let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle, config.serving.livez_grace);
     let metrics = opened.metrics(&config.store, &api, config.metrics.open().map_err(StartError::Setting)?);
     let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
@@ -196,10 +196,12 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
         cors: config.serving.cors().map_err(StartError::Setting)?,
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
+        limits_anonymous_http2: api.features.enabled("UnauthenticatedHTTP2DOSMitigation"),
     });
     create_own_objects(&api, &authentication.trust.published()).await;
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
     authentication.follow(&api, &mut tasks);
+    config.debugging.listen(&mut tasks).map_err(StartError::Setting)?;
     tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
@@ -358,6 +360,7 @@ fn paths(
     if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
         paths.push(Arc::new(openid));
     }
+    paths.extend(config.debugging.paths());
     let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
     listed.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
     paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));
@@ -385,6 +388,7 @@ fn features(config: &Config) -> Result<Features, StartError> {
     let mut features = Features::at(config.versions.emulated, config.versions.compatible);
     features.set(&config.feature_gates).map_err(StartError::Setting)?;
     features.set_allow_privileged(config.allow_privileged);
+    features.set_garbage_collection(config.garbage_collection);
     Ok(features)
 }
 

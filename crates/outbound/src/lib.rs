@@ -18,6 +18,7 @@ pub mod otlp;
 mod pauses;
 mod roots;
 mod services;
+mod throttle;
 mod verify;
 mod webhook;
 
@@ -33,4 +34,5 @@ pub use kubeconfig::Kubeconfig;
 pub use pauses::Pauses;
 pub use roots::Roots;
 pub use services::{Address, Resolve};
+pub use throttle::Throttle;
 pub use webhook::{Target, WebhookOptions, Webhooks};

@@ -88,7 +88,9 @@ impl Storage {
         }
         admit.validate(None, Some(&old)).await?;
         self.strategy.validate_deletion(cx, &object)?;
-        self.settle_finalizers(&mut object, options);
+        if cx.features.garbage_collection() {
+            self.settle_finalizers(&mut object, options);
+        }
         let held = object.finalizers().next().is_some() || !self.strategy.may_finish(&object);
         let remove = match plan {
             Plan::Graceful(seconds) => seconds == 0 && !held,

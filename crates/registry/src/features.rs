@@ -42,6 +42,7 @@ pub struct Features {
     emulated: Release,
     compatible: Release,
     allow_privileged: bool,
+    garbage_collection: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ impl Features {
             let (name, parts) = line.split_once(' ')?;
             Some((name, Gate::at(parts, emulated, compatible)))
         });
-        Features { gates: gates.collect(), emulated, compatible, allow_privileged: false }
+        Features { gates: gates.collect(), emulated, compatible, allow_privileged: false, garbage_collection: true }
     }
 
     /// Whether a gate is on. A gate that is not known is off.
@@ -88,6 +89,15 @@ impl Features {
     /// Whether containers may be privileged: `--allow-privileged`, which is no gate but decides alike.
     pub fn allow_privileged(&self) -> bool {
         self.allow_privileged
+    }
+
+    /// Whether the garbage collector's finalizers are put on objects that are deleted: `--enable-garbage-collector`.
+    pub fn garbage_collection(&self) -> bool {
+        self.garbage_collection
+    }
+
+    pub fn set_garbage_collection(&mut self, on: bool) {
+        self.garbage_collection = on;
     }
 
     pub fn set_allow_privileged(&mut self, allow: bool) {

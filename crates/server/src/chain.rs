@@ -69,6 +69,8 @@ pub struct Server {
     pub request_timeout: Duration,
     /// `--strict-transport-security-directives`, "" for none.
     pub hsts: String,
+    /// The feature gate `UnauthenticatedHTTP2DOSMitigation`: anonymous clients get one request over an HTTP/2 connection.
+    pub limits_anonymous_http2: bool,
 }
 
 /// A request that was parsed, and what the filters know about it.
@@ -219,6 +221,7 @@ impl Server {
         let Identity { user, warnings, .. } = match self.authenticate(&request, &info.path, &peer).await {
             Ok(identity) => identity,
             Err(()) => {
+                self.send_anonymous_away(request.version(), &peer);
                 let none = User::default();
                 let begin = |auditor: &Arc<Auditor>| audit::begin(auditor, &request, &info, &none, audit_id, &peer);
                 if let Some(record) = self.auditor.as_ref().and_then(begin) {
@@ -227,6 +230,9 @@ impl Server {
                 return failure(&Status::unauthorized("Unauthorized"), &readable());
             }
         };
+        if is_anonymous(&user) {
+            self.send_anonymous_away(request.version(), &peer);
+        }
         tracked.span = self.tracer.as_ref().and_then(|tracer| tracer.begin(&request, &info, &user, audit_id));
         // Audit: from here on every outcome is recorded.
         if let Some(auditor) = &self.auditor {
@@ -345,6 +351,14 @@ impl Server {
         Ok(identity)
     }
 
+    /// Over HTTP/2 a client that has not authenticated must make a new connection for its next request, because requests over an
+    /// open one cost it next to nothing.
+    fn send_anonymous_away(&self, version: http::Version, peer: &Peer) {
+        if self.limits_anonymous_http2 && version == http::Version::HTTP_2 {
+            peer.go_away();
+        }
+    }
+
     /// How long the request may take: its `timeout` parameter, but no more than `--request-timeout`.
     fn timeout(&self, query: &[(String, String)]) -> Result<Duration, Status> {
         let asked = query.iter().find(|(key, _)| key == "timeout").map_or("", |(_, value)| value.as_str());
@@ -433,6 +447,10 @@ impl Server {
         reply.headers.entry(http::header::CACHE_CONTROL).or_insert(private);
         reply.into_response()
     }
+}
+
+fn is_anonymous(user: &User) -> bool {
+    user.name == User::ANONYMOUS || user.is_member(User::UNAUTHENTICATED)
 }
 
 fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::StatusCode;
 use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
 /// One condition of the server's health.
 #[async_trait]
@@ -60,6 +62,33 @@ impl Check for Hook {
 
     async fn check(&self) -> Result<(), String> {
         if self.done.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) }
+    }
+}
+
+/// A check that passes, whatever it finds, until some time after the start: `--livez-grace-period`.
+pub struct Delayed {
+    check: Arc<dyn Check>,
+    from: Instant,
+}
+
+impl Delayed {
+    pub fn new(check: Arc<dyn Check>, delay: Duration) -> Arc<Delayed> {
+        Arc::new(Delayed { check, from: Instant::now() + delay })
+    }
+}
+
+#[async_trait]
+impl Check for Delayed {
+    fn name(&self) -> &str {
+        self.check.name()
+    }
+
+    fn group(&self) -> &str {
+        self.check.group()
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        if Instant::now() < self.from { Ok(()) } else { self.check.check().await }
     }
 }
 

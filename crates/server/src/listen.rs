@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Server;
@@ -19,6 +19,7 @@ use crate::cork::Cork;
 use crate::extended_connect;
 use crate::lifecycle::Phase;
 use crate::peer::Peer;
+use crate::target::Escaping;
 use crate::tls::Handshake;
 
 /// How long the TLS handshake may take.
@@ -147,11 +148,10 @@ impl Connection {
         };
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()).collect());
-        let go_away = Arc::new(Notify::new());
         let service = service_fn(|mut request: http::Request<hyper::body::Incoming>| {
             let chance = self.options.goaway_chance;
             if chance > 0.0 && request.version() == Version::HTTP_2 && rand::random::<f64>() < chance {
-                go_away.notify_one();
+                peer.go_away();
             }
             let (server, peer) = (self.server.clone(), peer.clone());
             async move {
@@ -165,7 +165,7 @@ impl Connection {
         });
         let builder = builder(self.options.max_streams);
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let stream = TokioIo::new(Cork::new(stream, is_http2));
+        let stream = TokioIo::new(Cork::new(Escaping::new(stream, is_http2), is_http2));
         let serving = builder.serve_connection_with_upgrades(stream, service);
         tokio::pin!(serving);
         let mut phase = self.server.lifecycle.follow();
@@ -180,7 +180,7 @@ impl Connection {
         let ended = loop {
             tokio::select! {
                 ended = serving.as_mut() => break Some(ended),
-                _ = go_away.notified(), if !asked_to_leave => asked_to_leave = true,
+                () = peer.sent_away(), if !asked_to_leave => asked_to_leave = true,
                 _ = phase.wait_for(Phase::is_leaving), if !asked_to_leave => asked_to_leave = true,
                 () = &mut idle => break None,
                 () = peer.closed() => break Some(Ok(())),

@@ -24,6 +24,7 @@ pub struct Peer {
     /// When the last request ended, in milliseconds after `since`; 0 before the first one.
     idle_since_ms: AtomicU64,
     close: Notify,
+    go_away: Notify,
 }
 
 impl Peer {
@@ -35,6 +36,7 @@ impl Peer {
             open: AtomicUsize::new(0),
             idle_since_ms: AtomicU64::new(0),
             close: Notify::new(),
+            go_away: Notify::new(),
         })
     }
 
@@ -52,6 +54,16 @@ impl Peer {
     /// Returns when [`Peer::close`] was called.
     pub async fn closed(&self) {
         self.close.notified().await;
+    }
+
+    /// Asks for the connection to be closed when its open requests have been answered: a GOAWAY over HTTP/2.
+    pub fn go_away(&self) {
+        self.go_away.notify_one();
+    }
+
+    /// Returns when [`Peer::go_away`] was called.
+    pub async fn sent_away(&self) {
+        self.go_away.notified().await;
     }
 
     /// Returns when no request has been open for too long.

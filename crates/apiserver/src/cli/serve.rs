@@ -4,9 +4,11 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::debugging::SetVerbosity;
 use crate::{Running, flags, kubeconfig, start};
 use clap::ArgMatches;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 use super::say;
 
@@ -27,9 +29,9 @@ pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
     }
     let mut serve = flags::serve(matches, called_as)?;
     serve.config.serve_removed = serves_removed()?;
-    log_to_stderr(serve.json_logs, serve.verbosity);
+    serve.config.debugging.set_verbosity = log_to_stderr(serve.json_logs, serve.verbosity);
     for flag in &serve.without_effect {
-        tracing::warn!(flag, "this flag is accepted but has no effect yet");
+        tracing::warn!(flag, "this flag is accepted but has no effect");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
     let runtime = runtime.map_err(|error| format!("cannot start threads: {error}"))?;
@@ -118,17 +120,32 @@ impl Signals {
     }
 }
 
+/// Begins the log. Returns what changes its verbosity later.
+fn log_to_stderr(json: bool, verbosity: u32) -> SetVerbosity {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| level(verbosity).into());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match json {
+        true => {
+            let builder = builder.json().with_filter_reloading();
+            let handle = builder.reload_handle();
+            builder.init();
+            SetVerbosity::new(move |verbosity| handle.reload(level(verbosity)).map_err(|error| error.to_string()))
+        }
+        false => {
+            let is_terminal = std::io::stderr().is_terminal();
+            let builder = builder.with_ansi(is_terminal).with_target(false).compact().with_filter_reloading();
+            let handle = builder.reload_handle();
+            builder.init();
+            SetVerbosity::new(move |verbosity| handle.reload(level(verbosity)).map_err(|error| error.to_string()))
+        }
+    }
+}
+
 /// klog's verbosity as levels: 4 and more is debugging, 8 and more is everything.
-fn log_to_stderr(json: bool, verbosity: u32) {
-    let level = match verbosity {
+fn level(verbosity: u32) -> &'static str {
+    match verbosity {
         0..=3 => "info",
         4..=7 => "debug",
         _ => "trace",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match json {
-        true => builder.json().init(),
-        false => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).compact().init(),
     }
 }

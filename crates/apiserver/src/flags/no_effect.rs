@@ -6,9 +6,7 @@ pub fn reason(flag: &str) -> Option<&'static str> {
 }
 
 const REASONS: &[(&str, &str)] = &[
-    ("admission-control", "removed upstream, use --enable-admission-plugins"),
     ("contention-profiling", "profiles of Go's scheduler do not exist here"),
-    ("debug-socket-path", "Go's profiles do not exist here"),
     ("delete-collection-workers", "deletions of one request share commits, more workers would not be faster"),
     ("kubelet-timeout", "kube-apiserver does not use it either"),
     ("log-flush-frequency", "log lines are written at once"),
@@ -17,7 +15,6 @@ const REASONS: &[(&str, &str)] = &[
     ("log-text-info-buffer-size", "log lines are written at once"),
     ("log-text-split-stream", "all log lines go to standard error"),
     ("permit-address-sharing", "addresses are always shared with sockets that are closing"),
-    ("profiling", "Go's profiles do not exist here; use perf"),
     ("vmodule", "it names Go source files"),
 ];
 

@@ -1,0 +1,198 @@
+//! `/debug/pprof` and `/debug/flags/v`, at upstream's paths.
+//!
+//! Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and what to use instead.
+
+use async_trait::async_trait;
+use authz::Permitted;
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use rest::{Body, Call, Reply, ReplyBody};
+use server::Paths;
+
+use super::SetVerbosity;
+
+/// The longest body that is read: a number.
+const BODY_BYTES_MAX: usize = 1024;
+
+/// Go's profiles, which the index lists.
+const PROFILES: &[&str] =
+    &["allocs", "block", "cmdline", "goroutine", "heap", "mutex", "profile", "symbol", "threadcreate", "trace"];
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+
+pub struct Profiling {
+    set_verbosity: SetVerbosity,
+    command_line: Vec<String>,
+}
+
+/// What is sent back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page {
+    pub code: StatusCode,
+    pub content_type: &'static str,
+    pub location: Option<&'static str>,
+    pub text: String,
+}
+
+impl Page {
+    fn new(code: StatusCode, content_type: &'static str, text: impl Into<String>) -> Page {
+        Page { code, content_type, location: None, text: text.into() }
+    }
+
+    fn into_reply(self) -> Reply {
+        let mut reply = Reply::new(self.code, self.content_type, ReplyBody::Ready(self.text.into()));
+        if let Some(location) = self.location {
+            reply.headers.insert(header::LOCATION, HeaderValue::from_static(location));
+        }
+        reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        reply
+    }
+}
+
+impl Profiling {
+    pub fn new(set_verbosity: SetVerbosity) -> Profiling {
+        Profiling { set_verbosity, command_line: std::env::args_os().map(|one| one.to_string_lossy().into()).collect() }
+    }
+
+    /// Whether there is a page at a path.
+    pub fn has(path: &str) -> bool {
+        let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        below("/debug/pprof") || below("/debug/flags")
+    }
+
+    /// The page at a path that [`Profiling::has`].
+    pub fn page(&self, method: &Method, path: &str, body: &[u8]) -> Page {
+        match path.strip_prefix("/debug/pprof") {
+            Some("") => Page {
+                location: Some("/debug/pprof/"),
+                ..Page::new(StatusCode::FOUND, HTML, "<a href=\"/debug/pprof/\">Found</a>.\n\n")
+            },
+            Some("/") => Page::new(StatusCode::OK, HTML, index()),
+            Some(rest) => self.profile(rest.trim_start_matches('/')),
+            None if path == "/debug/flags/v" => self.verbosity(method, body),
+            None => Page::new(StatusCode::OK, HTML, FLAGS_PAGE),
+        }
+    }
+
+    fn profile(&self, name: &str) -> Page {
+        match name {
+            "cmdline" => Page::new(StatusCode::OK, TEXT, self.command_line.join("\0")),
+            known if PROFILES.contains(&known) => {
+                let process = std::process::id();
+                let text = format!(
+                    "there is no {known} profile, which Go's runtime makes; use perf: perf record -g -p {process}\n"
+                );
+                Page::new(StatusCode::NOT_IMPLEMENTED, TEXT, text)
+            }
+            _ => Page::new(StatusCode::NOT_FOUND, TEXT, "Unknown profile\n"),
+        }
+    }
+
+    fn verbosity(&self, method: &Method, body: &[u8]) -> Page {
+        const PLAIN: &str = "text/plain";
+        if method != Method::PUT {
+            return Page::new(StatusCode::NOT_ACCEPTABLE, PLAIN, "unsupported http method\n");
+        }
+        let given = String::from_utf8_lossy(body);
+        let digits = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+        let level = match given.parse::<u32>() {
+            Ok(level) if digits => Ok(level),
+            _ => {
+                let why = if digits { "value out of range" } else { "invalid syntax" };
+                Err(format!("strconv.ParseUint: parsing {}: {why}", object::quote(&given)))
+            }
+        };
+        match level.and_then(|level| self.set_verbosity.set(level)) {
+            Ok(()) => {
+                let text = format!("successfully set klog.logging.verbosity to {given}\n");
+                Page::new(StatusCode::OK, PLAIN, text)
+            }
+            Err(why) => Page::new(StatusCode::BAD_REQUEST, PLAIN, format!("{why}\n")),
+        }
+    }
+}
+
+#[async_trait]
+impl Paths for Profiling {
+    async fn answer(&self, call: &Permitted<Call>, body: &mut Body) -> Option<Reply> {
+        let path = call.info.path.as_str();
+        if !Profiling::has(path) {
+            return None;
+        }
+        let body = match std::mem::take(body) {
+            Body::Stream(incoming) => match Limited::new(incoming, BODY_BYTES_MAX).collect().await {
+                Ok(read) => read.to_bytes(),
+                Err(error) => {
+                    let text = format!("error reading request body: {error}\n");
+                    return Some(Page::new(StatusCode::BAD_REQUEST, "text/plain", text).into_reply());
+                }
+            },
+            Body::Ready(bytes) => bytes,
+            Body::Empty | Body::Upgrade(_) => Bytes::new(),
+        };
+        Some(self.page(&call.method, path, &body).into_reply())
+    }
+
+    /// Upstream does not list them either.
+    fn listed(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn index() -> String {
+    let lines = PROFILES.iter().map(|name| format!("<a href='{name}'>{name}</a><br>\n"));
+    format!(
+        "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n<p>Go's profiles do not exist \
+         here; each page says what to use instead.</p>\n{}</body>\n</html>\n",
+        lines.collect::<String>()
+    )
+}
+
+const FLAGS_PAGE: &str = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\n\
+    flags:<br>\n<table>\n<tr>v<br>\n</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn pages_are_at_upstreams_paths() {
+        let level = Arc::new(AtomicU32::new(0));
+        let set = level.clone();
+        let pages = Profiling::new(SetVerbosity::new(move |verbosity| {
+            set.store(verbosity, Ordering::Relaxed);
+            Ok(())
+        }));
+        for (method, path, body, code, text) in [
+            (Method::GET, "/debug/pprof", "", 302, "<a href=\"/debug/pprof/\">Found</a>.\n\n"),
+            (Method::GET, "/debug/pprof/nothing", "", 404, "Unknown profile\n"),
+            (Method::GET, "/debug/flags/v", "", 406, "unsupported http method\n"),
+            (Method::PUT, "/debug/flags/v", "6", 200, "successfully set klog.logging.verbosity to 6\n"),
+            (Method::PUT, "/debug/flags/v", "x", 400, "strconv.ParseUint: parsing \"x\": invalid syntax\n"),
+            (Method::PUT, "/debug/flags/v", "+6", 400, "strconv.ParseUint: parsing \"+6\": invalid syntax\n"),
+            (
+                Method::PUT,
+                "/debug/flags/v",
+                "4294967296",
+                400,
+                "strconv.ParseUint: parsing \"4294967296\": value out of range\n",
+            ),
+        ] {
+            assert!(Profiling::has(path));
+            let page = pages.page(&method, path, body.as_bytes());
+            assert_eq!((page.code.as_u16(), page.text.as_str()), (code, text), "{path}");
+        }
+        assert_eq!(level.load(Ordering::Relaxed), 6);
+        for name in PROFILES {
+            assert!(index().contains(name));
+            let page = pages.page(&Method::GET, &format!("/debug/pprof/{name}"), b"");
+            assert_eq!(page.code == StatusCode::OK, *name == "cmdline", "{name}");
+        }
+        assert!(!Profiling::has("/debug/pprofile") && !Profiling::has("/debug"));
+    }
+}
