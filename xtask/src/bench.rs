@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: ferrokube beside kube-apiserver and etcd, under the same load, in the same run; with
-//! `--against <commit>` beside an earlier build of itself.
+//! `--against <commit>` beside an earlier build of itself; with `fairness` how one user's load affects another user.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,12 +21,19 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
                 .arg(format!("{} against {commit}.", first_line("git", &["rev-parse", "--short", "HEAD"])));
             "compared"
         }
-        _ => {
+        first => {
             let tools = components::ensure(&["etcd", "kube-apiserver"])?;
             command.arg("--kube-apiserver").arg(&tools["kube-apiserver"]).arg("--etcd").arg(&tools["etcd"]);
-            command.arg("--out").arg(root()?.join("docs/benchmarks.md")).arg("--versions").arg(versions(&tools)?);
-            command.args(arguments);
-            "docs/benchmarks.md is written"
+            command.arg("--versions").arg(versions(&tools)?);
+            let (report, rest) = match first {
+                Some((name, rest)) if name == "fairness" => {
+                    command.arg("--fairness");
+                    ("docs/fairness.md", rest)
+                }
+                _ => ("docs/benchmarks.md", arguments),
+            };
+            command.arg("--out").arg(root()?.join(report)).args(rest);
+            "the report is written to docs"
         }
     };
     let status = command.status().map_err(|error| format!("cannot run the benchmark: {error}"))?;

@@ -3,6 +3,7 @@
 //! Each run keeps its logs and data in `target/conformance/<name>`, so that what went wrong can be read afterwards.
 
 mod aggregation;
+mod audit;
 mod cel;
 mod cluster;
 mod crds;
@@ -11,6 +12,7 @@ mod helm;
 mod informer;
 mod interop;
 mod lab;
+mod node_authorizer;
 mod python;
 mod soak;
 mod streams;
@@ -27,7 +29,9 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("envtest", envtest::run),
     ("crds", crds::run),
     ("aggregation", aggregation::run),
+    ("audit", audit::run),
     ("interop", interop::run),
+    ("node-authorizer", node_authorizer::run),
     ("streams", streams::run),
     ("swap", swap::run),
     ("cluster", cluster::run),

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [--against <commit>] [flag…] | \
+            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
              components <name>…"
                 .into(),

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::audit::{
-    Auditor, Backend, BatchOptions, LogBackend, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookBackend,
-};
+use ::audit::{Auditor, Backend, BatchOptions, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookOptions};
 use async_trait::async_trait;
 use outbound::{Client, Egress, Kubeconfig};
 
@@ -148,10 +146,10 @@ impl AuditConfig {
         };
         let (policy, text) = read_policy(policy_file)?;
         let numbers = Arc::default();
-        let mut backends: Vec<Arc<dyn Backend>> = Vec::new();
+        let mut backends = Vec::new();
         if let Some(path) = &self.log_path {
-            let backend = LogBackend::start(self.log_options(path), Arc::clone(&numbers));
-            backends.push(Arc::new(backend.map_err(|error| format!("ensureLogFile: {error}"))?));
+            let backend = Backend::log(self.log_options(path), Arc::clone(&numbers));
+            backends.push(backend.map_err(|error| format!("ensureLogFile: {error}"))?);
         }
         if let Some(file) = &self.webhook_file {
             let read = |why: &dyn std::fmt::Display| format!("initializing audit webhook: {why}");
@@ -159,9 +157,15 @@ impl AuditConfig {
                 Kubeconfig::read(file).and_then(|config| config.current()).map_err(|why| read(&why))?;
             let options = outbound::Options { dial: egress.to_control_plane(), ..options };
             let client = Client::new(&options).map_err(|why| read(&why))?;
-            let (mode, backoff, truncation) = (self.webhook.mode, self.initial_backoff, self.webhook.truncation());
-            let batch = self.webhook.batch();
-            backends.push(Arc::new(WebhookBackend::start(client, url, mode, backoff, batch, truncation, numbers)));
+            let options = WebhookOptions {
+                client,
+                url,
+                mode: self.webhook.mode,
+                initial_backoff: self.initial_backoff,
+                batch: self.webhook.batch(),
+                truncation: self.webhook.truncation(),
+            };
+            backends.push(Backend::webhook(options, numbers));
         }
         if backends.is_empty() {
             return Ok(None);

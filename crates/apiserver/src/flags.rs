@@ -526,7 +526,7 @@ mod tests {
             "--etcd-servers=https://a:2379,https://b:2379",
             "--etcd-prefix=/other",
             "--etcd-compaction-interval=1m",
-            "--profiling",
+            "--contention-profiling",
         ])
         .unwrap();
         assert_eq!(serve.config.port, 0);
@@ -537,7 +537,7 @@ mod tests {
         assert_eq!(serve.config.store.etcd_servers, ["https://a:2379", "https://b:2379"]);
         assert_eq!(serve.config.store.prefix(), "/other");
         assert_eq!(serve.config.store.compaction_interval, Duration::from_secs(60));
-        assert_eq!(serve.without_effect, ["--profiling"]);
+        assert_eq!(serve.without_effect, ["--contention-profiling"]);
         for (flag, shown) in [
             ("secure-port", "0"),
             ("etcd-servers", "[https://a:2379,https://b:2379]"),

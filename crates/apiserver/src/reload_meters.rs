@@ -113,7 +113,7 @@ mod tests {
         let server = hash(b"apiserver-x");
         for line in [
             format!(
-                "apiserver_authorization_config_controller_automatic_reloads_total{{status=\"failure\",apiserver_id_hash=\"{server}\"}} 1"
+                "apiserver_authorization_config_controller_automatic_reloads_total{{apiserver_id_hash=\"{server}\",status=\"failure\"}} 1"
             ),
             format!(
                 "apiserver_authorization_config_controller_last_config_info{{apiserver_id_hash=\"{server}\",hash=\"{}\"}} 1",

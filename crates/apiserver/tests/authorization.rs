@@ -239,11 +239,12 @@ async fn a_webhook_that_fails_allows_nothing() {
 /// Waits until the file was reloaded once with this result.
 async fn reloaded(node: &Node, result: &str) {
     let mut admin = node.client().await;
-    let counted = format!("apiserver_authorization_config_controller_automatic_reloads_total{{status=\"{result}\"");
+    let name = "apiserver_authorization_config_controller_automatic_reloads_total{";
+    let status = format!("status=\"{result}\"");
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     loop {
         let metrics = admin.ask("GET", "/metrics", &Value::Null).await.1;
-        if metrics.as_str().unwrap().contains(&counted) {
+        if metrics.as_str().unwrap().lines().any(|line| line.starts_with(name) && line.contains(&status)) {
             return;
         }
         assert!(tokio::time::Instant::now() < deadline, "no reload with {result}");

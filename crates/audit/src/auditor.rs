@@ -36,12 +36,12 @@ pub struct Request<'a> {
 
 /// The backends and what is counted about them.
 pub(crate) struct Sink {
-    backends: Vec<Arc<dyn Backend>>,
+    backends: Vec<Backend>,
     numbers: Arc<Numbers>,
 }
 
 impl Auditor {
-    pub fn new(policy: Policy, backends: Vec<Arc<dyn Backend>>) -> Auditor {
+    pub fn new(policy: Policy, backends: Vec<Backend>) -> Auditor {
         let numbers = backends.first().map_or_else(Arc::default, |backend| backend.numbers());
         Auditor { policy: ArcSwap::from_pointee(policy), sink: Arc::new(Sink { backends, numbers }) }
     }

@@ -6,12 +6,15 @@ mod rotate;
 mod webhook;
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use log::{LogBackend, LogFormat, LogOptions};
-pub use webhook::WebhookBackend;
+pub use log::{LogFormat, LogOptions};
+pub use webhook::WebhookOptions;
+
+use batch::Batches;
 
 use crate::event::Event;
 use crate::numbers::Numbers;
@@ -20,21 +23,88 @@ use crate::policy::Level;
 /// The most bytes of events that one backend holds in memory. What comes on top is lost and counted.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 
-/// Stores events.
-pub trait Backend: Send + Sync {
-    /// Whether a request fails when its first event cannot be stored.
-    fn is_strict(&self) -> bool;
+/// Stores events: at once, or in batches.
+pub struct Backend {
+    mode: Mode,
+    output: Arc<dyn Output>,
+    batches: Option<Batches>,
+}
 
-    /// Takes an event. In blocking modes the future ends when it is stored or has failed, in batch mode at once.
-    fn store(&self, event: Arc<Event>) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+/// What a file or a webhook does with events.
+trait Output: Send + Sync + 'static {
+    /// Its name in metrics.
+    fn name(&self) -> &'static str;
+
+    /// Stores events; false if one of them could not be stored.
+    fn store<'a>(&'a self, events: &'a [Arc<Event>]) -> Done<'a, bool>;
+
+    /// Begins to store a batch; ends when the next one can be taken.
+    fn begin(self: Arc<Self>, events: Vec<Arc<Event>>) -> Done<'static, ()>;
+
+    /// Begins to store an event without waiting. It is lost and counted if too much waits already.
+    fn send(self: Arc<Self>, event: Arc<Event>);
+
+    /// Ends when everything that was begun is stored or has failed.
+    fn finish(&self) -> Done<'_, ()>;
+
+    fn numbers(&self) -> &Arc<Numbers>;
+}
+
+type Done<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl Backend {
+    /// Writes events to a file, which is opened here and readable by its owner only.
+    pub fn log(options: LogOptions, numbers: Arc<Numbers>) -> io::Result<Backend> {
+        let (mode, batch) = (options.mode, options.batch);
+        Ok(Backend::new(log::Writer::start(options, numbers)?, mode, batch))
+    }
+
+    /// Posts events to a server.
+    pub fn webhook(options: WebhookOptions, numbers: Arc<Numbers>) -> Backend {
+        let (mode, batch) = (options.mode, options.batch);
+        Backend::new(webhook::Caller::new(options, numbers), mode, batch)
+    }
+
+    fn new(output: Arc<dyn Output>, mode: Mode, batch: BatchOptions) -> Backend {
+        let batches = (mode == Mode::Batch).then(|| Batches::start(output.clone(), batch));
+        Backend { mode, output, batches }
+    }
+
+    /// Whether a request fails when its first event cannot be stored.
+    pub fn is_strict(&self) -> bool {
+        self.mode == Mode::BlockingStrict
+    }
+
+    /// Takes an event. In blocking modes this ends when it is stored or has failed, in batch mode at once.
+    pub async fn store(&self, event: Arc<Event>) -> bool {
+        match &self.batches {
+            Some(batches) => {
+                batches.push(event);
+                true
+            }
+            None => self.output.store(&[event]).await,
+        }
+    }
 
     /// Takes an event without waiting for it to be stored.
-    fn send(&self, event: Arc<Event>);
+    pub fn send(&self, event: Arc<Event>) {
+        match &self.batches {
+            Some(batches) => batches.push(event),
+            None => self.output.clone().send(event),
+        }
+    }
 
     /// Stores everything taken so far and stops.
-    fn shut_down(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    pub async fn shut_down(&self) {
+        if let Some(batches) = &self.batches {
+            batches.shut_down().await;
+        }
+        self.output.finish().await;
+    }
 
-    fn numbers(&self) -> Arc<Numbers>;
+    pub fn numbers(&self) -> Arc<Numbers> {
+        self.output.numbers().clone()
+    }
 }
 
 /// When a request waits for its events.

@@ -30,7 +30,9 @@ async fn run() {
         budget: cache::Budget::new(1 << 20),
         strategies: Default::default(),
         conversions: Default::default(),
+        encoding: Default::default(),
         enabled: Box::new(|_, on| on),
+        removed: false,
     };
     let catalog = setup.catalog().await.unwrap();
     for at in 0..PODS {

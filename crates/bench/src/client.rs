@@ -17,6 +17,8 @@ use crate::target::TOKEN;
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     authority: Arc<str>,
+    token: &'static str,
+    port: u16,
 }
 
 /// All of an answer is received, but only so much of it kept.
@@ -29,7 +31,12 @@ pub struct Reply {
 }
 
 impl Client {
+    /// As the administrator.
     pub async fn connect(port: u16) -> Result<Client, String> {
+        Client::connect_as(port, TOKEN).await
+    }
+
+    pub async fn connect_as(port: u16, token: &'static str) -> Result<Client, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| text(&error))?;
         stream.set_nodelay(true).map_err(|error| text(&error))?;
@@ -45,7 +52,7 @@ impl Client {
             .await
             .map_err(|error| text(&error))?;
         tokio::spawn(connection);
-        Ok(Client { sender, authority: format!("127.0.0.1:{port}").into() })
+        Ok(Client { sender, authority: format!("127.0.0.1:{port}").into(), token, port })
     }
 
     pub async fn get(&self, path: &str) -> Result<Reply, String> {
@@ -70,6 +77,18 @@ impl Client {
         Ok(Reply { status, head })
     }
 
+    /// The port that it is connected to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// All of a text.
+    pub async fn read(&self, path: &str) -> Result<String, String> {
+        let (_, incoming) = self.open(Method::GET, path, "*/*", "application/json", Bytes::new()).await?;
+        let bytes = incoming.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Sends and answers as soon as there are headers: for watches.
     pub async fn open(
         &self,
@@ -82,7 +101,7 @@ impl Client {
         let request = Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.authority))
-            .header("authorization", format!("Bearer {TOKEN}"))
+            .header("authorization", format!("Bearer {}", self.token))
             .header("accept", accept)
             .header("content-type", content)
             .header("user-agent", "bench/1")

@@ -3,6 +3,7 @@
 
 mod admission;
 mod client;
+mod fairness;
 mod load;
 mod objects;
 mod report;
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// Only these targets: ferrokube, ferrokube-etcd, kube-apiserver.
     #[arg(long)]
     pub only: Vec<String>,
+    /// Only how one user's load affects another user.
+    #[arg(long)]
+    pub fairness: bool,
     /// Where the report goes.
     #[arg(long)]
     pub out: Option<PathBuf>,
@@ -65,6 +69,9 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<String, String> {
+    if arguments.fairness {
+        return fairness::run(arguments).await;
+    }
     if arguments.earlier.is_some() {
         return compare(arguments).await;
     }

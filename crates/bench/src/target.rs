@@ -12,6 +12,9 @@ use crate::Arguments;
 use crate::client::Client;
 
 pub const TOKEN: &str = "bench-token";
+/// Tokens of users who may do what they are allowed to.
+pub const GREEDY_TOKEN: &str = "greedy-token";
+pub const POLITE_TOKEN: &str = "polite-token";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,11 @@ pub struct Target {
 
 impl Target {
     pub async fn start(arguments: &Arguments, kind: Kind) -> Result<Target, String> {
+        Target::start_with(arguments, kind, &[]).await
+    }
+
+    /// Starts a server with further flags.
+    pub async fn start_with(arguments: &Arguments, kind: Kind, flags: &[&str]) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let etcd = match kind {
             Kind::Ferrokube | Kind::Earlier => None,
@@ -84,6 +92,7 @@ impl Target {
         };
         let port = free_port()?;
         let mut command = command(arguments, kind, folder.path(), port)?;
+        command.args(flags);
         if let Some(etcd) = &etcd {
             command.arg(format!("--etcd-servers={}", etcd.endpoint(0)));
         }
@@ -137,7 +146,9 @@ impl Target {
 fn command(arguments: &Arguments, kind: Kind, folder: &Path, port: u16) -> Result<Command, String> {
     let text = |error: std::io::Error| error.to_string();
     let tokens = folder.join("tokens.csv");
-    std::fs::write(&tokens, format!("{TOKEN},admin,admin,\"system:masters\"\n")).map_err(text)?;
+    let users =
+        format!("{TOKEN},admin,admin,\"system:masters\"\n{GREEDY_TOKEN},greedy,greedy\n{POLITE_TOKEN},polite,polite\n");
+    std::fs::write(&tokens, users).map_err(text)?;
     let mut command;
     if kind == Kind::KubeApiserver {
         command = Command::new(arguments.kube_apiserver.as_ref().ok_or("kube-apiserver is missing")?);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -49,8 +50,51 @@ impl Client {
         Ok(Response::from_parts(parts, bytes))
     }
 
+    /// One connection for many requests at a time.
+    pub async fn keep(&self) -> Result<Connection, String> {
+        let stream = self.connect(&[b"h2"]).await?;
+        let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
+        tokio::spawn(connection);
+        Ok(Connection { sender, token: self.token.clone(), address: self.address })
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+}
+
+/// An HTTP/2 connection.
+#[derive(Clone)]
+pub struct Connection {
+    sender: hyper::client::conn::http2::SendRequest<Full<Bytes>>,
+    token: String,
+    address: SocketAddr,
+}
+
+impl Connection {
+    /// Sends an object and answers with the status code and the answer.
+    pub async fn post(&self, path: &str, object: &Value) -> Result<(u16, Value), String> {
+        let request = Request::post(format!("https://{}{path}", self.address))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(object.to_string())))
+            .map_err(|error| error.to_string())?;
+        let mut sender = self.sender.clone();
+        sender.ready().await.map_err(|error| error.to_string())?;
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+        Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+    }
+
+    /// The status of a SubjectAccessReview.
+    pub async fn review(&self, review: &Value) -> Result<Value, String> {
+        match self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review).await? {
+            (201, mut answer) => Ok(answer["status"].take()),
+            (code, answer) => Err(format!("{code}: {answer}")),
+        }
     }
 }
 

@@ -4,8 +4,10 @@
 //! before an answer is compared. A case runs in a namespace of its own; values can be captured from one answer and used
 //! in a later request.
 
+pub mod audit;
 mod client;
 mod interop;
+pub mod node_authorizer;
 mod normal;
 mod play;
 
@@ -14,7 +16,7 @@ use std::io::Read;
 
 use serde_json::Value;
 
-pub use client::{Client, trusting};
+pub use client::{Client, Connection, trusting};
 pub use interop::Interop;
 
 /// The recorded cases that live in this repository, compressed.

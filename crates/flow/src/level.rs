@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::configuration::{PriorityLevel, Response};
 use crate::demand::{Demand, Integrator};
 use crate::limits::{Bounds, Claim};
-use crate::numbers::{LevelNumbers, Numbers};
+use crate::numbers::{LevelNumbers, Numbers, UtilizationNumbers};
 use crate::queues::{Arrival, Discipline, Queues, Ticket};
 use crate::shuffle::Dealer;
 
@@ -31,9 +31,42 @@ pub struct State {
     pub queues: Queues,
     pub integrator: Integrator,
     pub demand: Demand,
+    utilization: Utilization,
     pub bounds: Bounds,
     pub limit: usize,
     has_limit: bool,
+}
+
+/// The parts of its capacity that a level uses, and since when.
+struct Utilization {
+    since: Instant,
+    seats: f64,
+    executing: f64,
+    waiting: f64,
+}
+
+impl State {
+    /// Notes for how long seats were used and asked for as they were, and how that is now.
+    fn observe(&mut self, numbers: &UtilizationNumbers, now: Instant) {
+        self.integrator.set(self.queues.demand(), now);
+        let used = &self.utilization;
+        let elapsed = now.saturating_duration_since(used.since).as_nanos();
+        let nanoseconds = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        numbers.seats.observe_times(used.seats, nanoseconds);
+        numbers.executing.observe_times(used.executing, nanoseconds);
+        numbers.waiting.observe_times(used.waiting, nanoseconds);
+        let seats = self.limit.max(1) as f64;
+        let room = match self.configuration.response {
+            Response::Queue { queues, length_limit, .. } => queues.max(1) as f64 * length_limit.max(1) as f64,
+            _ => 1.0,
+        };
+        self.utilization = Utilization {
+            since: now,
+            seats: self.queues.seats_in_use as f64 / seats,
+            executing: self.queues.executing() as f64 / seats,
+            waiting: self.queues.waiting as f64 / room,
+        };
+    }
 }
 
 impl Level {
@@ -44,6 +77,7 @@ impl Level {
             queues: Queues::new(now),
             integrator: Integrator::new(now),
             demand: Demand::default(),
+            utilization: Utilization { since: now, seats: 0.0, executing: 0.0, waiting: 0.0 },
             bounds: Bounds::default(),
             limit: 0,
             has_limit: false,
@@ -67,7 +101,7 @@ impl Level {
         let mut state = self.state.lock();
         let state = &mut *state;
         let result = change(&mut state.queues, now);
-        state.integrator.set(state.queues.demand(), now);
+        state.observe(&self.numbers.utilization, now);
         result
     }
 
@@ -141,7 +175,7 @@ impl Level {
         state.limit = limit.unwrap_or(state.limit).max(1);
         let discipline = discipline(state.configuration.response);
         state.queues.configure(discipline, state.limit as u64, now);
-        state.integrator.set(state.queues.demand(), now);
+        state.observe(&self.numbers.utilization, now);
         self.numbers.set_demand(&state.demand, target, state.limit);
     }
 }

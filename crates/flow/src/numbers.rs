@@ -14,7 +14,11 @@ use crate::queues::Ticket;
 
 const SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const SEATS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
+/// Both 0.99 and 1, so that quantiles show saturation.
+const SEAT_UTILIZATION: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
+const REQUEST_UTILIZATION: &[f64] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];
 const LEVEL: &[&str] = &["priority_level"];
+const UTILIZATION: &[&str] = &["priority_level", "phase"];
 const FLOW: &[&str] = &["priority_level", "flow_schema"];
 
 macro_rules! gauges {
@@ -61,6 +65,8 @@ pub struct Numbers {
     wait_seconds: Family<Histogram>,
     execution_seconds: Family<Histogram>,
     estimated_seats: Family<Histogram>,
+    seat_utilization: Family<Histogram>,
+    request_utilization: Family<Histogram>,
 }
 
 impl Default for Numbers {
@@ -103,6 +109,18 @@ impl Default for Numbers {
                 FLOW,
                 || Histogram::new(SEATS),
             ),
+            seat_utilization: Family::new(
+                "apiserver_flowcontrol_priority_level_seat_utilization",
+                "Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but only initial stage for WATCHes)",
+                UTILIZATION,
+                || Histogram::new(SEAT_UTILIZATION),
+            ),
+            request_utilization: Family::new(
+                "apiserver_flowcontrol_priority_level_request_utilization",
+                "Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)",
+                UTILIZATION,
+                || Histogram::new(REQUEST_UTILIZATION),
+            ),
         }
     }
 }
@@ -125,6 +143,11 @@ impl Numbers {
                 of(&gauges.target_seats),
                 of(&gauges.current_limit_seats),
             ],
+            utilization: UtilizationNumbers {
+                seats: self.seat_utilization.with(&[name, "executing"]),
+                executing: self.request_utilization.with(&[name, "executing"]),
+                waiting: self.request_utilization.with(&[name, "waiting"]),
+            },
         }
     }
 
@@ -149,6 +172,7 @@ impl Numbers {
     pub fn set_current(&self, levels: &[Arc<Level>]) {
         let gauges = &self.gauges;
         for level in levels {
+            level.change(|_, _| ());
             let dumped = level.state.lock().queues.dump();
             let (mut waiting, mut executing) = (HashMap::new(), HashMap::new());
             for queue in &dumped {
@@ -172,6 +196,8 @@ impl Numbers {
     /// Drops the series of a level that is gone.
     pub fn forget(&self, level: &str) {
         self.gauges.all().into_iter().for_each(|family| family.forget(level));
+        self.seat_utilization.forget(level);
+        self.request_utilization.forget(level);
     }
 
     pub fn write(&self, out: &mut String) -> std::fmt::Result {
@@ -181,7 +207,9 @@ impl Numbers {
         self.dispatched.write(out)?;
         self.wait_seconds.write(out)?;
         self.execution_seconds.write(out)?;
-        self.estimated_seats.write(out)
+        self.estimated_seats.write(out)?;
+        self.seat_utilization.write(out)?;
+        self.request_utilization.write(out)
     }
 }
 
@@ -197,6 +225,14 @@ fn count<'a>(tickets: &'a [Ticket], counts: &mut HashMap<&'a Str, (u64, u64)>) {
 pub struct LevelNumbers {
     bounds: [Arc<Gauge>; 3],
     demand: [Arc<Gauge>; 6],
+    pub utilization: UtilizationNumbers,
+}
+
+/// How much of a level's capacity is used, observed over time.
+pub struct UtilizationNumbers {
+    pub seats: Arc<Histogram>,
+    pub executing: Arc<Histogram>,
+    pub waiting: Arc<Histogram>,
 }
 
 impl LevelNumbers {

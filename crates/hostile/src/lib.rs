@@ -128,6 +128,13 @@ impl Target {
 pub struct Session(http2::SendRequest<Full<Bytes>>);
 
 impl Session {
+    /// Ends when the server has asked for a new connection, or closed this one.
+    pub async fn closed(&self) {
+        while !self.0.is_closed() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
     /// Sends a JSON request as a user. Of a watch, only the beginning of the response is read.
     pub async fn ask(&self, user: &str, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
         let mut builder = request(user, method, path);

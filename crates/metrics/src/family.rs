@@ -40,18 +40,20 @@ impl<M: Metric> Family<M> {
 
     /// Removes the series whose first label has this value.
     pub fn forget(&self, first: &str) {
-        let prefix = self.key(&[first]);
-        self.series.write().retain(|key, _| !key.starts_with(&prefix));
+        // Quotes in values are escaped, so this stands only where the label does.
+        let pair = self.key(&[first]);
+        let has_pair = |key: &str| key.match_indices(&pair).any(|(at, _)| at == 0 || key[..at].ends_with(','));
+        self.series.write().retain(|key, _| !has_pair(key));
     }
 
     /// Writes the family, sorted by labels; nothing if it has no series.
     pub fn write(&self, out: &mut String) -> std::fmt::Result {
         let series = self.series.read();
-        if series.is_empty() {
+        let mut sorted: Vec<_> = series.iter().filter(|(_, metric)| metric.is_shown()).collect();
+        if sorted.is_empty() {
             return Ok(());
         }
         head(out, self.name, M::TYPE, self.help)?;
-        let mut sorted: Vec<_> = series.iter().collect();
         sorted.sort_by_key(|(key, _)| *key);
         sorted.into_iter().try_for_each(|(key, metric)| metric.write(self.name, key, out))
     }
@@ -64,9 +66,12 @@ impl<M: Metric> Family<M> {
         sorted.into_iter().for_each(|(key, metric)| visit(key, metric));
     }
 
+    /// The labels as they are printed: sorted by name, as Prometheus' libraries do it.
     fn key(&self, values: &[&str]) -> String {
         let mut key = String::new();
-        for (label, value) in self.labels.iter().zip(values) {
+        let mut pairs: Vec<_> = self.labels.iter().zip(values).collect();
+        pairs.sort_unstable();
+        for (label, value) in pairs {
             let comma = if key.is_empty() { "" } else { "," };
             // Writing to a String cannot fail.
             let _ = write!(key, "{comma}{label}=\"{}\"", Escaped(value));
@@ -107,7 +112,7 @@ mod tests {
         let mut out = String::new();
         calls.write(&mut out).unwrap();
         let want = "# HELP calls_total Calls.\n# TYPE calls_total counter\n\
-                    calls_total{who=\"a\\\"\\\\\\n\",how=\"x\"} 2\ncalls_total{who=\"b\",how=\"x\"} 2\n";
+                    calls_total{how=\"x\",who=\"a\\\"\\\\\\n\"} 2\ncalls_total{how=\"x\",who=\"b\"} 2\n";
         assert_eq!(out, want);
     }
 

@@ -19,9 +19,14 @@ impl Histogram {
     }
 
     pub fn observe(&self, value: f64) {
+        self.observe_times(value, 1);
+    }
+
+    /// The same value so many times.
+    pub fn observe_times(&self, value: f64, times: u64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
-        self.buckets[at].fetch_add(1, Ordering::Relaxed);
-        let add = |bits| Some((f64::from_bits(bits) + value).to_bits());
+        self.buckets[at].fetch_add(times, Ordering::Relaxed);
+        let add = |bits| Some((f64::from_bits(bits) + value * times as f64).to_bits());
         let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 

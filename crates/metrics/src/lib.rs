@@ -17,6 +17,11 @@ pub trait Metric {
     /// The type as Prometheus names it.
     const TYPE: &'static str;
 
+    /// Whether there is something to show. A series that was made ahead of its first observation is not shown before it.
+    fn is_shown(&self) -> bool {
+        true
+    }
+
     /// Writes the lines of one series; `labels` is `a="b",c="d"`.
     fn write(&self, name: &str, labels: &str, out: &mut String) -> std::fmt::Result;
 }
@@ -76,6 +81,10 @@ impl Metric for Gauge {
 
 impl Metric for Histogram {
     const TYPE: &'static str = "histogram";
+
+    fn is_shown(&self) -> bool {
+        self.count() > 0
+    }
 
     fn write(&self, name: &str, labels: &str, out: &mut String) -> std::fmt::Result {
         Histogram::write(self, name, labels, out)

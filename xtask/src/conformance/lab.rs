@@ -124,10 +124,10 @@ impl Lab {
         Ok(server)
     }
 
-    /// A file in which the bearer of [`TOKEN`] is the administrator.
+    /// A file in which the bearer of [`TOKEN`] is the administrator, and there is a user without roles.
     pub fn tokens(&self) -> Result<PathBuf, String> {
         let path = self.folder.join("tokens.csv");
-        let written = fs::write(&path, format!("{TOKEN},admin,admin,\"system:masters\"\n"));
+        let written = fs::write(&path, format!("{TOKEN},admin,admin,\"system:masters\"\nplain-token,plain,plain\n"));
         written.map(|()| path).map_err(|error| error.to_string())
     }
 

@@ -1,7 +1,5 @@
 //! [`Batches`]: collects events and hands them on in groups.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,34 +9,24 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{BUFFER_BYTES_MAX, BatchOptions};
+use super::{BUFFER_BYTES_MAX, BatchOptions, Output};
 use crate::event::Event;
-use crate::numbers::Numbers;
-
-/// What is done with a batch.
-type Deliver = Box<dyn Fn(Vec<Arc<Event>>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Events on their way to a backend.
 pub struct Batches {
-    plugin: &'static str,
+    output: Arc<dyn Output>,
     events: Mutex<Option<mpsc::Sender<Arc<Event>>>>,
     bytes: Arc<AtomicUsize>,
     worker: Mutex<Option<JoinHandle<()>>>,
-    numbers: Arc<Numbers>,
 }
 
 impl Batches {
-    pub fn start(
-        plugin: &'static str,
-        options: BatchOptions,
-        numbers: Arc<Numbers>,
-        deliver: impl Fn(Vec<Arc<Event>>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
-    ) -> Batches {
+    pub fn start(output: Arc<dyn Output>, options: BatchOptions) -> Batches {
         let (events, received) = mpsc::channel(options.buffer.max(1));
         let bytes = Arc::new(AtomicUsize::new(0));
-        let worker = tokio::spawn(work(received, options, bytes.clone(), Box::new(deliver)));
+        let worker = tokio::spawn(work(received, options, bytes.clone(), output.clone()));
         let (events, worker) = (Mutex::new(Some(events)), Mutex::new(Some(worker)));
-        Batches { plugin, events, bytes, worker, numbers }
+        Batches { output, events, bytes, worker }
     }
 
     /// Takes an event, or drops and counts it if too many wait already.
@@ -52,7 +40,7 @@ impl Batches {
         };
         if let Err(why) = sent {
             self.bytes.fetch_sub(size, Ordering::AcqRel);
-            self.numbers.error("buffered", 1, &format_args!("{why} ({})", self.plugin));
+            self.output.numbers().error("buffered", 1, &format_args!("{why} ({})", self.output.name()));
         }
     }
 
@@ -76,7 +64,7 @@ async fn work(
     mut received: mpsc::Receiver<Arc<Event>>,
     options: BatchOptions,
     bytes: Arc<AtomicUsize>,
-    deliver: Deliver,
+    output: Arc<dyn Output>,
 ) {
     let mut throttle = options.throttle.map(|(rate, burst)| Throttle::new(rate, burst));
     let mut is_open = true;
@@ -105,7 +93,7 @@ async fn work(
             throttle.wait().await;
         }
         bytes.fetch_sub(batch.iter().map(|event| size(event)).sum(), Ordering::AcqRel);
-        deliver(batch).await;
+        output.clone().begin(batch).await;
     }
 }
 

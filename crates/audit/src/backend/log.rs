@@ -1,9 +1,7 @@
 //! The log backend: a line for each event, written by a thread of its own.
 
-use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -11,9 +9,8 @@ use std::sync::mpsc;
 use object::SystemClock;
 use tokio::sync::oneshot;
 
-use super::batch::Batches;
 use super::rotate::{RotatingFile, Rotation};
-use super::{BUFFER_BYTES_MAX, Backend, BatchOptions, Mode, Truncation, encode};
+use super::{BUFFER_BYTES_MAX, BatchOptions, Done, Mode, Output, Truncation, encode};
 use crate::event::Event;
 use crate::numbers::Numbers;
 
@@ -38,15 +35,8 @@ pub struct LogOptions {
     pub truncation: Option<Truncation>,
 }
 
-/// Writes events to a file.
-pub struct LogBackend {
-    mode: Mode,
-    writer: Arc<Writer>,
-    batches: Option<Batches>,
-}
-
 /// The thread that writes, and what waits for it.
-struct Writer {
+pub struct Writer {
     format: LogFormat,
     truncation: Option<Truncation>,
     lines: mpsc::Sender<Lines>,
@@ -61,9 +51,9 @@ struct Lines {
     written: Option<oneshot::Sender<bool>>,
 }
 
-impl LogBackend {
-    /// Opens the file and starts writing. The file is readable by its owner only.
-    pub fn start(options: LogOptions, numbers: Arc<Numbers>) -> io::Result<LogBackend> {
+impl Writer {
+    /// Opens the file and starts the thread.
+    pub fn start(options: LogOptions, numbers: Arc<Numbers>) -> io::Result<Arc<Writer>> {
         let target = Target::open(&options)?;
         let (lines, received) = mpsc::channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
@@ -72,21 +62,9 @@ impl LogBackend {
             .name("audit-log".into())
             .spawn(move || write_all(target, &received, &thread.0, &thread.1))?;
         let (format, truncation) = (options.format, options.truncation);
-        let writer = Arc::new(Writer { format, truncation, lines, waiting_bytes, numbers });
-        let batches = (options.mode == Mode::Batch).then(|| {
-            let writer = writer.clone();
-            Batches::start("log", options.batch, writer.numbers.clone(), move |events| {
-                let writer = writer.clone();
-                Box::pin(async move {
-                    writer.store(&events).await;
-                })
-            })
-        });
-        Ok(LogBackend { mode: options.mode, writer, batches })
+        Ok(Arc::new(Writer { format, truncation, lines, waiting_bytes, numbers }))
     }
-}
 
-impl Writer {
     /// Hands lines to the thread. None if there are none, or if too many wait already.
     fn hand_over(&self, events: &[Arc<Event>]) -> Option<oneshot::Receiver<bool>> {
         let mut text = Vec::new();
@@ -117,13 +95,6 @@ impl Writer {
         };
         line.push(b'\n');
         Some(line)
-    }
-
-    async fn store(&self, events: &[Arc<Event>]) -> bool {
-        match self.hand_over(events) {
-            Some(written) => written.await.unwrap_or(false),
-            None => false,
-        }
     }
 }
 
@@ -172,45 +143,43 @@ impl Target {
     }
 }
 
-impl Backend for LogBackend {
-    fn is_strict(&self) -> bool {
-        self.mode == Mode::BlockingStrict
+impl Output for Writer {
+    fn name(&self) -> &'static str {
+        "log"
     }
 
-    fn store(&self, event: Arc<Event>) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+    fn store<'a>(&'a self, events: &'a [Arc<Event>]) -> Done<'a, bool> {
+        let written = self.hand_over(events);
         Box::pin(async move {
-            match &self.batches {
-                Some(batches) => {
-                    batches.push(event);
-                    true
-                }
-                None => self.writer.store(&[event]).await,
+            match written {
+                Some(written) => written.await.unwrap_or(false),
+                None => false,
             }
         })
     }
 
-    fn send(&self, event: Arc<Event>) {
-        match &self.batches {
-            Some(batches) => batches.push(event),
-            None => drop(self.writer.hand_over(&[event])),
-        }
+    fn begin(self: Arc<Self>, events: Vec<Arc<Event>>) -> Done<'static, ()> {
+        Box::pin(async move {
+            self.store(&events).await;
+        })
     }
 
-    fn shut_down(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn send(self: Arc<Self>, event: Arc<Event>) {
+        drop(self.hand_over(&[event]));
+    }
+
+    fn finish(&self) -> Done<'_, ()> {
         Box::pin(async move {
-            if let Some(batches) = &self.batches {
-                batches.shut_down().await;
-            }
             // Lines are written in order: when these are, so is everything before them.
             let (written, is_written) = oneshot::channel();
             let last = Lines { text: Vec::new(), events: 0, written: Some(written) };
-            if self.writer.lines.send(last).is_ok() {
+            if self.lines.send(last).is_ok() {
                 let _ = is_written.await;
             }
         })
     }
 
-    fn numbers(&self) -> Arc<Numbers> {
-        self.writer.numbers.clone()
+    fn numbers(&self) -> &Arc<Numbers> {
+        &self.numbers
     }
 }

@@ -39,8 +39,8 @@ fn begin(auditor: &Auditor) -> Arc<Record> {
 }
 
 fn auditor(options: LogOptions) -> Auditor {
-    let backend = LogBackend::start(options, Arc::default()).unwrap();
-    Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![Arc::new(backend)])
+    let backend = Backend::log(options, Arc::default()).unwrap();
+    Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![backend])
 }
 
 async fn serve(auditor: &Auditor) {

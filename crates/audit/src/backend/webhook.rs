@@ -1,15 +1,12 @@
 //! The webhook backend: events are posted as an EventList.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outbound::Client;
 use tokio::time::Instant;
 
-use super::batch::Batches;
-use super::{Backend, BatchOptions, Mode, Truncation, encode};
+use super::{BatchOptions, Done, Mode, Output, Truncation, encode};
 use crate::event::Event;
 use crate::numbers::Numbers;
 
@@ -23,14 +20,18 @@ const RESPONSE_BYTES_MAX: usize = 1 << 20;
 /// Batches are sent side by side so that a slow answer does not hold up the next; this many at most.
 const CALLS_MAX: usize = 16;
 
-/// Posts events to a server.
-pub struct WebhookBackend {
-    mode: Mode,
-    caller: Arc<Caller>,
-    batches: Option<Batches>,
+/// The `--audit-webhook-*` flags, and where the server is.
+pub struct WebhookOptions {
+    pub client: Client,
+    pub url: String,
+    pub mode: Mode,
+    pub initial_backoff: Duration,
+    pub batch: BatchOptions,
+    pub truncation: Option<Truncation>,
 }
 
-struct Caller {
+/// Posts events, a few lists at a time.
+pub struct Caller {
     client: Client,
     url: String,
     initial_backoff: Duration,
@@ -39,38 +40,15 @@ struct Caller {
     numbers: Arc<Numbers>,
 }
 
-impl WebhookBackend {
-    pub fn start(
-        client: Client,
-        url: String,
-        mode: Mode,
-        initial_backoff: Duration,
-        batch: BatchOptions,
-        truncation: Option<Truncation>,
-        numbers: Arc<Numbers>,
-    ) -> WebhookBackend {
-        let calls = Arc::new(tokio::sync::Semaphore::new(CALLS_MAX));
-        let caller = Arc::new(Caller { client, url, initial_backoff, truncation, calls, numbers });
-        let batches = (mode == Mode::Batch).then(|| {
-            let caller = caller.clone();
-            Batches::start("webhook", batch, caller.numbers.clone(), move |events| {
-                let caller = caller.clone();
-                Box::pin(async move {
-                    let Ok(call) = caller.calls.clone().acquire_owned().await else { return };
-                    tokio::spawn(async move {
-                        caller.store(&events).await;
-                        drop(call);
-                    });
-                })
-            })
-        });
-        WebhookBackend { mode, caller, batches }
-    }
-}
-
 impl Caller {
+    pub fn new(options: WebhookOptions, numbers: Arc<Numbers>) -> Arc<Caller> {
+        let WebhookOptions { client, url, initial_backoff, truncation, .. } = options;
+        let calls = Arc::new(tokio::sync::Semaphore::new(CALLS_MAX));
+        Arc::new(Caller { client, url, initial_backoff, truncation, calls, numbers })
+    }
+
     /// Posts the events, in several lists if they are too large for one. False if one of them could not be delivered.
-    async fn store(&self, events: &[Arc<Event>]) -> bool {
+    async fn deliver(&self, events: &[Arc<Event>]) -> bool {
         let mut delivered = true;
         let mut list = List::default();
         for event in events {
@@ -146,51 +124,44 @@ impl List {
     }
 }
 
-impl Backend for WebhookBackend {
-    fn is_strict(&self) -> bool {
-        self.mode == Mode::BlockingStrict
+impl Output for Caller {
+    fn name(&self) -> &'static str {
+        "webhook"
     }
 
-    fn store(&self, event: Arc<Event>) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+    fn store<'a>(&'a self, events: &'a [Arc<Event>]) -> Done<'a, bool> {
+        Box::pin(self.deliver(events))
+    }
+
+    fn begin(self: Arc<Self>, events: Vec<Arc<Event>>) -> Done<'static, ()> {
         Box::pin(async move {
-            match &self.batches {
-                Some(batches) => {
-                    batches.push(event);
-                    true
-                }
-                None => self.caller.store(&[event]).await,
-            }
+            let Ok(call) = self.calls.clone().acquire_owned().await else { return };
+            tokio::spawn(async move {
+                self.deliver(&events).await;
+                drop(call);
+            });
         })
     }
 
-    fn send(&self, event: Arc<Event>) {
-        match &self.batches {
-            Some(batches) => batches.push(event),
-            None => {
-                // As many calls as may be under way; what comes on top is lost and counted, so that memory is bounded.
-                let caller = self.caller.clone();
-                match caller.calls.clone().try_acquire_owned() {
-                    Ok(call) => drop(tokio::spawn(async move {
-                        caller.store(&[event]).await;
-                        drop(call);
-                    })),
-                    Err(_) => caller.numbers.error("webhook", 1, &"too many calls are under way"),
-                }
-            }
+    fn send(self: Arc<Self>, event: Arc<Event>) {
+        // As many calls as may be under way; what comes on top is lost and counted, so that memory is bounded.
+        match self.calls.clone().try_acquire_owned() {
+            Ok(call) => drop(tokio::spawn(async move {
+                self.deliver(&[event]).await;
+                drop(call);
+            })),
+            Err(_) => self.numbers.error("webhook", 1, &"too many calls are under way"),
         }
     }
 
-    fn shut_down(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn finish(&self) -> Done<'_, ()> {
         Box::pin(async move {
-            if let Some(batches) = &self.batches {
-                batches.shut_down().await;
-            }
             // All permits are free when all calls have ended.
-            let _ = self.caller.calls.acquire_many(CALLS_MAX as u32).await;
+            let _ = self.calls.acquire_many(CALLS_MAX as u32).await;
         })
     }
 
-    fn numbers(&self) -> Arc<Numbers> {
-        self.caller.numbers.clone()
+    fn numbers(&self) -> &Arc<Numbers> {
+        &self.numbers
     }
 }

@@ -14,4 +14,5 @@ mod nodes;
 mod peer;
 mod seats;
 mod streams;
+mod targets;
 mod webhooks;
