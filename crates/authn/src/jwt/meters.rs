@@ -81,7 +81,7 @@ impl JwtMeters {
         head(out, KEY_SET_INFO, "gauge", help)?;
         for (issuer, hash) in key_sets.iter() {
             let server = &self.server;
-            let labels = format!("jwt_issuer_hash=\"{issuer}\",apiserver_id_hash=\"{server}\",hash=\"{hash}\"");
+            let labels = format!("apiserver_id_hash=\"{server}\",hash=\"{hash}\",jwt_issuer_hash=\"{issuer}\"");
             writeln!(out, "{KEY_SET_INFO}{{{labels}}} 1")?;
         }
         Ok(())

@@ -127,7 +127,7 @@ async fn tokens_are_believed_while_their_keys_rotate() {
     assert_eq!(issuer.server.count("/keys"), asked);
     let mut metrics = String::new();
     issuers.options.meters.write(&mut metrics).unwrap();
-    assert!(metrics.contains("jwks_fetch_last_key_set_info{jwt_issuer_hash=\"sha256:"), "{metrics}");
+    assert!(metrics.contains("jwks_fetch_last_key_set_info{apiserver_id_hash=\"sha256:"), "{metrics}");
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn a_full_level_rejects_and_others_go_on() {
     flow.write_metrics(&mut metrics).unwrap();
     for line in [
         "apiserver_flowcontrol_rejected_requests_total{flow_schema=\"a\",priority_level=\"mine\",reason=\"concurrency-limit\"} 1",
-        "apiserver_flowcontrol_current_executing_requests{priority_level=\"mine\",flow_schema=\"a\"} 4",
+        "apiserver_flowcontrol_current_executing_requests{flow_schema=\"a\",priority_level=\"mine\"} 4",
         "apiserver_flowcontrol_nominal_limit_seats{priority_level=\"mine\"} 5",
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");

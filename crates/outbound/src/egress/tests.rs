@@ -118,6 +118,6 @@ async fn a_proxy_that_closes_is_an_error() {
     assert!(error.starts_with("reading HTTP response from CONNECT to host:1 via proxy 127.0.0.1:"), "{error}");
     let mut out = String::new();
     egress.meters.write(&mut out).unwrap();
-    let counted = "dial_failure_count{protocol=\"http_connect\",transport=\"tcp\",stage=\"proxy\"} 1";
+    let counted = "dial_failure_count{protocol=\"http_connect\",stage=\"proxy\",transport=\"tcp\"} 1";
     assert!(out.contains(counted), "{out}");
 }
