@@ -25,7 +25,7 @@ use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::receive::{Unfinished, timed_out};
 use crate::seats::{Full, Seat};
-use crate::trace::Tracer;
+use crate::trace::{Step, Tracer};
 use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
@@ -78,6 +78,16 @@ struct Parsed<'a> {
     info: RequestInfo,
     query: Vec<(String, String)>,
     tracked: &'a mut Tracked,
+}
+
+/// A request whose user is known, be it by impersonation.
+struct Identified {
+    request: Request<Incoming>,
+    info: RequestInfo,
+    query: Vec<(String, String)>,
+    user: User,
+    warnings: Vec<String>,
+    timeout: Duration,
 }
 
 impl Server {
@@ -212,7 +222,7 @@ impl Server {
         }
     }
 
-    /// Authentication, impersonation, flow control, authorization; then the request is carried out.
+    /// Authentication, audit and impersonation; then the request is limited, authorized and carried out.
     async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, audit_id: &str, timeout: Duration) -> Reply {
         let Parsed { info, query, tracked } = parsed;
         let readable = || self.api.accept_of_status(request.headers(), &query);
@@ -233,19 +243,23 @@ impl Server {
         if is_anonymous(&user) {
             self.send_anonymous_away(request.version(), &peer);
         }
-        tracked.span = self.tracer.as_ref().and_then(|tracer| tracer.begin(&request, &info, &user, audit_id));
+        let took = tracked.began.elapsed();
+        tracked.span = self.tracer.as_ref().and_then(|tracer| tracer.begin(&request, &info, &user, audit_id, took));
         // Audit: from here on every outcome is recorded.
         if let Some(auditor) = &self.auditor {
+            let step = Step::begin(&tracked.span);
             tracked.record = audit::begin(auditor, &request, &info, &user, audit_id, &peer);
             let record = tracked.record.as_ref();
-            record.inspect(|record| record.took("authentication", tracked.began.elapsed()));
+            record.inspect(|record| record.took("authentication", took));
             if let Some(record) = record
                 && !record.received().await
             {
                 return failure(&Status::internal("failed to store audit event"), &readable());
             }
+            step.end("audit", &tracked.span);
         }
         // Impersonation: from here on the user is the impersonated one.
+        let step = Step::begin(&tracked.span);
         let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers());
         let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(request.headers()));
         let (user, constraint) = match audit::timed(asked, "impersonation", wanted).await {
@@ -255,7 +269,16 @@ impl Server {
         if let Some(record) = asked {
             record.impersonated(&user, constraint);
         }
+        step.end(self.impersonation.filter(), &tracked.span);
+        self.limit(Identified { request, info, query, user, warnings, timeout }, tracked, audit_id).await
+    }
+
+    /// Flow control and authorization; then the request is carried out.
+    async fn limit(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
+        let Identified { request, info, query, user, warnings, timeout } = identified;
+        let peer = tracked.open.peer().clone();
         // Flow control: a request waits for a seat or is refused with 429.
+        let step = Step::begin(&tracked.span);
         let waits_until = tracked.began + timeout / 4;
         let work = |flow: &flow::Flow, most: u64| flow.work(&info, most, || self.list_cost(&info, &query));
         let taken = self.seats.take(&info, &user, waits_until, work);
@@ -263,6 +286,7 @@ impl Server {
             Ok(seat) => seat,
             Err(full) => return self.refuse(full),
         };
+        step.end("priorityandfairness", &tracked.span);
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&info));
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
         let (mut parts, incoming) = request.into_parts();
@@ -280,10 +304,11 @@ impl Server {
         let http::request::Parts { method, uri, headers, .. } = parts;
         let call = Call { info, user, method, uri, headers, query, timeout, client, record };
         // Authorization: verbs take nothing but a call that was permitted.
-        let began = std::time::Instant::now();
+        let (step, began) = (Step::begin(&tracked.span), std::time::Instant::now());
         let decided = authz::authorize(&*self.authorizer, call);
         let decided = audit::timed(tracked.record.as_deref(), "authorization", decided).await;
         self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
+        step.end("authorization", &tracked.span);
         let call = match decided {
             Ok(call) => call,
             Err(refused) => return not_allowed(&self.api, *refused, tracked.record.as_deref(), &warnings),
@@ -292,7 +317,9 @@ impl Server {
             record.annotate(DECISION, "allow");
             record.annotate(REASON, call.reason());
         }
+        let (step, verb) = (Step::begin(&tracked.span), call.info.is_resource.then_some(call.info.verb));
         let reply = self.carry_out(call, body, &peer, audit_id).await;
+        step.end_of_handler(verb, &tracked.span);
         classified(reply.warn(&warnings), admission.as_deref())
     }
 

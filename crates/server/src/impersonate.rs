@@ -76,6 +76,11 @@ impl Impersonation {
         Impersonation { constrained, last: Mutex::default() }
     }
 
+    /// The filter's name in traces.
+    pub fn filter(&self) -> &'static str {
+        if self.constrained { "constrainedimpersonation" } else { "impersonation" }
+    }
+
     /// Who the request is carried out as: the user that the headers name, or the requestor if they name none; and the constraint
     /// under which that was allowed, "" if there is none.
     pub async fn impersonate(

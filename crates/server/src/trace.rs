@@ -1,14 +1,17 @@
 //! [`Tracer`]: one span for each request that is sampled, for an OpenTelemetry collector.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use object::{Clock, SystemClock, Timestamp};
 use outbound::otlp::{Exporter, KeyValue, Link, Span, Status};
-use request::{RequestInfo, User};
+use request::{RequestInfo, User, Verb};
 
 /// Members' requests continue the traces of their clients; the traces of other clients are linked, so that they cannot decide what
 /// is sampled.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
+const INTERNAL: i32 = 1;
 const SERVER: i32 = 2;
 const ERROR: i32 = 2;
 
@@ -40,13 +43,14 @@ impl Tracer {
         Tracer { exporter, threshold: u64::try_from(threshold).unwrap_or(u64::MAX) }
     }
 
-    /// The span of an authenticated request; None if it is not sampled.
+    /// The span of an authenticated request, with that of its authentication, which `took` so long; None if it is not sampled.
     pub fn begin<B>(
         &self,
         request: &Request<B>,
         info: &RequestInfo,
         user: &User,
         audit_id: &str,
+        took: Duration,
     ) -> Option<RequestSpan> {
         let parent = Parent::of(request.headers());
         let trusted = TRUSTED.iter().any(|group| user.is_member(group));
@@ -61,6 +65,7 @@ impl Tracer {
         }
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
         let agent = request.headers().get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let began = nanos(SystemClock.now()).saturating_sub(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         let link = |parent: Parent| Link { trace_id: bytes(parent.trace), span_id: bytes(parent.span) };
         let span = Span {
             trace_id: bytes(trace),
@@ -68,7 +73,7 @@ impl Tracer {
             parent_span_id: continued.map(|parent| bytes(parent.span)).unwrap_or_default(),
             name: name(request.method().as_str(), info),
             kind: SERVER,
-            start_time_unix_nano: nanos(SystemClock.now()),
+            start_time_unix_nano: began,
             attributes: vec![
                 KeyValue::text("http.request.method", request.method().as_str()),
                 KeyValue::text("url.scheme", "https"),
@@ -80,7 +85,9 @@ impl Tracer {
             links: linked.map(link).into_iter().collect(),
             ..Span::default()
         };
-        Some(RequestSpan { span, exporter: self.exporter.clone() })
+        let span = RequestSpan { span, exporter: self.exporter.clone() };
+        span.child("authentication", began);
+        Some(span)
     }
 
     fn samples(&self, trace: &[u8; 16]) -> bool {
@@ -90,12 +97,56 @@ impl Tracer {
 }
 
 impl RequestSpan {
+    /// A part of the request that ends now.
+    fn child(&self, name: &str, began: u64) {
+        self.exporter.send(Span {
+            trace_id: self.span.trace_id.clone(),
+            span_id: bytes(rand::random::<[u8; 8]>()),
+            parent_span_id: self.span.span_id.clone(),
+            name: name.to_string(),
+            kind: INTERNAL,
+            start_time_unix_nano: began,
+            end_time_unix_nano: nanos(SystemClock.now()),
+            ..Span::default()
+        });
+    }
+
     /// The response has been sent with this code.
     pub fn end(mut self, code: u16) {
         self.span.attributes.push(KeyValue::int("http.response.status_code", i64::from(code)));
         self.span.status = (code >= 500).then_some(Status { code: ERROR });
         self.span.end_time_unix_nano = nanos(SystemClock.now());
         self.exporter.send(self.span);
+    }
+}
+
+/// A part of a request that becomes a span of its own, if the request is traced. Its name is that of upstream's filter or handler.
+pub struct Step(Option<u64>);
+
+impl Step {
+    pub fn begin(request: &Option<RequestSpan>) -> Step {
+        Step(request.as_ref().map(|_| nanos(SystemClock.now())))
+    }
+
+    pub fn end(self, name: &str, request: &Option<RequestSpan>) {
+        if let (Some(began), Some(request)) = (self.0, request) {
+            request.child(name, began);
+        }
+    }
+
+    /// Ends the work of a verb's handler; None for a path that is not a resource.
+    pub fn end_of_handler(self, verb: Option<Verb>, request: &Option<RequestSpan>) {
+        let name = match verb {
+            Some(Verb::Create) => "Create",
+            Some(Verb::Update) => "Update",
+            Some(Verb::Patch) => "Patch",
+            Some(Verb::Delete | Verb::DeleteCollection) => "Delete",
+            Some(Verb::Get) => "Get",
+            Some(Verb::List) => "List",
+            Some(Verb::Watch) => "WatchServer.HandleHTTP",
+            _ => return,
+        };
+        self.end(name, request);
     }
 }
 
