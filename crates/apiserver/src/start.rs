@@ -200,9 +200,7 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     });
     create_own_objects(&api, &authentication.trust.published()).await;
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
-    authentication.follow(&api, &mut tasks);
-    config.debugging.listen(&mut tasks).map_err(StartError::Setting)?;
-    tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
+    begin_tasks(&config, &api, &authentication, &pki, &mut tasks)?;
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
@@ -213,6 +211,19 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     let serving = tokio::spawn(listener.serve(server));
     let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
     Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
+}
+
+/// Begins what follows files, certificates and sockets beside requests.
+fn begin_tasks(
+    config: &Config,
+    api: &Arc<Api>,
+    authentication: &Authentication,
+    pki: &Pki,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), StartError> {
+    authentication.follow(api, tasks);
+    tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
+    config.debugging.listen(tasks).map_err(StartError::Setting)
 }
 
 /// What admission asks the server for.
