@@ -200,7 +200,7 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     });
     create_own_objects(&api, &authentication.trust.published()).await;
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
-    begin_tasks(&config, &api, &authentication, &pki, &mut tasks)?;
+    begin_tasks(&config, &api, authentication, &pki, &mut tasks)?;
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
@@ -217,7 +217,7 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
 fn begin_tasks(
     config: &Config,
     api: &Arc<Api>,
-    authentication: &Authentication,
+    authentication: Authentication,
     pki: &Pki,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), StartError> {
