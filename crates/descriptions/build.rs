@@ -1,6 +1,6 @@
 //! Takes the descriptions out of the source of the k8s-openapi crate and packs them into one compressed file.
 //!
-//! That crate is a dependency only in name (see Cargo.toml): compiling it would cost every build a minute. Without its
+//! Two versions of that crate are dependencies only in name (see Cargo.toml): compiling them would cost every build minutes. Without their
 //! source, because cargo cannot find or download it, the build goes on and there are no descriptions.
 #![allow(clippy::print_stdout)] // This is how build scripts talk to cargo.
 
@@ -15,9 +15,31 @@ use flate2::write::DeflateEncoder;
 
 /// The target whose dependencies cargo is asked for; Cargo.toml says why.
 const TARGET: &str = "x86_64-unknown-none";
-const SOURCE: &str = "src/v1_37";
 
-/// Descriptions by definition and field; the definition's own is at the field "".
+/// Where the definitions are: the version of the k8s-openapi crate and the folder in it.
+const DEFINITIONS: (&str, &str) = ("0.29.", "src/v1_37");
+/// Where the parameters of operations are; later versions of the crate have none.
+const OPERATIONS: (&str, &str) = ("0.19.", "src/v1_27");
+
+/// The structs that hold the parameters of operations, and the option kinds whose fields they are.
+const OPTION_KINDS: [(&str, &str); 14] = [
+    ("ListOptional", "ListOptions"),
+    ("ListOptional", "GetOptions"),
+    ("WatchOptional", "ListOptions"),
+    ("CreateOptional", "CreateOptions"),
+    ("ReplaceOptional", "UpdateOptions"),
+    ("PatchOptional", "PatchOptions"),
+    ("DeleteOptional", "DeleteOptions"),
+    ("ReadPodLogOptional", "PodLogOptions"),
+    ("ConnectGetPodExecOptional", "PodExecOptions"),
+    ("ConnectGetPodAttachOptional", "PodAttachOptions"),
+    ("ConnectGetPodPortforwardOptional", "PodPortForwardOptions"),
+    ("ConnectGetPodProxyOptional", "PodProxyOptions"),
+    ("ConnectGetNodeProxyOptional", "NodeProxyOptions"),
+    ("ConnectGetServiceProxyOptional", "ServiceProxyOptions"),
+];
+
+/// Descriptions by definition, or option kind, and field; the definition's own is at the field "".
 type Descriptions = BTreeMap<String, BTreeMap<String, String>>;
 
 fn main() -> std::io::Result<()> {
@@ -25,10 +47,11 @@ fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=Cargo.toml");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("descriptions.deflate");
     let mut descriptions = Descriptions::new();
-    match find_source() {
-        Ok(source) => {
-            println!("cargo:rerun-if-changed={}", source.display());
-            read_folder(&source, &mut descriptions)?;
+    match find_sources() {
+        Ok([definitions, operations]) => {
+            println!("cargo:rerun-if-changed={}", definitions.display());
+            read_folder(&definitions, &mut |text| read_definition(text, &mut descriptions))?;
+            read_folder(&operations, &mut |text| read_parameters(text, &mut descriptions))?;
         }
         Err(problem) => {
             println!("cargo:warning=no API descriptions: {problem}");
@@ -39,15 +62,21 @@ fn main() -> std::io::Result<()> {
     fs::write(out, pack(&descriptions)?)
 }
 
-/// Where cargo keeps the source; it is downloaded if need be.
-fn find_source() -> Result<PathBuf, String> {
+/// Where cargo keeps the two sources; they are downloaded if need be.
+fn find_sources() -> Result<[PathBuf; 2], String> {
     let metadata = metadata(&["--offline"]).or_else(|_| metadata(&[]))?;
     let metadata: serde_json::Value = serde_json::from_slice(&metadata).map_err(|e| e.to_string())?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
-    let package = packages.iter().find(|p| p["name"] == "k8s-openapi").ok_or("k8s-openapi is not a dependency")?;
-    let manifest = package["manifest_path"].as_str().ok_or("k8s-openapi has no manifest")?;
-    let source = Path::new(manifest).with_file_name(SOURCE);
-    if source.is_dir() { Ok(source) } else { Err(format!("k8s-openapi has no {SOURCE}")) }
+    let find = |(version, folder): (&str, &str)| {
+        let is_it = |p: &&serde_json::Value| {
+            p["name"] == "k8s-openapi" && p["version"].as_str().is_some_and(|v| v.starts_with(version))
+        };
+        let package = packages.iter().find(is_it).ok_or(format!("k8s-openapi {version} is not a dependency"))?;
+        let manifest = package["manifest_path"].as_str().ok_or("k8s-openapi has no manifest")?;
+        let source = Path::new(manifest).with_file_name(folder);
+        if source.is_dir() { Ok(source) } else { Err(format!("k8s-openapi {version} has no {folder}")) }
+    };
+    Ok([find(DEFINITIONS)?, find(OPERATIONS)?])
 }
 
 fn metadata(flags: &[&str]) -> Result<Vec<u8>, String> {
@@ -62,21 +91,62 @@ fn metadata(flags: &[&str]) -> Result<Vec<u8>, String> {
     Err(format!("cargo metadata: {}", error.lines().last().unwrap_or("failed")))
 }
 
-fn read_folder(folder: &Path, descriptions: &mut Descriptions) -> std::io::Result<()> {
+fn read_folder(folder: &Path, read: &mut dyn FnMut(&str)) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            read_folder(&path, descriptions)?;
+            read_folder(&path, read)?;
         } else if path.extension().is_some_and(|e| e == "rs") {
-            read_file(&fs::read_to_string(&path)?, descriptions);
+            read(&fs::read_to_string(&path)?);
         }
     }
     Ok(())
 }
 
+/// The structs of [`OPTION_KINDS`] have a field for each parameter, and its description as the field's comment.
+fn read_parameters(text: &str, descriptions: &mut Descriptions) {
+    let mut kinds: Vec<&str> = Vec::new();
+    let mut comment = Vec::new();
+    for line in text.lines() {
+        let line = line.trim_start();
+        if let Some(words) = line.strip_prefix("///") {
+            comment.push(words.strip_prefix(' ').unwrap_or(words));
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("pub struct ") {
+            let name = name.split(['<', ' ']).next().unwrap_or("");
+            kinds = OPTION_KINDS.iter().filter(|(from, _)| *from == name).map(|(_, kind)| *kind).collect();
+        } else if let Some(field) = line.strip_prefix("pub ") {
+            let field = camel_case(field.split(':').next().unwrap_or(""));
+            for kind in &kinds {
+                descriptions.entry((*kind).to_string()).or_default().insert(field.clone(), comment.join("\n"));
+            }
+        } else if line == "}" {
+            kinds.clear();
+        }
+        comment.clear();
+    }
+}
+
+/// `dry_run` as `dryRun`; a field that would be a keyword ends in an underscore.
+fn camel_case(field: &str) -> String {
+    let mut words = field.trim_end_matches('_').split('_');
+    let mut name = words.next().unwrap_or("").to_string();
+    for word in words {
+        if word == "tls" {
+            name += "TLS";
+            continue;
+        }
+        let (first, rest) = word.split_at(word.len().min(1));
+        name += &first.to_ascii_uppercase();
+        name += rest;
+    }
+    name
+}
+
 /// A file holds one definition, and behind its code a JSON schema of it in the form of a macro call. The schema is laid out
 /// by a generator, so lines and their indentation tell what is what.
-fn read_file(text: &str, descriptions: &mut Descriptions) {
+fn read_definition(text: &str, descriptions: &mut Descriptions) {
     let Some((_, schema)) = text.split_once("JsonSchema for ") else { return };
     let mut lines = schema.lines();
     let Some(name) = lines.by_ref().find_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\".into()")) else {

@@ -28,6 +28,10 @@ fn types_and_fields_are_described() {
             "format is an OpenAPI",
             "",
         ),
+        // Parameters of operations are fields of their option kinds.
+        ("ListOptions", "continue", "The continue option", "any modifications."),
+        ("ListOptions", "allowWatchBookmarks", "allowWatchBookmarks requests", "this field is ignored."),
+        ("PodLogOptions", "insecureSkipTLSVerifyBackend", "insecureSkipTLSVerifyBackend indicates", ""),
     ] {
         let text = of(definition, field).unwrap_or_else(|| panic!("{definition}.{field} has no description"));
         assert!(text.starts_with(begins) && text.ends_with(ends), "{definition}.{field}: {text:?}");

@@ -89,92 +89,19 @@ fn query_type(shape: &Shape) -> Option<&'static str> {
 }
 
 fn describe(definition: &Struct, field: &str) -> &'static str {
-    let found = descriptions::of(&definition.name, field).unwrap_or("");
-    if !found.is_empty() {
-        return found;
-    }
     let kind = definition.name.rsplit('.').next().unwrap_or("");
-    let ours = OURS.iter().find(|(kinds, name, _)| *name == field && (kinds.is_empty() || kinds.contains(&kind)));
-    ours.map_or("", |(_, _, text)| text)
+    let found = [definition.name.as_str(), kind].iter().find_map(|name| descriptions::of(name, field));
+    found.unwrap_or_else(|| NEWER.iter().find(|(name, _)| *name == field).map_or("", |(_, text)| text))
 }
 
-/// Option kinds are no definitions of the published document, so their fields are described here: for which kinds
-/// (none are all), the field, and what it does.
-const OURS: &[(&[&str], &str, &str)] = &[
+/// Parameters that the source of the descriptions does not have yet.
+const NEWER: [(&str, &str); 3] = [
     (
-        &[],
-        "allowWatchBookmarks",
-        "Ask for BOOKMARK events in a watch, which tell a revision without a change. The server decides when it sends them.",
-    ),
-    (
-        &[],
-        "continue",
-        "The token of the previous page of this list, to get the next one. The other parameters have to be the same. A token that is too old is answered with 410.",
-    ),
-    (
-        &["PatchOptions"],
-        "fieldManager",
-        "The name of the one who makes the changes, of at most 128 printable characters. Apply patches need one.",
-    ),
-    (&[], "fieldManager", "The name of the one who makes the changes, of at most 128 printable characters."),
-    (&[], "fieldSelector", "Selects objects by their fields. All are selected if it is not set."),
-    (
-        &[],
-        "fieldValidation",
-        "What to do about unknown and duplicate fields: Ignore drops them, Warn drops them and sends a warning for each, Strict refuses the request. The default is Warn.",
-    ),
-    (&[], "dryRun", "Do everything but store the change. The one value is All."),
-    (
-        &["PatchOptions"],
-        "force",
-        "Take fields that others manage instead of failing with a conflict. For apply patches only.",
-    ),
-    (&[], "labelSelector", "Selects objects by their labels. All are selected if it is not set."),
-    (
-        &[],
-        "limit",
-        "How many objects to answer at most. If there are more, the metadata of the list has a token to continue with.",
-    ),
-    (
-        &[],
-        "resourceVersion",
-        "The revision that the answer is to be of, or not older than. What it means depends on the verb and on resourceVersionMatch.",
-    ),
-    (&[], "resourceVersionMatch", "How resourceVersion is meant: Exact or NotOlderThan."),
-    (
-        &[],
-        "sendInitialEvents",
-        "Start a watch with an event for each object there is, followed by a bookmark that says so. Needs resourceVersionMatch to be NotOlderThan.",
-    ),
-    (
-        &[],
         "shardSelector",
         "Selects a part of the objects by a hash of their uid or namespace. Needs the feature gate ShardedListAndWatch.",
     ),
-    (&[], "timeoutSeconds", "How long the list or watch may take, in seconds."),
-    (&[], "watch", "Stream changes instead of answering with a list."),
-    (&["PodExecOptions"], "command", "The command to run and its arguments, one parameter each. No shell is involved."),
-    (&["PodLogOptions"], "container", "The container to read the log of. Needed if the pod has several."),
-    (&[], "container", "The container to connect to. Needed if the pod has several."),
-    (&["PodLogOptions"], "follow", "Go on with the log as it grows."),
-    (
-        &["PodLogOptions"],
-        "insecureSkipTLSVerifyBackend",
-        "Do not verify the certificate of the kubelet. Who reads the log cannot be sure then where it comes from.",
-    ),
-    (&["PodLogOptions"], "limitBytes", "How many bytes to read at most; the last line may be cut off."),
-    (&["PodLogOptions"], "previous", "Read the log of the container that ran before this one."),
-    (&["PodLogOptions"], "sinceSeconds", "Read what was written in the last so many seconds."),
-    (&["PodLogOptions"], "stream", "Which stream to read: All, Stdout or Stderr. The default is All."),
-    (&["PodLogOptions"], "tailLines", "How many lines to read from the end of the log."),
-    (&["PodLogOptions"], "timestamps", "Start every line with the time at which it was written."),
-    (&[], "stdin", "Connect the standard input of the container."),
-    (&[], "stdout", "Connect the standard output of the container."),
-    (&[], "stderr", "Connect the standard error stream of the container."),
-    (&[], "tty", "Give the process a terminal."),
-    (&[], "ports", "The ports to forward; needed with WebSockets."),
-    (&["ServiceProxyOptions"], "path", "The path at the service to send the request to, with its query."),
-    (&[], "path", "The path to send the request to."),
+    ("stream", "Which stream of the container to read: All, Stdout or Stderr. The default is All."),
+    ("watch", "Stream changes to the objects instead of answering with a list. Specify resourceVersion."),
 ];
 
 #[cfg(test)]
