@@ -20,7 +20,7 @@ pub async fn start(
     aggregator: &Arc<Aggregator>,
     store: &Arc<dyn Store>,
     webhooks: WebhookOptions,
-    (followers, meters): (&Followers, Arc<ConversionMeters>),
+    (followers, meters, expressions): (&Followers, Arc<ConversionMeters>, Arc<cel::Pool>),
     tasks: &mut JoinSet<()>,
 ) {
     let api = aggregator.api();
@@ -33,6 +33,7 @@ pub async fn start(
         budget: Budget::new(RENDITION_BUDGET_BYTES),
         webhooks: Arc::new(Webhooks::new(webhooks)),
         meters,
+        expressions,
     };
     if let Some(definitions) = Definitions::start(setup, tasks).await {
         followers.connect(&definitions);

@@ -66,7 +66,12 @@ fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Meters>, 
             metric_head(out, name, "gauge", "Compiled CEL expressions with different texts or types.")?;
             writeln!(out, "{name} {}", count.expressions)?;
             let name = "ferrokube_cel_expression_uses";
-            metric_head(out, name, "gauge", "How often policies and webhooks use compiled CEL expressions.")?;
+            metric_head(
+                out,
+                name,
+                "gauge",
+                "How often policies, webhooks and custom resource definitions use compiled CEL expressions.",
+            )?;
             writeln!(out, "{name} {}", count.uses)
         });
         written.expect("writing to a string cannot fail");

@@ -204,7 +204,8 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
-    crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, conversions), &mut tasks).await;
+    let shared = (&followers, conversions, host.expressions.clone());
+    crate::definitions::start(&config, &aggregator, &store, webhooks, shared, &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &aggregator).await?;
     own_service.begin(&mut tasks).await;
     hooks.iter().for_each(|hook| hook.finish());

@@ -4,9 +4,11 @@ pub mod admission;
 mod openapi;
 mod structural;
 
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use object::Str;
+use sha2::{Digest, Sha256};
 
 use crate::escape::unescape;
 use crate::types::Type;
@@ -100,6 +102,14 @@ impl Decl {
         Decl { name: name.into(), shape: Shape::Message, nullable: false, max_elements: 0, min_serialized_size: 2 }
     }
 
+    /// Tells declarations apart: equal ones have the same.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut hash = Hashed(Sha256::new());
+        // Writing to a hash cannot fail.
+        let _ = write!(hash, "{self:?}");
+        format!("{:x}", hash.0.finalize())
+    }
+
     pub(crate) fn is_dynamic(&self) -> bool {
         matches!(self.shape, Shape::Message)
     }
@@ -158,5 +168,15 @@ impl Decl {
     /// The type of a field with a name as expressions write it.
     pub fn field(&self, identifier: &str) -> Option<Type> {
         self.visible_field(identifier)?.ty()
+    }
+}
+
+/// A hash of text that is written to it.
+struct Hashed(Sha256);
+
+impl Write for Hashed {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
     }
 }

@@ -22,6 +22,25 @@ pub enum Cancelled {
     CostLimit,
     /// The deadline has passed.
     Interrupted,
+    /// cel-go fails itself here, which Kubernetes reports as an internal error.
+    Internal(Internal),
+}
+
+/// Where cel-go fails itself, with the type of the value in Go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Internal {
+    /// The cost of a call is counted by the items of a value that is not a list; with the first method that it lacks.
+    NotList(&'static str, &'static str),
+    /// The cost of a call is counted by a value that is not an int.
+    NotInt(&'static str),
+    /// A value that cannot be the key of a map.
+    NotKey(&'static str),
+}
+
+impl<'a> From<Internal> for Error<'a> {
+    fn from(internal: Internal) -> Error<'a> {
+        Error::Cancelled(Cancelled::Internal(internal))
+    }
 }
 
 impl<'a> Error<'a> {
@@ -35,10 +54,23 @@ impl<'a> Error<'a> {
 
 impl fmt::Display for Error<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Error::Message(message) => message,
-            Error::Cancelled(Cancelled::CostLimit) => "operation cancelled: actual cost limit exceeded",
-            Error::Cancelled(Cancelled::Interrupted) => "operation interrupted",
-        })
+        match self {
+            Error::Message(message) => f.write_str(message),
+            Error::Cancelled(Cancelled::CostLimit) => f.write_str("operation cancelled: actual cost limit exceeded"),
+            Error::Cancelled(Cancelled::Interrupted) => f.write_str("operation interrupted"),
+            Error::Cancelled(Cancelled::Internal(internal)) => write!(f, "internal error: {internal}"),
+        }
+    }
+}
+
+impl fmt::Display for Internal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Internal::NotList(name, method) => {
+                write!(f, "interface conversion: {name} is not traits.Lister: missing method {method}")
+            }
+            Internal::NotInt(name) => write!(f, "interface conversion: ref.Val is {name}, not types.Int"),
+            Internal::NotKey(name) => write!(f, "runtime error: hash of unhashable type {name}"),
+        }
     }
 }

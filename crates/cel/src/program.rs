@@ -12,9 +12,12 @@ use goregex::Regex;
 use object::Str;
 
 use crate::constant::Constant;
+use crate::error::Internal;
 use crate::library::{Cost, Overload};
 use crate::message::Message;
 use crate::types::Type;
+use crate::val::Val;
+use crate::val::gotype::{go_type, missing_list_method};
 
 pub use eval::{Evaluated, Limits, Variables};
 pub(crate) use plan::plan;
@@ -109,6 +112,38 @@ struct Call {
     /// All arguments are evaluated before an error in one of them counts.
     eager: bool,
     cost: Cost,
+    counted: Option<Counted>,
+}
+
+/// The argument by which cel-go counts the cost of a call without looking at its type first: with another value it fails.
+#[derive(Clone, Copy, Debug)]
+enum Counted {
+    List(usize),
+    Int(usize),
+}
+
+impl Counted {
+    fn of(function: &str, args: usize) -> Option<Counted> {
+        match (function, args) {
+            ("distinct" | "sort", _) => Some(Counted::List(0)),
+            ("@sortByAssociatedKeys", _) => Some(Counted::List(1)),
+            ("flatten", 2) => Some(Counted::Int(1)),
+            _ => None,
+        }
+    }
+
+    /// `failed` says which arguments are errors.
+    fn check(self, args: &[Val<'_>], failed: [bool; 4]) -> Result<(), Internal> {
+        let (Counted::List(at) | Counted::Int(at)) = self;
+        let (Some(arg), Some(failed)) = (args.get(at), failed.get(at)) else { return Ok(()) };
+        match (self, arg) {
+            (Counted::List(_), _) if *failed => Err(Internal::NotList("*types.Err", "Add")),
+            (Counted::Int(_), _) if *failed => Err(Internal::NotInt("*types.Err")),
+            (Counted::List(_), Val::List(_)) | (Counted::Int(_), Val::Int(_)) => Ok(()),
+            (Counted::List(_), other) => Err(Internal::NotList(go_type(*other), missing_list_method(*other))),
+            (Counted::Int(_), other) => Err(Internal::NotInt(go_type(*other))),
+        }
+    }
 }
 
 /// Which implementation is called.

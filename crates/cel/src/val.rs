@@ -13,6 +13,7 @@ pub use map::Map;
 
 mod display;
 mod equal;
+pub(crate) mod gotype;
 pub mod key;
 mod list;
 mod map;

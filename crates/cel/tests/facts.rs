@@ -1,6 +1,7 @@
 //! Plays recorded facts and prints the score by group and aspect: what compiles, types, values, texts and costs.
 //!
-//! `CEL_FACTS=<file> cargo test -p cel --release facts` plays another file of the same form.
+//! `CEL_FACTS=<file> cargo test -p cel --release facts -- --nocapture` plays another file of the same form;
+//! `CEL_FACTS_SHOW=all` shows what differs, an aspect or a part of a name in place of `all` only those.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // A failed assumption is a failed test.
 
@@ -19,11 +20,8 @@ use std::io::Read;
 
 use score::Score;
 
-fn lines() -> String {
-    #[allow(clippy::disallowed_methods)] // The one setting of this test.
-    if let Ok(file) = std::env::var("CEL_FACTS") {
-        return std::fs::read_to_string(file).unwrap();
-    }
+/// The facts in the repository.
+fn own_facts() -> String {
     let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/facts.jsonl.gz")).unwrap();
     let mut text = String::new();
     flate2::read::GzDecoder::new(file.as_slice()).read_to_string(&mut text).unwrap();
@@ -32,13 +30,17 @@ fn lines() -> String {
 
 #[test]
 fn facts() {
-    #[allow(clippy::disallowed_methods)]
-    let verbose = std::env::var("CEL_FACTS_SHOW").unwrap_or_default();
-    let mut score = Score::new(verbose);
-    for line in lines().lines() {
+    let setting = |name: &str| {
+        #[allow(clippy::disallowed_methods)] // Settings of this test.
+        std::env::var(name).ok()
+    };
+    let other = setting("CEL_FACTS").map(|file| std::fs::read_to_string(file).unwrap());
+    let mut score = Score::new(setting("CEL_FACTS_SHOW").unwrap_or_default());
+    let is_other = other.is_some();
+    for line in other.unwrap_or_else(own_facts).lines() {
         let fact = tagged::parse(line).unwrap();
         case::play(&fact, &mut score);
     }
-    score.print();
-    score.check();
+    score.print(is_other);
+    if is_other { score.check_other() } else { score.check() }
 }

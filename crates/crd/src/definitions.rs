@@ -50,6 +50,8 @@ pub struct Setup {
     pub webhooks: Arc<Webhooks>,
     pub versions: Arc<Served>,
     pub meters: Arc<ConversionMeters>,
+    /// Compiled CEL expressions of the whole server.
+    pub expressions: Arc<cel::Pool>,
 }
 
 /// The served definitions.
@@ -101,6 +103,7 @@ impl Definitions {
                 budget: setup.budget,
                 webhooks: setup.webhooks,
                 meters: setup.meters,
+                expressions: setup.expressions,
                 cbor: setup.api.features.enabled("CBORServingAndStorage"),
             },
             followed: watch::Sender::new(0),

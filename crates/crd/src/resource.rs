@@ -36,6 +36,8 @@ pub struct Stores {
     /// For conversion webhooks.
     pub webhooks: Arc<Webhooks>,
     pub meters: Arc<ConversionMeters>,
+    /// Compiled CEL expressions of the whole server.
+    pub expressions: Arc<cel::Pool>,
     /// Objects are stored as CBOR instead of JSON.
     pub cbor: bool,
 }
@@ -73,8 +75,13 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             converter: converter.clone(),
             cbor: stores.cbor,
         });
-        let strategy: Arc<dyn Strategy> =
-            Arc::new(strategy(definition, version, shape, &version.selectable_fields, rules(version, entry)));
+        let strategy: Arc<dyn Strategy> = Arc::new(strategy(
+            definition,
+            version,
+            shape,
+            &version.selectable_fields,
+            rules(version, entry, &stores.expressions),
+        ));
         (version, kind, codec, strategy)
     });
     let parts: Vec<_> = parts.collect();
@@ -125,9 +132,9 @@ fn shape(definition: &Definition, version: &Version, entry: &Arc<Entry>) -> Shap
 }
 
 /// The rules of a version, compiled from the stored definition when they are first used.
-fn rules(version: &Version, entry: &Arc<Entry>) -> Arc<Rules> {
-    let (entry, name) = (entry.clone(), version.name.clone());
-    Arc::new(LazyLock::new(Box::new(move || Validator::new(&read_openapi(&entry, &name), true))))
+fn rules(version: &Version, entry: &Arc<Entry>, expressions: &Arc<cel::Pool>) -> Arc<Rules> {
+    let (entry, name, expressions) = (entry.clone(), version.name.clone(), expressions.clone());
+    Arc::new(LazyLock::new(Box::new(move || Validator::new(&read_openapi(&entry, &name), true, &expressions))))
 }
 
 fn no_rules() -> Arc<Rules> {

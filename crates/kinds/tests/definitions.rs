@@ -225,7 +225,7 @@ fn objects_of_schemas() {
         let stated = schema(random, 0);
         let (types, node) = schema::from_openapi(&stated, random.below(8) == 0);
         let schema = Schema::new(&types, &node);
-        let validator = Validator::new(&stated, true);
+        let validator = Validator::new(&stated, true, &cel::Pool::default());
         for _ in 0..5 {
             let mut object = any(random, 0);
             object = if object.as_map().is_some() { object } else { Value::map() };

@@ -1,10 +1,10 @@
 //! Variables, selections and indexes.
 
 use super::eval::{Evaluation, Slot};
-use super::plan::go_type;
 use super::{Attribute, Base, By, Op, Qualifier, Ref};
 use crate::arena::Arena;
 use crate::error::{Error, Outcome};
+use crate::val::gotype::go_type;
 use crate::val::{List, Map, Val};
 
 impl<'a> Evaluation<'_, 'a> {
@@ -161,7 +161,7 @@ impl<'a> Evaluation<'_, 'a> {
                         self.entry(value, key, allow_missing)
                     }
                     other => {
-                        let name = go_type(&other);
+                        let name = go_type(other);
                         Err(self.arena.error(format_args!("invalid qualifier type: {name}")))
                     }
                 }
@@ -214,6 +214,9 @@ impl<'a> Evaluation<'_, 'a> {
         };
         let item = usize::try_from(index).ok().and_then(|index| list.get(index, self.arena));
         match item {
+            Some(_) if matches!(list, List::Typed(..) | List::Merged(..)) && !matches!(key, Val::Int(_)) => {
+                Err(self.arena.error(format_args!("unsupported index: {index}")))
+            }
             Some(item) => item.map(Some),
             None if allow_missing => Ok(None),
             None => Err(self.arena.error(format_args!("index out of bounds: {key}"))),

@@ -226,10 +226,14 @@ impl<'a> Evaluation<'_, 'a> {
     fn call(&mut self, call: &'a Call) -> Outcome<'a> {
         let mut args: smallvec::SmallVec<[Val<'a>; 4]> = smallvec::SmallVec::new();
         let mut failure = None;
+        let mut failed = [false; 4];
         for (i, arg) in call.args.iter().enumerate() {
             match self.operand(*arg)? {
                 Ok(val) => args.push(val),
                 Err(error) => {
+                    if let Some(failed) = failed.get_mut(i) {
+                        *failed = true;
+                    }
                     let is_last = i + 1 == call.args.len();
                     // The cost is counted only if every argument was evaluated.
                     if !call.eager && !is_last {
@@ -244,6 +248,9 @@ impl<'a> Evaluation<'_, 'a> {
             Some(error) => Err(error),
             None => self.invoke(call, &args),
         };
+        if let Some(counted) = call.counted {
+            counted.check(&args, failed)?;
+        }
         self.charge((call.cost)(&args, outcome.unwrap_or(Val::Null), self.arena))?;
         outcome
     }
@@ -320,7 +327,10 @@ impl<'a> Evaluation<'_, 'a> {
             if entry.optional {
                 match value {
                     Val::Optional(Some(inner)) => value = *inner,
-                    Val::Optional(None) => continue,
+                    Val::Optional(None) => {
+                        Key::checked(&key)?;
+                        continue;
+                    }
                     other => {
                         return Err(self.arena.error(format_args!(
                             "cannot initialize optional entry '{key}' from non-optional value {other}"
@@ -328,6 +338,7 @@ impl<'a> Evaluation<'_, 'a> {
                     }
                 }
             }
+            Key::checked(&key)?;
             made.push((key, value));
         }
         Ok(Val::Map(Map::new(made, self.arena)))
@@ -370,7 +381,8 @@ impl<'a> Evaluation<'_, 'a> {
 }
 
 fn same_key<'k>(a: &Val<'k>, b: &Val<'k>) -> bool {
-    std::mem::discriminant(a) == std::mem::discriminant(b) && Key::of(a) == Key::of(b)
+    let key = Key::of(a);
+    std::mem::discriminant(a) == std::mem::discriminant(b) && !matches!(key, Key::Other) && key == Key::of(b)
 }
 
 fn in_set(val: Val<'_>, set: &[Constant]) -> bool {

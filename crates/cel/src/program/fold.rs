@@ -39,7 +39,7 @@ impl<'a> Growing<'a> {
     }
 
     fn insert(&mut self, key: Val<'a>, value: Val<'a>, arena: &'a Arena) -> Outcome<'a, ()> {
-        let hashed = Key::of(&key);
+        let hashed = Key::checked(&key)?;
         if !matches!(hashed, Key::Other) && !self.keys.insert(hashed) {
             return Err(exists(key, arena));
         }
@@ -63,7 +63,7 @@ impl<'a> Evaluation<'_, 'a> {
             Val::List(list) => self.fold_list(fold, list)?,
             Val::Map(map) => self.fold_map(fold, map)?,
             other => {
-                let name = super::plan::go_type(&other);
+                let name = crate::val::gotype::go_type(other);
                 return Err(match fold.var2 {
                     Some(_) => self.arena.error(format_args!("unsupported comprehension range type: {name}")),
                     None => self.arena.error(format_args!("got '{name}', expected iterable type")),

@@ -1,6 +1,8 @@
 //! From checked tree to program, with the constants folded that cel-go folds.
 
-use super::{Attribute, Base, By, Call, Fold, LazyRegex, MapEntry, Op, Program, Qualifier, Ref, Struct, Target};
+use super::{
+    Attribute, Base, By, Call, Counted, Fold, LazyRegex, MapEntry, Op, Program, Qualifier, Ref, Struct, Target,
+};
 use crate::arena::Arena;
 use crate::check::{Checked, Resolution, Resolved};
 use crate::constant::Constant;
@@ -10,11 +12,13 @@ use crate::library::Call as Callable;
 use crate::message::Message;
 use crate::syntax::ast::{self, Comprehension, Kind, Node};
 use crate::types::Type;
-use crate::val::Val;
+use crate::val::gotype::go_type;
 use crate::val::key::Key;
 
 /// The function whose implementation is the same for all overloads and whose second argument is a regular expression.
 const MATCHES: &str = "matches";
+/// The function with two arguments that cel-go implements as one with any number: it stops at the first error.
+const VARIADIC: &str = "format";
 
 type Planned = Result<Ref, String>;
 
@@ -172,7 +176,7 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
             Op::Const(key @ (Constant::Bool(_) | Constant::Int(_) | Constant::Uint(_) | Constant::Double(_))) => {
                 By::Key(key.clone())
             }
-            Op::Const(other) => return Err(format!("invalid qualifier type: {}", go_type(&other.val()))),
+            Op::Const(other) => return Err(format!("invalid qualifier type: {}", go_type(other.val()))),
             _ => By::Value(index),
         };
         Ok(self.qualify(operand, Qualifier { by, optional }, false))
@@ -196,12 +200,13 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
             (None, Some(one)) => Target::One(one),
             (None, None) => Target::Dispatch(all.iter().copied().collect()),
         };
-        let is_one = matches!(target, Target::One(_));
         let target = self.with_regex(target, &args)?;
         // With an overload that is known, or one implementation for all, two arguments are evaluated before either counts.
-        let eager = args.len() == 2 && is_one && (name == MATCHES || matches!(target, Target::One(_)));
+        let eager = args.len() == 2 && matches!(target, Target::One(_)) && name != VARIADIC;
         let cost = actual(name, overload);
-        let call = self.push(Op::Call(Box::new(Call { function: name, target, args: args.into(), eager, cost })));
+        let counted = overload.and_then(|overload| Counted::of(overload.function, args.len()));
+        let planned = Call { function: name, target, args: args.into(), eager, cost, counted };
+        let call = self.push(Op::Call(Box::new(planned)));
         self.convert(name, call)
     }
 
@@ -351,25 +356,6 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
 
 fn same_key(a: &Constant, b: &Constant) -> bool {
     // Only keys of one type are the same entry: 1 and 1.0 are two.
-    std::mem::discriminant(a) == std::mem::discriminant(b) && Key::of(&a.val()) == Key::of(&b.val())
-}
-
-/// What cel-go calls the type of a value in Go.
-pub(super) fn go_type(val: &Val<'_>) -> &'static str {
-    match val {
-        Val::Null => "types.Null",
-        Val::Bytes(_) => "types.Bytes",
-        Val::Duration(_) => "types.Duration",
-        Val::Timestamp(_) => "types.Timestamp",
-        Val::Type(_) => "*types.Type",
-        Val::List(_) => "*types.baseList",
-        Val::Map(_) => "*types.baseMap",
-        Val::Optional(_) => "*types.Optional",
-        Val::Bool(_) => "types.Bool",
-        Val::Int(_) => "types.Int",
-        Val::Uint(_) => "types.Uint",
-        Val::Double(_) => "types.Double",
-        Val::String(_) => "types.String",
-        Val::Opaque(_) | Val::Preserved(_) | Val::Struct(_) => "ref.Val",
-    }
+    let key = Key::of(&a.val());
+    std::mem::discriminant(a) == std::mem::discriminant(b) && !matches!(key, Key::Other) && key == Key::of(&b.val())
 }

@@ -7,7 +7,8 @@ use object::{Str, Value};
 use super::field_path;
 use crate::decl::{Decl, MAX_REQUEST_BYTES};
 use crate::environment::{Declarations, Environment, Mode};
-use crate::expression::Expression;
+use crate::expression::CompileError;
+use crate::pool::{Pool, Pooled};
 use crate::program::Program;
 use crate::types::Type;
 
@@ -26,30 +27,60 @@ pub struct Rule {
 /// A compiled rule. An empty rule has neither a program nor an error.
 #[derive(Debug, Default)]
 pub struct Compiled {
-    pub program: Option<Arc<Program>>,
+    expression: Option<Arc<Pooled>>,
     pub error: Option<String>,
     pub uses_old_self: bool,
     /// What one evaluation costs at most.
     pub max_cost: u64,
     /// How often the schema can occur in the largest request.
     pub max_cardinality: u64,
-    pub message: Option<Arc<Program>>,
+    message: Option<Arc<Pooled>>,
     pub message_error: Option<String>,
     pub message_max_cost: u64,
     /// The fieldPath as errors print it.
     pub normalized_path: Option<String>,
 }
 
-/// Compiles the rules of a schema. `mode` tells which expressions are new.
-pub fn compile_rules(schema: &Value, decl: &Arc<Decl>, mode: &dyn Fn(&str) -> Mode) -> Result<Vec<Rule>, &'static str> {
+impl Compiled {
+    pub fn program(&self) -> Option<&Arc<Program>> {
+        self.expression.as_ref()?.expression.program.as_ref().ok()
+    }
+
+    /// The program of the messageExpression.
+    pub fn message_program(&self) -> Option<&Arc<Program>> {
+        self.message.as_ref()?.expression.program.as_ref().ok()
+    }
+}
+
+/// What the expressions of one schema are compiled with.
+struct Compiler<'c> {
+    pool: &'c Pool,
+    declarations: Declarations,
+    /// Tells the declarations apart from those of other schemas.
+    types: String,
+    mode: &'c dyn Fn(&str) -> Mode,
+}
+
+/// Compiles the rules of a schema. `mode` tells which expressions are new. Rules with the same text and types are kept once.
+pub fn compile_rules(
+    schema: &Value,
+    decl: &Arc<Decl>,
+    mode: &dyn Fn(&str) -> Mode,
+    pool: &Pool,
+) -> Result<Vec<Rule>, &'static str> {
     let rules = schema.list_at(&["x-kubernetes-validations"]);
     if rules.is_empty() {
         return Ok(Vec::new());
     }
     let Some(ty) = decl.ty() else { return Err("failed to convert to declType for CEL validation rules") };
-    let plain = Declarations::new().declared("self", decl).unwrap_or_default();
-    let optional = plain.clone().variable_of("oldSelf", Type::optional(ty.clone()));
-    let plain = plain.variable_of("oldSelf", ty);
+    let own = Declarations::new().declared("self", decl).unwrap_or_default();
+    let fingerprint = decl.fingerprint();
+    let compiler = |old: Type, kind: &str| {
+        let declarations = own.clone().variable_of("oldSelf", old);
+        Compiler { pool, declarations, types: format!("{kind} {fingerprint}"), mode }
+    };
+    let optional = compiler(Type::optional(ty.clone()), "optional");
+    let plain = compiler(ty, "plain");
     let cardinality = MAX_REQUEST_BYTES as u64 / (decl.min_serialized_size as u64 + 1);
     let compile = |value: &Value| {
         let text = |key: &str| Str::from(value.str_at(&[key]));
@@ -62,43 +93,36 @@ pub fn compile_rules(schema: &Value, decl: &Arc<Decl>, mode: &dyn Fn(&str) -> Mo
             optional_old_self: value.field("optionalOldSelf").as_bool(),
             compiled: Compiled::default(),
         };
-        let declarations = if rule.optional_old_self == Some(true) { &optional } else { &plain };
-        rule.compiled = compile_rule(&rule, schema, declarations, cardinality, mode);
+        let compiler = if rule.optional_old_self == Some(true) { &optional } else { &plain };
+        rule.compiled = compile_rule(&rule, schema, compiler, cardinality);
         rule
     };
     Ok(rules.iter().map(compile).collect())
 }
 
-fn compile_rule(
-    rule: &Rule,
-    schema: &Value,
-    declarations: &Declarations,
-    cardinality: u64,
-    mode: &dyn Fn(&str) -> Mode,
-) -> Compiled {
+fn compile_rule(rule: &Rule, schema: &Value, compiler: &Compiler<'_>, cardinality: u64) -> Compiled {
     let mut compiled = Compiled::default();
     if rule.rule.trim().is_empty() {
         return compiled;
     }
-    let expression = match expression(&rule.rule, declarations, mode) {
-        Ok(expression) => expression,
+    let pooled = match compiler.compile(&rule.rule) {
+        Ok(pooled) => pooled,
         Err(error) => return Compiled { error: Some(format!("compilation failed: {error}")), ..compiled },
     };
+    let expression = &pooled.expression;
     if !matches!(expression.ty, Type::Bool) {
         return Compiled { error: Some("cel expression must evaluate to a bool".into()), ..compiled };
     }
     compiled.uses_old_self = expression.uses_old_self;
-    match expression.program {
-        Ok(program) => compiled.program = Some(program),
-        Err(error) => {
-            compiled.error = Some(format!("program instantiation failed: {error}"));
-            return compiled;
-        }
+    if let Err(error) = &expression.program {
+        compiled.error = Some(format!("program instantiation failed: {error}"));
+        return compiled;
     }
     compiled.max_cost = expression.estimate.max;
     compiled.max_cardinality = cardinality;
+    compiled.expression = Some(pooled);
     if !rule.message_expression.is_empty()
-        && let Err(error) = compile_message(rule, declarations, mode, &mut compiled)
+        && let Err(error) = compile_message(rule, compiler, &mut compiled)
     {
         compiled.message_error = Some(error);
         return compiled;
@@ -109,24 +133,24 @@ fn compile_rule(
     compiled
 }
 
-fn expression(text: &str, declarations: &Declarations, mode: &dyn Fn(&str) -> Mode) -> Result<Expression, String> {
-    let environment = Environment::base(mode(text));
-    Expression::compile(text, &environment, declarations).map_err(|error| error.to_string())
+impl Compiler<'_> {
+    fn compile(&self, text: &str) -> Result<Arc<Pooled>, CompileError> {
+        self.pool.expression(text, &Environment::base((self.mode)(text)), &self.declarations, &self.types)
+    }
 }
 
-fn compile_message(
-    rule: &Rule,
-    declarations: &Declarations,
-    mode: &dyn Fn(&str) -> Mode,
-    compiled: &mut Compiled,
-) -> Result<(), String> {
-    let expression = expression(&rule.message_expression, declarations, mode)
+fn compile_message(rule: &Rule, compiler: &Compiler<'_>, compiled: &mut Compiled) -> Result<(), String> {
+    let pooled = compiler
+        .compile(&rule.message_expression)
         .map_err(|error| format!("messageExpression compilation failed: {error}"))?;
+    let expression = &pooled.expression;
     if !matches!(expression.ty, Type::String) {
         return Err("messageExpression must evaluate to a string".into());
     }
-    let program = expression.program.map_err(|error| format!("messageExpression instantiation failed: {error}"))?;
-    compiled.message = Some(program);
+    if let Err(error) = &expression.program {
+        return Err(format!("messageExpression instantiation failed: {error}"));
+    }
     compiled.message_max_cost = expression.estimate.max;
+    compiled.message = Some(pooled);
     Ok(())
 }

@@ -5,6 +5,7 @@ use object::{BadValue, Errors, Path, Value};
 use super::compile::{Rule, compile_rules};
 use crate::decl::Decl;
 use crate::environment::Mode;
+use crate::pool::Pool;
 
 /// What one rule may cost at most, in all places where it can be evaluated.
 const MAX_RULE_COST: u64 = 10_000_000;
@@ -22,7 +23,8 @@ pub fn check_definition(
     costs_count: bool,
     errors: &mut Errors,
 ) {
-    let mut walk = Walk { mode, costs_count, errors, total: 0, expensive: Vec::new() };
+    let pool = Pool::default();
+    let mut walk = Walk { mode, pool, costs_count, errors, total: 0, expensive: Vec::new() };
     let top = Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false };
     walk.schema(schema, path, &top);
     let Walk { total, expensive, .. } = walk;
@@ -38,6 +40,8 @@ pub fn check_definition(
 
 struct Walk<'w> {
     mode: &'w dyn Fn(&str) -> Mode,
+    /// Equal rules are compiled once while one of them is looked at.
+    pool: Pool,
     costs_count: bool,
     errors: &'w mut Errors,
     total: u64,
@@ -85,7 +89,7 @@ impl Walk<'_> {
     fn rules(&mut self, schema: &Value, values: &[Value], path: &Path, place: &Place) {
         let is_resource = place.is_root || schema.field("x-kubernetes-embedded-resource").as_bool() == Some(true);
         let decl = Decl::from_openapi(schema, is_resource, "selfType");
-        match compile_rules(schema, &decl, self.mode) {
+        match compile_rules(schema, &decl, self.mode, &self.pool) {
             Ok(rules) => {
                 for (i, (rule, value)) in rules.iter().zip(values).enumerate() {
                     self.rule(rule, value, &path.index(i), place);
@@ -108,7 +112,7 @@ impl Walk<'_> {
         }
         if let Some(error) = &compiled.message_error {
             self.errors.invalid(&message_path, shown(rule), error.clone());
-        } else if compiled.message.is_some() {
+        } else if compiled.message_program().is_some() {
             let cost = compiled.message_max_cost;
             if self.costs_count && cost > MAX_RULE_COST {
                 let detail = too_expensive("estimated messageExpression cost", cost, MAX_RULE_COST);

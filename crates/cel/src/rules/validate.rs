@@ -12,6 +12,7 @@ use crate::convert::typed;
 use crate::decl::Decl;
 use crate::environment::Mode;
 use crate::error::{Cancelled, Error};
+use crate::pool::Pool;
 use crate::program::{Evaluated, Limits, Program};
 use crate::val::Val;
 
@@ -76,9 +77,10 @@ const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 impl Validator {
-    /// The rules of an OpenAPI schema, compiled as stored expressions; none if it has none.
-    pub fn new(schema: &Value, is_resource: bool) -> Option<Validator> {
-        if has_rules(schema) { build(schema, schema, is_resource) } else { None }
+    /// The rules of an OpenAPI schema, compiled as stored expressions; none if it has none. Expressions of the pool are
+    /// shared.
+    pub fn new(schema: &Value, is_resource: bool, pool: &Pool) -> Option<Validator> {
+        if has_rules(schema) { build(schema, schema, is_resource, pool) } else { None }
     }
 
     /// Evaluates the rules for an object, and for what it was before an update.
@@ -226,7 +228,7 @@ impl Validator {
         if let Some(error) = &rule.compiled.error {
             return invalid(format!("rule compile error: {error}"));
         }
-        let program = rule.compiled.program.as_ref()?;
+        let program = rule.compiled.program()?;
         let optional = rule.optional_old_self == Some(true);
         if rule.compiled.uses_old_self && old.is_none() && !optional {
             return None;
@@ -311,7 +313,7 @@ impl Validator {
         old: Option<&Value>,
         budget: &mut Budget<'_>,
     ) -> Result<Option<String>, String> {
-        let Some(program) = &rule.compiled.message else { return Ok(None) };
+        let Some(program) = rule.compiled.message_program() else { return Ok(None) };
         let arena = Arena::new();
         let evaluated = self.evaluate(program, object, old, false, &arena, budget);
         if !budget.spend(evaluated.cost) {
@@ -352,32 +354,33 @@ impl Rule {
 }
 
 /// Rules of `schema` for values of `node`; they differ inside of allOf.
-fn build(schema: &Value, node: &Value, is_resource: bool) -> Option<Validator> {
+fn build(schema: &Value, node: &Value, is_resource: bool, pool: &Pool) -> Option<Validator> {
     let decl = Decl::from_openapi(node, is_resource, "selfType");
     let rules = match schema.list_at(&["x-kubernetes-validations"]).is_empty() {
         true => Ok(Vec::new()),
         false => {
             let mut own = node.clone();
             own.set(&["x-kubernetes-validations"], schema.field("x-kubernetes-validations").clone());
-            compile_rules(&own, &decl, &|_| Mode::Stored)
+            compile_rules(&own, &decl, &|_| Mode::Stored, pool)
         }
     };
     let is_embedded = |schema: &Value| schema.field("x-kubernetes-embedded-resource").as_bool() == Some(true);
     let child = |key: &str| {
         let (schema, node) = (schema.field(key), node.field(key));
         let both = schema.as_map().is_some() && node.as_map().is_some();
-        both.then(|| build(schema, node, is_embedded(node))).flatten().map(Box::new)
+        both.then(|| build(schema, node, is_embedded(node), pool)).flatten().map(Box::new)
     };
     let (items, values) = (child("items"), child("additionalProperties"));
     let mut properties = Vec::new();
     for (name, property) in schema.field("properties").as_map().into_iter().flat_map(|map| map.iter()) {
         let Some(node) = node.field("properties").get(name) else { continue };
         let visible = Decl::from_openapi(node, is_embedded(node), "selfType").ty().is_some();
-        if let Some(validator) = visible.then(|| build(property, node, is_embedded(node))).flatten() {
+        if let Some(validator) = visible.then(|| build(property, node, is_embedded(node), pool)).flatten() {
             properties.push((Str::from(name), validator));
         }
     }
-    let all_of = schema.list_at(&["allOf"]).iter().filter_map(|nested| build(nested, node, is_resource)).collect();
+    let all_of =
+        schema.list_at(&["allOf"]).iter().filter_map(|nested| build(nested, node, is_resource, pool)).collect();
     let list_type = node.str_at(&["x-kubernetes-list-type"]);
     let keys = node.list_at(&["x-kubernetes-list-map-keys"]).iter().filter_map(Value::as_str).map(Str::from);
     let validator = Validator {

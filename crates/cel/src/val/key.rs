@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use crate::error::Internal;
+use crate::opaque::Opaque;
 use crate::val::Val;
+use crate::val::gotype::go_type;
 
 /// A key in the order in which maps keep their entries: booleans, numbers of all types by value, strings.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,14 @@ impl<'a> Key<'a> {
             Val::Duration(nanos) => Key::Duration(nanos),
             Val::Timestamp(time) => Key::Timestamp(time.instant),
             _ => Key::Other,
+        }
+    }
+
+    /// The key of an entry that is made, which not every value can be.
+    pub fn checked(val: &Val<'a>) -> Result<Key<'a>, Internal> {
+        match val {
+            Val::Bytes(_) | Val::Opaque(Opaque::Semver(_) | Opaque::Format(_)) => Err(Internal::NotKey(go_type(*val))),
+            _ => Ok(Key::of(val)),
         }
     }
 

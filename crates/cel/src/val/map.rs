@@ -49,7 +49,14 @@ impl<'a> Map<'a> {
 
     /// The value at `key`, if there is one.
     pub fn find(self, key: Val<'a>, arena: &'a Arena) -> Outcome<'a, Option<Val<'a>>> {
+        if !self.is_empty() && matches!(self, Map::Entries(_) | Map::Constant(_)) {
+            Key::checked(&key)?;
+        }
         match self {
+            // Values without a key's order are keys by identity, as pointers are in Go.
+            Map::Entries(entries) if matches!(Key::of(&key), Key::Other) => {
+                Ok(entries.iter().find(|(known, _)| known.is_same_object(&key)).map(|(_, value)| *value))
+            }
             Map::Entries(entries) => Ok(lookup(entries, |(key, _)| Key::of(key), &key).map(|(_, value)| *value)),
             Map::Constant(entries) => {
                 Ok(lookup(entries, |(key, _)| Key::of(&key.val()), &key).map(|(_, value)| value.val()))

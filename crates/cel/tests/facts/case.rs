@@ -12,7 +12,8 @@ use crate::authz::Fake;
 use crate::score::Score;
 use crate::tagged::{normal, tag, untag, value};
 
-const VERSION_1_36: Version = Version { major: 1, minor: 36 };
+/// What a default server of 1.37 is compatible with.
+pub const VERSION_1_36: Version = Version { major: 1, minor: 36 };
 
 pub fn play(fact: &Json, score: &mut Score) {
     if fact.get("rule").is_some() {

@@ -1,10 +1,11 @@
 //! Facts about rules of custom resource definitions.
 
 use cel::rules::{Budget, Ratchet, Validator, check_definition, compile_rules};
-use cel::{Decl, Mode};
+use cel::{Decl, Mode, Pool};
 use object::{Errors, Path};
 use serde_json::{Value as Json, json};
 
+use crate::case::VERSION_1_36;
 use crate::score::Score;
 use crate::tagged::value;
 
@@ -19,7 +20,7 @@ pub fn play(fact: &Json, score: &mut Score) {
         let old = rule.get("old").map(value);
         let mut errors = Errors::new();
         let mut budget = Budget::default();
-        if let Some(validator) = Validator::new(&schema, is_root) {
+        if let Some(validator) = Validator::new(&schema, is_root, &Pool::default()) {
             let path = Path::of("root");
             validator.validate(&path, &object, old.as_ref(), Ratchet::none(), &mut budget, &mut errors);
         }
@@ -36,7 +37,7 @@ pub fn play(fact: &Json, score: &mut Score) {
 
 fn compiled(schema: &object::Value, is_root: bool) -> Json {
     let decl = Decl::from_openapi(schema, is_root, "selfType");
-    let rules = compile_rules(schema, &decl, &|_| Mode::Stored).unwrap();
+    let rules = compile_rules(schema, &decl, &|_| Mode::Stored, &Pool::default()).unwrap();
     let rule = |rule: &cel::rules::Rule| {
         let compiled = &rule.compiled;
         let mut json = serde_json::Map::new();
@@ -69,14 +70,16 @@ fn shown(errors: &Errors) -> Json {
     Json::Array(errors.iter().map(error).collect())
 }
 
-/// Errors of the schema itself are found elsewhere, and then rules are not looked at.
+/// A definition is judged as a new one. Errors of the schema itself are found elsewhere, and then rules are not looked at.
 fn definition(fact: &Json, schema: &object::Value, is_root: bool, score: &mut Score) {
     let none = Vec::new();
     let want = fact["outcome"].get("crd_errors").and_then(Json::as_array).unwrap_or(&none);
     let of_the_schema = |error: &Json| {
         let (field, detail) = (error["field"].as_str().unwrap(), error["detail"].as_str().unwrap());
-        let own = field.ends_with("].message") || field.ends_with("].fieldPath") || field.ends_with("].reason");
-        own || detail.contains("x-kubernetes-list-map-keys") || detail == "rule is not specified"
+        let rules = "x-kubernetes-validations";
+        let of_rules = field.contains(rules) || detail.contains(rules);
+        let own = [".message", ".fieldPath", ".reason"].iter().any(|name| field.ends_with(&format!("]{name}")));
+        own || !of_rules || ["rule is not specified", "must be empty to be structural"].contains(&detail)
     };
     if want.iter().any(of_the_schema) {
         return;
@@ -88,6 +91,6 @@ fn definition(fact: &Json, schema: &object::Value, is_root: bool, score: &mut Sc
         root.set(&["properties", "f"], schema.clone());
     }
     let mut errors = Errors::new();
-    check_definition(&root, &path, &|_| Mode::Stored, true, &mut errors);
+    check_definition(&root, &path, &|_| Mode::New(VERSION_1_36), true, &mut errors);
     score.count("9 definition", fact, &shown(&errors).to_string(), &Json::Array(want.clone()).to_string());
 }

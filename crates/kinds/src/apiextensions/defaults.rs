@@ -124,7 +124,7 @@ impl Walk<'_> {
         if !found.is_empty() {
             return self.errors.extend(found);
         }
-        if let Some(validator) = Validator::new(schema.value(), is_resource) {
+        if let Some(validator) = Validator::new(schema.value(), is_resource, &cel::Pool::default()) {
             self.rules(&validator, default.path(), default.value());
         }
     }
