@@ -4,7 +4,7 @@
 //! that are copied freely and nothing is counted. What an evaluation can put here is bounded by its cost limit.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
@@ -21,7 +21,8 @@ const MAX_REGEXES: usize = 16;
 #[derive(Default)]
 pub struct Arena {
     bump: Bump,
-    kept: typed_arena::Arena<Box<dyn Any>>,
+    /// Made when it is first needed: an empty one takes memory.
+    kept: OnceCell<typed_arena::Arena<Box<dyn Any>>>,
     regexes: RefCell<Vec<(Box<str>, Rc<Regex>)>>,
 }
 
@@ -66,7 +67,7 @@ impl Arena {
 
     /// Keeps a value that owns memory and drops it with the arena.
     pub fn keep<T: Any>(&self, value: T) -> &T {
-        let kept: &Box<dyn Any> = self.kept.alloc(Box::new(value));
+        let kept: &Box<dyn Any> = self.kept.get_or_init(Default::default).alloc(Box::new(value));
         match kept.downcast_ref() {
             Some(value) => value,
             None => unreachable!("it was made of this type just above"),

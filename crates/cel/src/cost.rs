@@ -74,9 +74,14 @@ impl Range {
     }
 }
 
+/// The least integer that is not less; the largest one for what is beyond. Faster than the one for any float.
+pub(crate) fn ceil(n: f64) -> u64 {
+    let whole = n as u64;
+    if (whole as f64) < n { whole.saturating_add(1) } else { whole }
+}
+
 fn scale(n: u64, factor: f64) -> u64 {
-    // A conversion from floating point stops at the largest integer.
-    (n as f64 * factor).ceil() as u64
+    ceil(n as f64 * factor)
 }
 
 impl CallEstimate {

@@ -201,6 +201,10 @@ impl<'a> Variables<'a> for Bound<'_, 'a> {
         }))
     }
 
+    fn computes_fields(&self) -> bool {
+        true
+    }
+
     fn field(&self, at: usize, name: &str) -> Option<Option<Outcome<'a>>> {
         match self.compiled.variable(at) {
             Some(Variable::Variables) => Some(self.scope.variable(name)),

@@ -1,6 +1,6 @@
 //! What calls cost when they are made, as Kubernetes and cel-go count it.
 
-use super::{REGEX_LENGTH, STRING_TRAVERSAL};
+use super::{REGEX_LENGTH, STRING_TRAVERSAL, ceil};
 use crate::arena::Arena;
 use crate::library::{Cost, Overload};
 use crate::val::Val;
@@ -61,7 +61,7 @@ fn one<'a>(_: &[Val<'a>], _: Val<'a>, _: &'a Arena) -> u64 {
 }
 
 pub(super) fn scaled(size: u64, factor: f64) -> u64 {
-    (size as f64 * factor).ceil() as u64
+    ceil(size as f64 * factor)
 }
 
 fn sizes(args: &[Val<'_>]) -> u64 {
@@ -94,7 +94,7 @@ fn least(args: &[Val<'_>]) -> u64 {
 
 /// The text, which counts for one character more than it has, times the pattern.
 fn regex<'a>(args: &[Val<'a>], _: Val<'a>, _: &'a Arena) -> u64 {
-    let text = ((1.0 + size(args, 0) as f64) * STRING_TRAVERSAL).ceil() as u64;
+    let text = ceil((1.0 + size(args, 0) as f64) * STRING_TRAVERSAL);
     text.saturating_mul(scaled(size(args, 1), REGEX_LENGTH))
 }
 

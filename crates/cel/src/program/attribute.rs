@@ -36,6 +36,7 @@ impl<'a> Evaluation<'_, 'a> {
     fn resolve(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         if let (Base::Variable(at), Some(Qualifier { by: By::Field(name), optional })) =
             (&attribute.base, attribute.qualifiers.first())
+            && self.computes_fields
             && let Some(field) = self.variables.field((*at).into(), name)
         {
             return self.computed(attribute, name, field, *optional);

@@ -43,7 +43,12 @@ pub trait Variables<'a> {
     /// The value; none if the variable has none.
     fn get(&self, at: usize) -> Option<Outcome<'a>>;
 
-    /// A field of a variable whose fields are computed when they are asked for; the outer none for other variables.
+    /// Whether there are variables whose fields are computed when they are asked for.
+    fn computes_fields(&self) -> bool {
+        false
+    }
+
+    /// A field of such a variable; the outer none for other variables.
     fn field(&self, _at: usize, _name: &str) -> Option<Option<Outcome<'a>>> {
         None
     }
@@ -77,6 +82,7 @@ impl Program {
             limits,
             cost: 0,
             ticks: 0,
+            computes_fields: variables.computes_fields(),
             locals: (0..self.locals).map(|_| Slot::Empty).collect(),
         };
         let outcome = evaluation.eval(self.root);
@@ -94,7 +100,8 @@ pub(super) fn constant<'a>(ops: &'a [Op], at: Ref, arena: &'a Arena) -> Outcome<
         limits: Limits::default(),
         cost: 0,
         ticks: 0,
-        locals: Vec::new(),
+        computes_fields: false,
+        locals: Locals::new(),
     };
     evaluation.eval(at)
 }
@@ -107,8 +114,12 @@ pub(super) struct Evaluation<'v, 'a> {
     pub(super) limits: Limits<'v>,
     pub(super) cost: u64,
     pub(super) ticks: u32,
-    pub(super) locals: Vec<Slot<'a>>,
+    pub(super) computes_fields: bool,
+    pub(super) locals: Locals<'a>,
 }
+
+/// The variables of comprehensions; those of one with two variables need no memory of their own.
+type Locals<'a> = smallvec::SmallVec<[Slot<'a>; 3]>;
 
 /// A variable of a comprehension.
 pub(super) enum Slot<'a> {
@@ -163,7 +174,7 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     /// What is made costs the same whether it was made or not.
-    fn created(&mut self, cost: u64, outcome: Outcome<'a>) -> Outcome<'a> {
+    pub(super) fn created(&mut self, cost: u64, outcome: Outcome<'a>) -> Outcome<'a> {
         if !matches!(outcome, Err(Error::Cancelled(_))) {
             self.charge(cost)?;
         }

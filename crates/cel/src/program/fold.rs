@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 use super::eval::{Evaluation, Slot, no_such_overload};
 use super::{Base, Fold, Op, Ref};
 use crate::arena::Arena;
+use crate::cost::LIST_CREATE;
 use crate::error::{Cancelled, Error, Outcome};
 use crate::library::twovar::{entries, exists};
 use crate::val::key::Key;
@@ -53,6 +54,12 @@ enum Step<'a> {
     /// It is what it was, or has grown in place.
     Done,
     Value(Outcome<'a>),
+}
+
+/// What is added to a growing list.
+enum Added<'a> {
+    One(Val<'a>),
+    All(Val<'a>),
 }
 
 impl<'a> Evaluation<'_, 'a> {
@@ -196,30 +203,42 @@ impl<'a> Evaluation<'_, 'a> {
         if let Err(error) = self.charge(1) {
             return Step::Value(Err(error));
         }
-        let added = self.eval(items);
+        let added = self.added(items);
         if let Err(error @ Error::Cancelled(_)) = added {
             return Step::Value(Err(error));
         }
         if let Err(error) = self.charge(1) {
             return Step::Value(Err(error));
         }
-        let list = match added {
-            Ok(Val::List(list)) => list,
-            Ok(_) => return Step::Value(Err(Error::NO_SUCH_OVERLOAD)),
-            Err(error) => return Step::Value(Err(error)),
-        };
         let arena = self.arena;
-        let mut fresh = Vec::new();
-        for item in list.iter(arena) {
-            match item {
-                Ok(item) => fresh.push(item),
-                Err(error) => return Step::Value(Err(error)),
+        let Slot::List(growing) = &mut self.locals[slot] else { return Step::Done };
+        let growing = Rc::make_mut(growing);
+        match added {
+            Ok(Added::One(item)) => growing.push(item),
+            Ok(Added::All(Val::List(list))) => {
+                for item in list.iter(arena) {
+                    match item {
+                        Ok(item) => growing.push(item),
+                        Err(error) => return Step::Value(Err(error)),
+                    }
+                }
             }
-        }
-        if let Slot::List(growing) = &mut self.locals[slot] {
-            Rc::make_mut(growing).extend(fresh);
+            Ok(Added::All(_)) => return Step::Value(Err(Error::NO_SUCH_OVERLOAD)),
+            Err(error) => return Step::Value(Err(error)),
         }
         Step::Done
+    }
+
+    /// What is added to a growing list. A list of one item, which macros make, costs what a list costs and is not made.
+    fn added(&mut self, items: Ref) -> Outcome<'a, Added<'a>> {
+        let ops = self.ops;
+        if let Op::List(elements) = &ops[items as usize]
+            && let &[(element, false)] = &**elements
+        {
+            let item = self.eval(element);
+            return self.created(LIST_CREATE, item).map(Added::One);
+        }
+        self.eval(items).map(Added::All)
     }
 
     /// `cel.@mapInsert(accumulator, key, value)` or `cel.@mapInsert(accumulator, map)`.
