@@ -12,8 +12,8 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["files", "goregex", "metrics", "object", "storage", "streams"],
     &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
-    &["codec", "cache", "cel", "flow"],
-    &["patch", "outbound"],
+    &["codec", "cache", "flow"],
+    &["cel", "patch", "outbound"],
     &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],

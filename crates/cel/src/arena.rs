@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use bumpalo::Bump;
 use goregex::Regex;
+use object::{Raw, Value};
 
 use crate::error::{Error, Outcome};
 use crate::val::{List, Val};
@@ -24,7 +25,19 @@ pub struct Arena {
     /// Made when it is first needed: an empty one takes memory.
     kept: OnceCell<typed_arena::Arena<Box<dyn Any>>>,
     regexes: RefCell<Vec<(Box<str>, Rc<Regex>)>>,
+    opened: OnceCell<Box<[Chain; CHAINS]>>,
 }
+
+/// JSON that objects keep as text, by where the text is: it is read once, however often an expression looks at it.
+type Chain = OnceCell<Box<Opened>>;
+
+struct Opened {
+    text: *const u8,
+    value: Value,
+    next: Chain,
+}
+
+const CHAINS: usize = 64;
 
 impl Arena {
     pub fn new() -> Arena {
@@ -87,6 +100,22 @@ impl Arena {
         }
         regexes.push((pattern.into(), regex.clone()));
         Ok(regex)
+    }
+
+    /// What stands in JSON that is kept as text. The text lives as long as the arena is used.
+    pub(crate) fn open<'a>(&'a self, raw: &'a Raw) -> &'a Value {
+        let text = raw.text().as_ptr();
+        let chains = self.opened.get_or_init(|| Box::new(std::array::from_fn(|_| Chain::new())));
+        // Texts are at least 8 bytes apart.
+        let mut chain = &chains[(text as usize >> 3) % CHAINS];
+        loop {
+            let make = || Box::new(Opened { text, value: codec::json::open(raw), next: Chain::new() });
+            let opened = chain.get_or_init(make);
+            if opened.text == text {
+                return &opened.value;
+            }
+            chain = &opened.next;
+        }
     }
 
     pub fn string_val<'a>(&'a self, text: &str) -> Val<'a> {

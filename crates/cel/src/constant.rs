@@ -53,9 +53,11 @@ impl Constant {
             Val::Duration(d) => Constant::Duration(d),
             Val::Timestamp(t) => Constant::Timestamp(t),
             Val::Type(name) => Constant::Type(name.into()),
+            Val::List(List::Constant(items)) => Constant::List(items.into()),
             Val::List(list) => {
                 Constant::List(list.iter(arena).map(|item| Constant::of(item.ok()?, arena)).collect::<Option<_>>()?)
             }
+            Val::Map(Map::Constant(entries)) => Constant::Map(entries.into()),
             Val::Map(map) => {
                 let entry = |key: Val<'a>| {
                     let value = map.find(key, arena).ok()??;

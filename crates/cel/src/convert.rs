@@ -15,7 +15,7 @@ use crate::val::{List, Map, Val};
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::URL_SAFE, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// JSON without a schema.
+/// An object or another JSON value without a schema; parts of it may be kept as text.
 pub fn json(value: &Value) -> Val<'_> {
     match value {
         Value::Null | Value::Raw(_) => Val::Null,
@@ -25,6 +25,14 @@ pub fn json(value: &Value) -> Val<'_> {
         Value::String(s) => Val::String(s),
         Value::List(items) => Val::List(List::Json(items)),
         Value::Map(map) => Val::Map(Map::Json(map)),
+    }
+}
+
+/// A part of JSON without a schema.
+pub(crate) fn json_part<'a>(value: &'a Value, arena: &'a Arena) -> Val<'a> {
+    match value {
+        Value::Raw(raw) => json(arena.open(raw)),
+        other => json(other),
     }
 }
 
@@ -39,6 +47,9 @@ pub fn escaped_json(value: &Value) -> Val<'_> {
 
 /// JSON with its schema. What contradicts the schema is an error.
 pub fn typed<'a>(value: &'a Value, decl: &'a Decl, arena: &'a Arena) -> Outcome<'a> {
+    if let Value::Raw(raw) = value {
+        return typed(arena.open(raw), decl, arena);
+    }
     if value.is_null() && !matches!(decl.shape, Shape::Json(_)) {
         return if decl.nullable {
             Ok(Val::Null)
@@ -141,5 +152,37 @@ fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::List(_) => "[]interface {}",
         Value::Map(_) | Value::Raw(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::{Raw, value};
+
+    use crate::{Arena, Declarations, Environment, Expression, Limits, Mode, Type, Val, json};
+
+    #[test]
+    fn json_that_is_kept_as_text_is_read() {
+        let object = value!({
+            "data": (Raw::new(r#"{"a": [1, 2.5, "x"], "b": null}"#)),
+            "list": [(Raw::new("7"))],
+            "n": 7,
+        });
+        for (text, want) in [
+            ("object.data.a[0] == 1", true),
+            ("object.data.a.size() == 3 && object.data.a.all(x, x in object.data.a)", true),
+            ("object.data.b == null", true),
+            ("has(object.data.c)", false),
+            ("object.list[0] == object.n", true),
+            ("object.data == {'a': dyn([dyn(1), dyn(2.5), dyn('x')]), 'b': dyn(null)}", true),
+            ("type(object.data) == map", true),
+        ] {
+            let declarations = Declarations::new().variable_of("object", Type::Dyn);
+            let compiled = Expression::compile(text, &Environment::base(Mode::Stored), &declarations);
+            let program = compiled.unwrap_or_else(|error| panic!("{error}")).program.unwrap();
+            let arena = Arena::new();
+            let evaluated = program.evaluate(&|_: usize| Some(Ok(json(&object))), &arena, Limits::default());
+            assert!(matches!(evaluated.outcome, Ok(Val::Bool(got)) if got == want), "{text}: {:?}", evaluated.outcome);
+        }
     }
 }

@@ -67,6 +67,9 @@ pub fn duration_seconds(nanos: i64) -> String {
 
 /// What Go's `strconv.ParseFloat` reads; none for what is out of range.
 pub fn parse_float(text: &str) -> Option<f64> {
+    if text.contains('_') {
+        return if separates_digits(text) { parse_float(&text.replace('_', "")) } else { None };
+    }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     match unsigned.to_ascii_lowercase().as_str() {
         "inf" | "infinity" => return Some(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }),
@@ -82,6 +85,18 @@ pub fn parse_float(text: &str) -> Option<f64> {
         return None;
     }
     text.parse::<f64>().ok().filter(|d| d.is_finite())
+}
+
+/// Whether every underscore is between two digits, or between the prefix of a hexadecimal number and a digit.
+fn separates_digits(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text).to_ascii_lowercase();
+    let (digits, is_hex) = unsigned.strip_prefix("0x").map_or((unsigned.as_str(), false), |hex| (hex, true));
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit() || is_hex && c.is_ascii_hexdigit());
+    let separates = |at: usize| {
+        let before = digits[..at].chars().next_back();
+        (is_digit(before) || is_hex && at == 0) && is_digit(digits[at + 1..].chars().next())
+    };
+    digits.match_indices('_').all(|(at, _)| separates(at))
 }
 
 /// A hexadecimal mantissa and a binary exponent, which must be there: `1.8p3`.
@@ -136,7 +151,13 @@ mod tests {
             ("1e3", Some(1000.0)),
             ("0x1p-2", Some(0.25)),
             ("-Inf", Some(f64::NEG_INFINITY)),
-            ("1_000", None),
+            ("1_000", Some(1000.0)),
+            ("0x_1_0p0", Some(16.0)),
+            ("1e1_0", Some(1e10)),
+            ("1__0", None),
+            ("_1", None),
+            ("1_", None),
+            ("1_.5", None),
             ("1e400", None),
             ("", None),
             (" 1", None),

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A failed assumption is a failed test.
 
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use cel::{Arena, Declarations, Environment, Expression, Limits, Mode, Type};
@@ -158,27 +159,96 @@ const WORDS: &[&str] = &[
     "$",
 ];
 
+/// Numbers that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+
+    fn pick<'t, T>(&mut self, of: &'t [T]) -> &'t T {
+        &of[self.next(of.len())]
+    }
+
+    /// A place between two characters.
+    fn boundary(&mut self, text: &str) -> usize {
+        let mut at = self.next(text.len() + 1);
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    }
+
+    fn value(&mut self, depth: usize) -> Value {
+        match self.next(if depth == 0 { 7 } else { 9 }) {
+            0 => Value::Null,
+            1 => (self.next(2) == 0).into(),
+            2 => [0, 1, -1, i64::MAX, i64::MIN][self.next(5)].into(),
+            3 => [0.5, -0.0, 1e308, 9.3e18][self.next(4)].into(),
+            4 => ["", "a", "é😀", "1.2.3", "10.0.0.0/8"][self.next(5)].into(),
+            5 => "a".repeat(self.next(300)).into(),
+            6 => Value::List((0..self.next(200)).map(|i| Value::from(i as i64)).collect()),
+            7 => Value::List((0..self.next(4)).map(|_| self.value(depth - 1)).collect()),
+            _ => Value::Map((0..self.next(4)).map(|i| (["a", "b", "c", "d"][i], self.value(depth - 1))).collect()),
+        }
+    }
+}
+
+/// Runs a test with random numbers for its part of the time.
+fn for_some_time(mut test: impl FnMut(&mut Random) + Send + 'static) {
+    #[allow(clippy::disallowed_methods)] // The one setting of these tests.
+    let seconds: f64 = std::env::var("FERROKUBE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2.0);
+    on_small_stack(move || {
+        let end = Instant::now() + Duration::from_secs_f64(seconds / 2.0);
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        while Instant::now() < end {
+            test(&mut random);
+        }
+    });
+}
+
 #[test]
 fn any_text_is_answered() {
-    #[allow(clippy::disallowed_methods)] // The one setting of this test.
-    let seconds = std::env::var("FERROKUBE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    on_small_stack(move || {
-        let end = Instant::now() + Duration::from_secs(seconds);
-        let object = value!({"a": [1, "b", 2.5, null, {"b": true}], "b": {"c": "é", "d": []}});
-        let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut next = |bound: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % bound as u64) as usize
+    let object = value!({"a": [1, "b", 2.5, null, {"b": true}], "b": {"c": "é", "d": []}});
+    for_some_time(move |random| {
+        let length = 1 + random.next(12);
+        let text: String = (0..length).map(|_| *random.pick(WORDS)).collect();
+        run(&text, &object);
+        // Closed brackets make more of them expressions.
+        let open = text.matches('(').count().saturating_sub(text.matches(')').count());
+        run(&format!("{text}x{}", ")".repeat(open)), &object);
+    });
+}
+
+/// The expressions of the facts.
+fn expressions() -> Vec<String> {
+    let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/facts.jsonl.gz")).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file.as_slice()).read_to_string(&mut text).unwrap();
+    let expr = |line: &str| {
+        let fact: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(fact["expr"].as_str()?.replace("self", "x").replace("oldSelf", "object"))
+    };
+    text.lines().filter_map(expr).collect()
+}
+
+#[test]
+fn changed_expressions_with_any_value_are_answered() {
+    let known = expressions();
+    for_some_time(move |random| {
+        let (first, second) = (random.pick(&known).clone(), random.pick(&known).clone());
+        let (cut, other) = (random.boundary(&first), random.boundary(&second));
+        let text = match random.next(5) {
+            0 => first,
+            1 => format!("{}{}", &first[..cut], &second[other..]),
+            2 => format!("{}{}{}", &first[..cut], random.pick(WORDS), &first[cut..]),
+            3 => format!("[{first}, {second}].map(y, [y, x]).filter(y, y == x)"),
+            _ => format!("x.all(y, ({first}) == ({second}))"),
         };
-        while Instant::now() < end {
-            let length = 1 + next(12);
-            let text: String = (0..length).map(|_| WORDS[next(WORDS.len())]).collect();
-            run(&text, &object);
-            // Closed brackets make more of them expressions.
-            let open = text.matches('(').count().saturating_sub(text.matches(')').count());
-            run(&format!("{text}x{}", ")".repeat(open)), &object);
-        }
+        run(&text, &random.value(2));
     });
 }

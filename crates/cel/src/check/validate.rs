@@ -64,6 +64,7 @@ fn format(node: Node<'_>, found: &mut Vec<(u32, String)>) {
             Time::parse(text).is_ok_and(in_range)
         }
         ("timestamp", Literal::Int(seconds)) => (MIN_UNIX_SECONDS..=MAX_UNIX_SECONDS).contains(seconds),
+        ("duration" | "timestamp", Literal::Null) => false,
         ("matches", Literal::String(pattern)) => goregex::check(pattern).is_ok(),
         _ => true,
     };

@@ -276,12 +276,18 @@ impl<'a> Evaluation<'_, 'a> {
                 let found = overloads.iter().find_map(|overload| self.run(overload, args));
                 found.unwrap_or_else(|| Err(no_such_overload(call.function, args, self.arena)))
             }
-            Target::Regex(overload, regex) => match (overload.call, regex.get(), args) {
-                (Callable::Regex(function), Some(regex), _) => function(regex, args, self.arena),
-                (Callable::Any(_), Some(regex), [Val::String(text), _]) => Ok(Val::Bool(regex.is_match(text))),
-                (Callable::Any(function), ..) => function(args, self.arena),
-                _ => Err(NO_SUCH_OVERLOAD),
-            },
+            Target::Regex(overload, regex) => {
+                let mut args: smallvec::SmallVec<[Val<'a>; 4]> = args.into();
+                if let Some(text) = args.first().copied().and_then(go_text) {
+                    args[0] = Val::String(text);
+                }
+                match (overload.call, regex.get(), args.as_slice()) {
+                    (Callable::Regex(function), Some(regex), args) => function(regex, args, self.arena),
+                    (Callable::Any(_), Some(regex), [Val::String(text), _]) => Ok(Val::Bool(regex.is_match(text))),
+                    (Callable::Any(function), _, args) => function(args, self.arena),
+                    _ => Err(NO_SUCH_OVERLOAD),
+                }
+            }
         }
     }
 
@@ -394,6 +400,15 @@ impl<'a> Evaluation<'_, 'a> {
 fn same_key<'k>(a: &Val<'k>, b: &Val<'k>) -> bool {
     let key = Key::of(a);
     std::mem::discriminant(a) == std::mem::discriminant(b) && !matches!(key, Key::Other) && key == Key::of(b)
+}
+
+/// The text that a value is in Go: with a constant pattern nothing looks at the type in CEL.
+fn go_text(val: Val<'_>) -> Option<&str> {
+    match val {
+        Val::String(text) | Val::Type(text) => Some(text),
+        Val::Optional(Some(inner)) => go_text(*inner),
+        _ => None,
+    }
 }
 
 fn in_set(val: Val<'_>, set: &[Constant]) -> bool {

@@ -95,14 +95,15 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     fn fold_map(&mut self, fold: &'a Fold, map: Map<'a>) -> Outcome<'a, ()> {
-        for key in map.keys(self.arena) {
-            let value = match fold.var2 {
-                Some(_) => Some(match map.find(key, self.arena) {
+        for (i, key) in map.keys(self.arena).into_iter().enumerate() {
+            let value = match (fold.var2, map) {
+                (None, _) => None,
+                (Some(_), Map::Entries(entries)) => Some(Ok(entries[i].1)),
+                (Some(_), map) => Some(match map.find(key, self.arena) {
                     Ok(Some(value)) => Ok(value),
                     Ok(None) => Err(self.arena.error(format_args!("no such key: {key}"))),
                     Err(error) => Err(error),
                 }),
-                None => None,
             };
             if !self.iteration(fold, Ok(key), value)? {
                 break;

@@ -1,29 +1,36 @@
 //! Tokens to tree.
 //!
-//! Operators are parsed by precedence. Where the text is wrong, the messages are those of cel-go's generated parser: a
-//! token too many is passed over, a token that is missing is made up, and everything else ends the parse.
+//! Operators are parsed by precedence. Where the text is wrong, the messages are those of cel-go's generated parser: each
+//! rule of the grammar recovers from its own errors as that parser does, so that later errors are found, too.
 
+mod aggregates;
 mod nodes;
 mod recover;
 
 use bumpalo::Bump;
 
-use super::ast::{Entry, FieldInit, Kind, ListLiteral, Literal, Node, Select, StructLiteral};
+use super::ast::{Kind, Literal, Node, Select};
 use super::lexer::{Lexed, Token, lex};
 use super::literal;
 use super::logic::Chain;
 use super::macros::Macros;
 use super::source::Errors;
-use super::tokens::{EXPR, OPERATORS, Set, Tok};
+use super::tokens::{ARITHMETIC, EXPR, OPERATORS, PRIMARY, RELATIONS, Set, Tok};
 use crate::escape::is_reserved;
+use recover::{Place, Recovery};
 
 /// The longest expression, in code points.
 const MAX_CODE_POINTS: usize = 100_000;
 /// How deep rules of the grammar may be inside of themselves, and how deep operations may be.
 const MAX_DEPTH: u32 = 250;
 
-/// The parse cannot go on; the error is reported.
-pub(super) struct Stop;
+/// Why a rule of the grammar ends early; the error is reported.
+pub(super) enum Stop {
+    /// The parse cannot go on.
+    Parse,
+    /// The rule passes over tokens, and the parse goes on behind it.
+    Rule(Place),
+}
 
 type Parsed<T> = Result<T, Stop>;
 
@@ -43,6 +50,7 @@ pub fn parse<'b>(text: &'b str, macros: Macros, bump: &'b Bump, errors: &mut Err
         lexed: &lexed,
         at: 0,
         follow: Set::of(&[Tok::Eof]),
+        recovery: Recovery::default(),
         next_id: 0,
         expr_depth: 0,
         relation_depth: 0,
@@ -62,6 +70,7 @@ pub(super) struct Parser<'b, 'p> {
     at: usize,
     /// What can come after the operand that is being parsed.
     follow: Set,
+    recovery: Recovery,
     next_id: u32,
     expr_depth: u32,
     relation_depth: u32,
@@ -77,12 +86,12 @@ struct Operand<'b> {
 
 impl<'b> Parser<'b, '_> {
     fn start(&mut self) -> Parsed<Node<'b>> {
-        let operand = self.expr(Set::of(&[Tok::Eof]));
-        let operand = operand?;
-        self.expect(Tok::Eof, Set::of(&[]))?;
+        let operand = self.within(&[Tok::Eof], |parser| parser.expr(Set::of(&[Tok::Eof])))?;
+        let end = self.expect(Tok::Eof, Set::of(&[]), Place::End);
+        self.caught(end)?;
         if operand.height > MAX_DEPTH {
             self.errors.whole("max recursion depth exceeded");
-            return Err(Stop);
+            return Err(Stop::Parse);
         }
         Ok(operand.node)
     }
@@ -93,33 +102,36 @@ impl<'b> Parser<'b, '_> {
         self.check_depth(self.expr_depth)?;
         let saved = self.follow;
         self.follow = after.or(OPERATORS).or(Set::of(&[Tok::Question]));
-        let condition = self.conditional_or()?;
-        let result = if self.peek() == Tok::Question {
-            let offset = self.advance().start;
-            self.follow = OPERATORS.or(Set::of(&[Tok::Colon]));
-            let yes = self.conditional_or()?;
-            self.expect(Tok::Colon, EXPR)?;
-            let no = self.expr(after)?;
-            let height = 1 + condition.height.max(yes.height).max(no.height);
-            Operand { node: self.call(offset, "_?_:_", &[condition.node, yes.node, no.node]), height }
-        } else {
-            condition
-        };
+        let condition = self.within(&[Tok::Question], Parser::conditional_or)?;
+        let result = if self.peek() == Tok::Question { self.conditional(condition, after)? } else { condition };
         self.follow = saved;
         self.expr_depth -= 1;
         Ok(result)
     }
 
+    fn conditional(&mut self, condition: Operand<'b>, after: Set) -> Parsed<Operand<'b>> {
+        let offset = self.advance().start;
+        self.follow = OPERATORS.or(Set::of(&[Tok::Colon]));
+        let yes = self.within(&[Tok::Colon], Parser::conditional_or)?;
+        let colon = self.expect(Tok::Colon, EXPR, Place::Colon);
+        if self.caught(colon)?.is_none() {
+            return Ok(condition);
+        }
+        let no = self.expr(after)?;
+        let height = 1 + condition.height.max(yes.height).max(no.height);
+        Ok(Operand { node: self.call(offset, "_?_:_", &[condition.node, yes.node, no.node]), height })
+    }
+
     fn check_depth(&mut self, depth: u32) -> Parsed<()> {
         if depth > MAX_DEPTH {
             self.errors.whole(format!("expression recursion limit exceeded: {MAX_DEPTH}"));
-            return Err(Stop);
+            return Err(Stop::Parse);
         }
         Ok(())
     }
 
     fn conditional_or(&mut self) -> Parsed<Operand<'b>> {
-        let first = self.conditional_and()?;
+        let first = self.within(&[Tok::Or], Parser::conditional_and)?;
         if self.peek() != Tok::Or {
             return Ok(first);
         }
@@ -127,7 +139,7 @@ impl<'b> Parser<'b, '_> {
         let mut height = first.height;
         while self.peek() == Tok::Or {
             let offset = self.advance().start;
-            let term = self.conditional_and()?;
+            let term = self.within(&[Tok::Or], Parser::conditional_and)?;
             height = height.max(term.height);
             chain.push(offset, term.node);
         }
@@ -135,7 +147,7 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn conditional_and(&mut self) -> Parsed<Operand<'b>> {
-        let first = self.relation()?;
+        let first = self.within(&[Tok::And], Parser::relation)?;
         if self.peek() != Tok::And {
             return Ok(first);
         }
@@ -143,7 +155,7 @@ impl<'b> Parser<'b, '_> {
         let mut height = first.height;
         while self.peek() == Tok::And {
             let offset = self.advance().start;
-            let term = self.relation()?;
+            let term = self.within(&[Tok::And], Parser::relation)?;
             height = height.max(term.height);
             chain.push(offset, term.node);
         }
@@ -153,12 +165,12 @@ impl<'b> Parser<'b, '_> {
     fn relation(&mut self) -> Parsed<Operand<'b>> {
         self.relation_depth += 1;
         self.check_depth(self.relation_depth)?;
-        let mut left = self.calc(0)?;
+        let mut left = self.within(RELATIONS, |parser| parser.calc(0))?;
         while let Some(function) = relation_operator(self.peek()) {
             let offset = self.advance().start;
             self.relation_depth += 1;
             self.check_depth(self.relation_depth)?;
-            let right = self.calc(0)?;
+            let right = self.within(RELATIONS, |parser| parser.calc(0))?;
             self.relation_depth -= 1;
             left = self.binary(offset, function, left, right);
         }
@@ -170,10 +182,10 @@ impl<'b> Parser<'b, '_> {
     fn calc(&mut self, precedence: u8) -> Parsed<Operand<'b>> {
         self.calc_depth += 1;
         self.check_depth(self.calc_depth)?;
-        let mut left = self.unary()?;
+        let mut left = self.within(ARITHMETIC, Parser::unary)?;
         while let Some((function, binds)) = calc_operator(self.peek()).filter(|(_, binds)| *binds >= precedence) {
             let offset = self.advance().start;
-            let right = self.calc(binds + 1)?;
+            let right = self.within(ARITHMETIC, |parser| parser.calc(binds + 1))?;
             left = self.binary(offset, function, left, right);
         }
         self.calc_depth -= 1;
@@ -186,7 +198,13 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn unary(&mut self) -> Parsed<Operand<'b>> {
-        self.sync(EXPR)?;
+        let operand = self.signed();
+        self.operand(operand)
+    }
+
+    /// An operand, with signs or negations in front.
+    fn signed(&mut self) -> Parsed<Operand<'b>> {
+        self.sync(EXPR, Place::Operand)?;
         match self.peek() {
             Tok::Exclam => {
                 let offset = self.current().start;
@@ -195,28 +213,26 @@ impl<'b> Parser<'b, '_> {
                     self.advance();
                     count += 1;
                 }
-                self.unwanted_after_not();
+                self.sync_after_not()?;
                 let operand = self.member()?;
                 Ok(self.negated(count, offset, "!_", operand))
             }
             Tok::Minus if !matches!(self.peek_at(1), Tok::Int | Tok::Float) => {
                 let offset = self.current().start;
                 let mut count = 0;
-                while self.peek() == Tok::Minus && !(count > 0 && matches!(self.peek_at(1), Tok::Int | Tok::Float)) {
-                    self.advance();
-                    count += 1;
-                }
-                if !EXPR.has(self.peek()) || self.peek() == Tok::Exclam {
-                    return Err(self.no_viable(self.at - 1));
-                }
                 // The last sign before a number belongs to the chain, too: only a lone one is part of the number.
                 while self.peek() == Tok::Minus {
+                    if !PRIMARY.has(self.peek_at(1)) {
+                        let place = if count == 0 { Place::Operand } else { Place::Sign };
+                        return Err(self.no_viable(self.at + 1, place));
+                    }
                     self.advance();
                     count += 1;
                 }
                 let operand = self.member()?;
                 Ok(self.negated(count, offset, "-_", operand))
             }
+            tok if !PRIMARY.has(tok) => Err(self.no_viable(self.at, Place::Operand)),
             _ => self.member(),
         }
     }
@@ -228,30 +244,24 @@ impl<'b> Parser<'b, '_> {
         Operand { node: self.call(offset, function, &[operand.node]), height: operand.height }
     }
 
-    /// After `!` another token than an operand's first is reported and passed over.
-    fn unwanted_after_not(&mut self) {
-        if !EXPR.has(self.peek()) {
-            self.report(format!("extraneous input {} expecting {}", self.show(self.at), EXPR.describe()));
-            if self.peek() != Tok::Eof {
-                self.at += 1;
-            }
-        }
-    }
-
     fn member(&mut self) -> Parsed<Operand<'b>> {
-        let mut operand = self.primary()?;
+        const NEXT: &[Tok] = &[Tok::Dot, Tok::LBracket];
+        let mut operand = self.within(NEXT, Parser::primary)?;
         loop {
-            operand = match self.peek() {
-                Tok::Dot => self.selection(operand)?,
-                Tok::LBracket => self.index(operand)?,
+            let next = match self.peek() {
+                Tok::Dot => self.within(NEXT, |parser| parser.selection(operand)),
+                Tok::LBracket => self.index(operand),
                 _ => return Ok(operand),
             };
+            match self.caught(next)? {
+                Some(next) => operand = next,
+                None => return Ok(operand),
+            }
         }
     }
 
     /// `.field`, `.?field`, `.f(args)`.
     fn selection(&mut self, operand: Operand<'b>) -> Parsed<Operand<'b>> {
-        let dot = self.at;
         match (self.peek_at(1), self.peek_at(2)) {
             (Tok::Ident, Tok::LParen) => {
                 self.advance();
@@ -271,9 +281,7 @@ impl<'b> Parser<'b, '_> {
             (Tok::Question, _) => {
                 let offset = self.advance().start;
                 self.advance();
-                let names = Set::of(&[Tok::Ident, Tok::EscIdent]);
-                self.sync(names)?;
-                let token = self.advance();
+                let Some(token) = self.escape_ident()? else { return Ok(operand) };
                 if !self.macros.optional {
                     self.errors.at(offset, "unsupported syntax '.?'");
                 }
@@ -282,11 +290,23 @@ impl<'b> Parser<'b, '_> {
                 let node = self.call(offset, "_?._", &[operand.node, field]);
                 Ok(Operand { node, height: 1 + operand.height })
             }
-            _ => {
-                self.at += 1;
-                Err(self.no_viable(dot))
-            }
+            _ => Err(self.no_viable(self.at + 1, Place::Selection)),
         }
+    }
+
+    /// A name of a field; none if another token comes.
+    fn escape_ident(&mut self) -> Parsed<Option<Token>> {
+        let offset = self.current().start;
+        let names = Set::of(&[Tok::Ident, Tok::EscIdent]);
+        let mut found = self.sync(names, Place::Name);
+        if found.is_ok() && !names.has(self.peek()) {
+            found = Err(self.no_viable(self.at, Place::Name));
+        }
+        if self.caught(found)?.is_none() {
+            self.errors.at(offset, "unsupported ident kind");
+            return Ok(None);
+        }
+        Ok(Some(self.advance()))
     }
 
     fn identifier(&self, token: Token) -> &'b str {
@@ -297,13 +317,13 @@ impl<'b> Parser<'b, '_> {
     fn index(&mut self, operand: Operand<'b>) -> Parsed<Operand<'b>> {
         let offset = self.advance().start;
         let follow = self.follow;
-        self.sync(EXPR.or(Set::of(&[Tok::Question])))?;
+        self.sync(EXPR.or(Set::of(&[Tok::Question])), Place::Index)?;
         let optional = self.accept(Tok::Question);
         if optional && !self.macros.optional {
             self.errors.at(offset, "unsupported syntax '[?'");
         }
-        let index = self.expr(Set::of(&[Tok::RBracket]))?;
-        self.expect(Tok::RBracket, follow)?;
+        let index = self.within(&[Tok::RBracket], |parser| parser.expr(Set::of(&[Tok::RBracket])))?;
+        self.expect(Tok::RBracket, follow, Place::IndexEnd)?;
         let function = if optional { "_[?_]" } else { "_[_]" };
         Ok(self.binary(offset, function, operand, index))
     }
@@ -313,25 +333,30 @@ impl<'b> Parser<'b, '_> {
         let follow = self.follow;
         let mut args = Vec::new();
         let mut height = 0;
-        self.sync(EXPR.or(Set::of(&[Tok::RParen])))?;
-        if self.peek() != Tok::RParen {
-            loop {
-                let arg = self.expr(Set::of(&[Tok::RParen, Tok::Comma]))?;
-                height = height.max(arg.height);
-                args.push(arg.node);
-                if !self.accept(Tok::Comma) {
-                    break;
-                }
+        self.sync(EXPR.or(Set::of(&[Tok::RParen])), Place::Arguments)?;
+        let after = Set::of(&[Tok::RParen, Tok::Comma]);
+        while EXPR.has(self.peek()) || !args.is_empty() {
+            let arg = self.within(&[Tok::RParen, Tok::Comma], |parser| parser.expr(after))?;
+            height = height.max(arg.height);
+            args.push(arg.node);
+            if !self.accept(Tok::Comma) {
+                break;
             }
         }
-        self.expect(Tok::RParen, follow)?;
+        self.expect(Tok::RParen, follow, Place::ArgumentsEnd)?;
         Ok((args, height))
     }
 
     fn primary(&mut self) -> Parsed<Operand<'b>> {
-        self.sync(EXPR)?;
-        if self.peek() == Tok::Exclam {
-            return Err(self.mismatch(EXPR));
+        let operand = self.value();
+        self.operand(operand)
+    }
+
+    /// A name, a literal, or an expression in parentheses.
+    fn value(&mut self) -> Parsed<Operand<'b>> {
+        self.sync(PRIMARY, Place::Value)?;
+        if !PRIMARY.has(self.peek()) {
+            return Err(self.no_viable(self.at, Place::Value));
         }
         let token = self.current();
         let leaf = |node| Ok(Operand { node, height: 0 });
@@ -340,17 +365,17 @@ impl<'b> Parser<'b, '_> {
             Tok::LParen => {
                 self.advance();
                 let follow = self.follow;
-                let inner = self.expr(Set::of(&[Tok::RParen]))?;
-                self.expect(Tok::RParen, follow)?;
+                let inner = self.within(&[Tok::RParen], |parser| parser.expr(Set::of(&[Tok::RParen])))?;
+                self.expect(Tok::RParen, follow, Place::ParenthesesEnd)?;
                 Ok(inner)
             }
             Tok::LBracket => self.list(),
             Tok::LBrace => self.map(),
             Tok::Minus => {
-                self.advance();
-                if !matches!(self.peek(), Tok::Int | Tok::Float) {
-                    return Err(self.no_viable(self.at - 1));
+                if !matches!(self.peek_at(1), Tok::Int | Tok::Float) {
+                    return Err(self.no_viable(self.at + 1, Place::Literal));
                 }
+                self.advance();
                 let number = self.advance();
                 leaf(self.number(token.start, number, true))
             }
@@ -401,10 +426,10 @@ impl<'b> Parser<'b, '_> {
     /// `.? name`, a call of a global function, or a message: `a.b.C{…}`.
     fn name(&mut self) -> Parsed<Operand<'b>> {
         let start = self.at;
-        let dotted = self.accept(Tok::Dot);
-        if self.peek() != Tok::Ident {
-            return Err(self.no_viable(start));
+        if self.peek() == Tok::Dot && self.peek_at(1) != Tok::Ident {
+            return Err(self.no_viable(start + 1, Place::Value));
         }
+        let dotted = self.accept(Tok::Dot);
         if self.is_message() {
             return self.message(start);
         }
@@ -426,129 +451,6 @@ impl<'b> Parser<'b, '_> {
             false => self.node(token.start, Kind::Ident(full)),
         };
         Ok(Operand { node, height: 0 })
-    }
-
-    /// Whether names with dots and then an opening brace follow.
-    fn is_message(&self) -> bool {
-        let mut ahead = 1;
-        while self.peek_at(ahead) == Tok::Dot && self.peek_at(ahead + 1) == Tok::Ident {
-            ahead += 2;
-        }
-        self.peek_at(ahead) == Tok::LBrace
-    }
-
-    fn message(&mut self, start: usize) -> Parsed<Operand<'b>> {
-        let mut name = String::new();
-        if self.lexed.tokens[start].tok == Tok::Dot {
-            name.push('.');
-        }
-        while self.peek() != Tok::LBrace {
-            let token = self.advance();
-            name.push_str(self.slice(token));
-        }
-        let offset = self.advance().start;
-        let follow = self.follow;
-        let mut fields = Vec::new();
-        let mut height = 0;
-        let first = Set::of(&[Tok::RBrace, Tok::Comma, Tok::Question, Tok::Ident, Tok::EscIdent]);
-        self.sync(first)?;
-        while matches!(self.peek(), Tok::Question | Tok::Ident | Tok::EscIdent) {
-            let (field, value_height) = self.field()?;
-            height = height.max(value_height);
-            fields.push(field);
-            if !(self.peek() == Tok::Comma && matches!(self.peek_at(1), Tok::Question | Tok::Ident | Tok::EscIdent)) {
-                break;
-            }
-            self.advance();
-        }
-        self.close(Tok::RBrace, follow)?;
-        let type_name = self.bump.alloc_str(&name);
-        let literal = StructLiteral { type_name, fields: self.bump.alloc_slice_fill_iter(fields) };
-        Ok(Operand { node: self.node(offset, Kind::Struct(self.bump.alloc(literal))), height })
-    }
-
-    fn field(&mut self) -> Parsed<(FieldInit<'b>, u32)> {
-        let question = self.current().start;
-        let optional = self.accept(Tok::Question);
-        if optional && !self.macros.optional {
-            self.errors.at(question, "unsupported syntax '?'");
-        }
-        self.sync(Set::of(&[Tok::Ident, Tok::EscIdent]))?;
-        let token = self.advance();
-        let name = self.identifier(token);
-        let offset = self.current().start;
-        self.expect(Tok::Colon, EXPR)?;
-        let value = self.expr(Set::of(&[Tok::RBrace, Tok::Comma]))?;
-        Ok((FieldInit { offset, name, value: value.node, optional }, value.height))
-    }
-
-    /// `','? close` after the entries of a literal.
-    fn close(&mut self, close: Tok, follow: Set) -> Parsed<()> {
-        self.sync(Set::of(&[close, Tok::Comma]))?;
-        self.accept(Tok::Comma);
-        self.expect(close, follow)
-    }
-
-    fn list(&mut self) -> Parsed<Operand<'b>> {
-        let offset = self.advance().start;
-        let follow = self.follow;
-        let (mut elements, mut optional) = (Vec::new(), Vec::new());
-        let mut height = 0;
-        self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBracket])))?;
-        while EXPR.has(self.peek()) || self.peek() == Tok::Question {
-            let (element, is_optional) = self.optional_expr(Set::of(&[Tok::RBracket, Tok::Comma]))?;
-            height = height.max(element.height);
-            elements.push(element.node);
-            optional.push(is_optional);
-            if !self.more_entries() {
-                break;
-            }
-        }
-        self.close(Tok::RBracket, follow)?;
-        let elements = self.bump.alloc_slice_copy(&elements);
-        let optional: &[bool] = if optional.contains(&true) { self.bump.alloc_slice_copy(&optional) } else { &[] };
-        let list = self.bump.alloc(ListLiteral { elements, optional });
-        Ok(Operand { node: self.node(offset, Kind::List(list)), height })
-    }
-
-    /// Passes over a comma that has another entry behind it.
-    fn more_entries(&mut self) -> bool {
-        let next = self.peek_at(1);
-        let more = self.peek() == Tok::Comma && (EXPR.has(next) || next == Tok::Question);
-        if more {
-            self.advance();
-        }
-        more
-    }
-
-    fn optional_expr(&mut self, after: Set) -> Parsed<(Operand<'b>, bool)> {
-        let offset = self.current().start;
-        let optional = self.accept(Tok::Question);
-        if optional && !self.macros.optional {
-            self.errors.at(offset, "unsupported syntax '?'");
-        }
-        Ok((self.expr(after)?, optional))
-    }
-
-    fn map(&mut self) -> Parsed<Operand<'b>> {
-        let offset = self.advance().start;
-        let follow = self.follow;
-        let mut entries = Vec::new();
-        let mut height = 0;
-        self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBrace])))?;
-        while EXPR.has(self.peek()) || self.peek() == Tok::Question {
-            let (key, optional) = self.optional_expr(Set::of(&[Tok::Colon]))?;
-            self.expect(Tok::Colon, EXPR)?;
-            let value = self.expr(Set::of(&[Tok::RBrace, Tok::Comma]))?;
-            height = height.max(key.height).max(value.height);
-            entries.push(Entry { key: key.node, value: value.node, optional });
-            if !self.more_entries() {
-                break;
-            }
-        }
-        self.close(Tok::RBrace, follow)?;
-        let entries = self.bump.alloc_slice_fill_iter(entries);
-        Ok(Operand { node: self.node(offset, Kind::Map(entries)), height })
     }
 }
 

@@ -35,6 +35,16 @@ impl<'s> Errors<'s> {
         self.count
     }
 
+    /// Forgets errors after the first `count`, but for syntax errors.
+    pub fn keep_syntax_errors(&mut self, count: usize) {
+        let (mut at, all) = (0, self.errors.len());
+        self.errors.retain(|error| {
+            at += 1;
+            at <= count || error.message.starts_with("Syntax error: ")
+        });
+        self.count -= all - self.errors.len();
+    }
+
     /// An error at a byte offset.
     pub fn at(&mut self, offset: u32, message: impl Into<String>) {
         self.add(Some(offset), message.into());

@@ -83,7 +83,7 @@ const NAMES: [&str; 36] = [
 ];
 
 /// A set of token types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Set(u64);
 
 impl Set {
@@ -95,6 +95,10 @@ impl Set {
             i += 1;
         }
         Set(bits)
+    }
+
+    pub const fn without(self, tok: Tok) -> Set {
+        Set(self.0 & !(1 << tok as u8))
     }
 
     pub const fn or(self, other: Set) -> Set {
@@ -134,6 +138,14 @@ pub const EXPR: Set = Set::of(&[
     Tok::Bytes,
     Tok::Ident,
 ]);
+
+/// What a value can begin with.
+pub const PRIMARY: Set = EXPR.without(Tok::Exclam);
+
+/// The operators of relations, and of sums and products.
+pub const RELATIONS: &[Tok] =
+    &[Tok::Equals, Tok::NotEquals, Tok::In, Tok::Less, Tok::LessEquals, Tok::GreaterEquals, Tok::Greater];
+pub const ARITHMETIC: &[Tok] = &[Tok::Minus, Tok::Plus, Tok::Star, Tok::Slash, Tok::Percent];
 
 /// What can continue an operand.
 pub const OPERATORS: Set = Set::of(&[

@@ -68,13 +68,11 @@ pub(crate) fn missing_list_method(val: Val<'_>) -> &'static str {
 }
 
 impl Val<'_> {
-    /// Whether two values that are pointers in Go are the same one.
+    /// Whether two values that are pointers in Go are the same one. Parts of objects are new pointers each time.
     pub(crate) fn is_same_object(&self, other: &Val<'_>) -> bool {
         match (self, other) {
             (Val::List(List::Slice(a)), Val::List(List::Slice(b))) => std::ptr::eq(*a, *b),
-            (Val::List(List::Typed(a, _)), Val::List(List::Typed(b, _))) => std::ptr::eq(*a, *b),
             (Val::Map(Map::Entries(a)), Val::Map(Map::Entries(b))) => std::ptr::eq(*a, *b),
-            (Val::Map(Map::Typed(a, _)), Val::Map(Map::Typed(b, _))) => std::ptr::eq(*a, *b),
             (Val::Optional(Some(a)), Val::Optional(Some(b))) => std::ptr::eq(*a, *b),
             (Val::Optional(None), Val::Optional(None)) => true,
             (Val::Type(a), Val::Type(b)) => a == b,

@@ -57,11 +57,11 @@ impl<'a> List<'a> {
             return match self {
                 List::Slice(items) | List::Merged(items, _) => items.get(index).map(|item| Ok(*item)),
                 List::Constant(items) => items.get(index).map(|item| Ok(item.val())),
-                List::Json(items) => items.get(index).map(|item| Ok(convert::json(item))),
+                List::Json(items) => items.get(index).map(|item| Ok(convert::json_part(item, arena))),
                 List::Escaped(items) => items.get(index).map(|item| Ok(convert::escaped_json(item))),
                 List::Typed(items, list) => items.get(index).map(|item| match list.items() {
                     Some(decl) => convert::typed(item, decl, arena),
-                    None => Ok(convert::json(item)),
+                    None => Ok(convert::json_part(item, arena)),
                 }),
                 List::Concat(concat) => {
                     let first = concat.first.len();

@@ -62,7 +62,7 @@ impl<'a> Map<'a> {
                 Ok(lookup(entries, |(key, _)| Key::of(&key.val()), &key).map(|(_, value)| value.val()))
             }
             Map::Json(map) => match key {
-                Val::String(key) => Ok(map.get(key).map(convert::json)),
+                Val::String(key) => Ok(map.get(key).map(|value| convert::json_part(value, arena))),
                 _ => Ok(None),
             },
             Map::Escaped(map) => match key {
@@ -79,7 +79,7 @@ impl<'a> Map<'a> {
     /// The value of a field by name, as a selection `map.name` reads it.
     pub fn field(self, name: &'a str, arena: &'a Arena) -> Outcome<'a, Option<Val<'a>>> {
         match self {
-            Map::Json(map) => Ok(map.get(name).map(convert::json)),
+            Map::Json(map) => Ok(map.get(name).map(|value| convert::json_part(value, arena))),
             Map::Escaped(map) => Ok(find_escaped(map, name)),
             Map::Typed(map, decl) => find_typed(map, decl, name, arena),
             other => other.find(Val::String(name), arena),
@@ -91,7 +91,9 @@ impl<'a> Map<'a> {
         match self {
             Map::Entries(entries) => entries.first().map(|entry| Ok(*entry)),
             Map::Constant(entries) => entries.first().map(|(key, value)| Ok((key.val(), value.val()))),
-            Map::Json(map) => map.entries().first().map(|(key, value)| Ok((Val::String(key), convert::json(value)))),
+            Map::Json(map) => {
+                map.entries().first().map(|(key, value)| Ok((Val::String(key), convert::json_part(value, arena))))
+            }
             Map::Escaped(map) => {
                 map.entries().first().map(|(key, value)| Ok((Val::String(key), convert::escaped_json(value))))
             }
