@@ -15,7 +15,7 @@ use super::literal;
 use super::logic::Chain;
 use super::macros::Macros;
 use super::source::Errors;
-use super::tokens::{ARITHMETIC, EXPR, OPERATORS, PRIMARY, RELATIONS, Set, Tok};
+use super::tokens::{ARITHMETIC, EXPR, MEMBERS, OPERATORS, PRIMARY, RELATIONS, Set, Tok};
 use crate::escape::is_reserved;
 use recover::{Place, Recovery};
 
@@ -25,7 +25,7 @@ const MAX_CODE_POINTS: usize = 100_000;
 const MAX_DEPTH: u32 = 250;
 
 /// Why a rule of the grammar ends early; the error is reported.
-pub(super) enum Stop {
+enum Stop {
     /// The parse cannot go on.
     Parse,
     /// The rule passes over tokens, and the parse goes on behind it.
@@ -86,7 +86,7 @@ struct Operand<'b> {
 
 impl<'b> Parser<'b, '_> {
     fn start(&mut self) -> Parsed<Node<'b>> {
-        let operand = self.within(&[Tok::Eof], |parser| parser.expr(Set::of(&[Tok::Eof])))?;
+        let operand = self.within(Set::of(&[Tok::Eof]), |parser| parser.expr(Set::of(&[Tok::Eof])))?;
         let end = self.expect(Tok::Eof, Set::of(&[]), Place::End);
         self.caught(end)?;
         if operand.height > MAX_DEPTH {
@@ -102,7 +102,7 @@ impl<'b> Parser<'b, '_> {
         self.check_depth(self.expr_depth)?;
         let saved = self.follow;
         self.follow = after.or(OPERATORS).or(Set::of(&[Tok::Question]));
-        let condition = self.within(&[Tok::Question], Parser::conditional_or)?;
+        let condition = self.within(Set::of(&[Tok::Question]), Parser::conditional_or)?;
         let result = if self.peek() == Tok::Question { self.conditional(condition, after)? } else { condition };
         self.follow = saved;
         self.expr_depth -= 1;
@@ -112,7 +112,7 @@ impl<'b> Parser<'b, '_> {
     fn conditional(&mut self, condition: Operand<'b>, after: Set) -> Parsed<Operand<'b>> {
         let offset = self.advance().start;
         self.follow = OPERATORS.or(Set::of(&[Tok::Colon]));
-        let yes = self.within(&[Tok::Colon], Parser::conditional_or)?;
+        let yes = self.within(Set::of(&[Tok::Colon]), Parser::conditional_or)?;
         let colon = self.expect(Tok::Colon, EXPR, Place::Colon);
         if self.caught(colon)?.is_none() {
             return Ok(condition);
@@ -131,7 +131,7 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn conditional_or(&mut self) -> Parsed<Operand<'b>> {
-        let first = self.within(&[Tok::Or], Parser::conditional_and)?;
+        let first = self.within(Set::of(&[Tok::Or]), Parser::conditional_and)?;
         if self.peek() != Tok::Or {
             return Ok(first);
         }
@@ -139,7 +139,7 @@ impl<'b> Parser<'b, '_> {
         let mut height = first.height;
         while self.peek() == Tok::Or {
             let offset = self.advance().start;
-            let term = self.within(&[Tok::Or], Parser::conditional_and)?;
+            let term = self.within(Set::of(&[Tok::Or]), Parser::conditional_and)?;
             height = height.max(term.height);
             chain.push(offset, term.node);
         }
@@ -147,7 +147,7 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn conditional_and(&mut self) -> Parsed<Operand<'b>> {
-        let first = self.within(&[Tok::And], Parser::relation)?;
+        let first = self.within(Set::of(&[Tok::And]), Parser::relation)?;
         if self.peek() != Tok::And {
             return Ok(first);
         }
@@ -155,7 +155,7 @@ impl<'b> Parser<'b, '_> {
         let mut height = first.height;
         while self.peek() == Tok::And {
             let offset = self.advance().start;
-            let term = self.within(&[Tok::And], Parser::relation)?;
+            let term = self.within(Set::of(&[Tok::And]), Parser::relation)?;
             height = height.max(term.height);
             chain.push(offset, term.node);
         }
@@ -245,11 +245,10 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn member(&mut self) -> Parsed<Operand<'b>> {
-        const NEXT: &[Tok] = &[Tok::Dot, Tok::LBracket];
-        let mut operand = self.within(NEXT, Parser::primary)?;
+        let mut operand = self.within(MEMBERS, Parser::primary)?;
         loop {
             let next = match self.peek() {
-                Tok::Dot => self.within(NEXT, |parser| parser.selection(operand)),
+                Tok::Dot => self.selection(operand),
                 Tok::LBracket => self.index(operand),
                 _ => return Ok(operand),
             };
@@ -281,7 +280,7 @@ impl<'b> Parser<'b, '_> {
             (Tok::Question, _) => {
                 let offset = self.advance().start;
                 self.advance();
-                let Some(token) = self.escape_ident()? else { return Ok(operand) };
+                let Some(token) = self.within(MEMBERS, Parser::escape_ident)? else { return Ok(operand) };
                 if !self.macros.optional {
                     self.errors.at(offset, "unsupported syntax '.?'");
                 }
@@ -322,7 +321,7 @@ impl<'b> Parser<'b, '_> {
         if optional && !self.macros.optional {
             self.errors.at(offset, "unsupported syntax '[?'");
         }
-        let index = self.within(&[Tok::RBracket], |parser| parser.expr(Set::of(&[Tok::RBracket])))?;
+        let index = self.within(Set::of(&[Tok::RBracket]), |parser| parser.expr(Set::of(&[Tok::RBracket])))?;
         self.expect(Tok::RBracket, follow, Place::IndexEnd)?;
         let function = if optional { "_[?_]" } else { "_[_]" };
         Ok(self.binary(offset, function, operand, index))
@@ -336,7 +335,7 @@ impl<'b> Parser<'b, '_> {
         self.sync(EXPR.or(Set::of(&[Tok::RParen])), Place::Arguments)?;
         let after = Set::of(&[Tok::RParen, Tok::Comma]);
         while EXPR.has(self.peek()) || !args.is_empty() {
-            let arg = self.within(&[Tok::RParen, Tok::Comma], |parser| parser.expr(after))?;
+            let arg = self.within(Set::of(&[Tok::RParen, Tok::Comma]), |parser| parser.expr(after))?;
             height = height.max(arg.height);
             args.push(arg.node);
             if !self.accept(Tok::Comma) {
@@ -365,7 +364,7 @@ impl<'b> Parser<'b, '_> {
             Tok::LParen => {
                 self.advance();
                 let follow = self.follow;
-                let inner = self.within(&[Tok::RParen], |parser| parser.expr(Set::of(&[Tok::RParen])))?;
+                let inner = self.within(Set::of(&[Tok::RParen]), |parser| parser.expr(Set::of(&[Tok::RParen])))?;
                 self.expect(Tok::RParen, follow, Place::ParenthesesEnd)?;
                 Ok(inner)
             }

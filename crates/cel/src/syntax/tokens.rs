@@ -143,9 +143,11 @@ pub const EXPR: Set = Set::of(&[
 pub const PRIMARY: Set = EXPR.without(Tok::Exclam);
 
 /// The operators of relations, and of sums and products.
-pub const RELATIONS: &[Tok] =
-    &[Tok::Equals, Tok::NotEquals, Tok::In, Tok::Less, Tok::LessEquals, Tok::GreaterEquals, Tok::Greater];
-pub const ARITHMETIC: &[Tok] = &[Tok::Minus, Tok::Plus, Tok::Star, Tok::Slash, Tok::Percent];
+pub const RELATIONS: Set =
+    Set::of(&[Tok::Equals, Tok::NotEquals, Tok::In, Tok::Less, Tok::LessEquals, Tok::GreaterEquals, Tok::Greater]);
+pub const ARITHMETIC: Set = Set::of(&[Tok::Minus, Tok::Plus, Tok::Star, Tok::Slash, Tok::Percent]);
+/// What selects from a value.
+pub const MEMBERS: Set = Set::of(&[Tok::Dot, Tok::LBracket]);
 
 /// What can continue an operand.
 pub const OPERATORS: Set = Set::of(&[

@@ -31,7 +31,7 @@ impl<'b> Parser<'b, '_> {
         let first = Set::of(&[Tok::RBrace, Tok::Comma, Tok::Question, Tok::Ident, Tok::EscIdent]);
         self.sync(first, Place::Fields)?;
         if matches!(self.peek(), Tok::Question | Tok::Ident | Tok::EscIdent) {
-            let end = &[Tok::RBrace, Tok::Comma];
+            let end = Set::of(&[Tok::RBrace, Tok::Comma]);
             let listed = self.within(end, |parser| {
                 let listed = parser.fields(&mut fields, &mut height);
                 parser.caught(listed)
@@ -51,12 +51,13 @@ impl<'b> Parser<'b, '_> {
             if optional && !self.macros.optional {
                 self.errors.at(question, "unsupported syntax '?'");
             }
-            let token = self.within(&[Tok::Colon], Parser::escape_ident)?;
+            let token = self.within(Set::of(&[Tok::Colon]), Parser::escape_ident)?;
             let name = token.map_or("", |token| self.identifier(token));
             let offset = self.current().start;
             let place = if fields.is_empty() { Place::FieldColon } else { Place::NextFieldColon };
             self.expect(Tok::Colon, EXPR, place)?;
-            let value = self.within(&[Tok::Comma], |parser| parser.expr(Set::of(&[Tok::RBrace, Tok::Comma])))?;
+            let value =
+                self.within(Set::of(&[Tok::Comma]), |parser| parser.expr(Set::of(&[Tok::RBrace, Tok::Comma])))?;
             *height = (*height).max(value.height);
             fields.push(FieldInit { offset, name, value: value.node, optional });
             if !(self.peek() == Tok::Comma && matches!(self.peek_at(1), Tok::Question | Tok::Ident | Tok::EscIdent)) {
@@ -79,9 +80,9 @@ impl<'b> Parser<'b, '_> {
         let (mut elements, mut optional) = (Vec::new(), Vec::new());
         let mut height = 0;
         self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBracket])), Place::Elements)?;
-        let after = &[Tok::RBracket, Tok::Comma];
+        let after = Set::of(&[Tok::RBracket, Tok::Comma]);
         while EXPR.has(self.peek()) || self.peek() == Tok::Question {
-            let (element, is_optional) = self.within(after, |parser| parser.optional_expr(Set::of(after)))?;
+            let (element, is_optional) = self.within(after, |parser| parser.optional_expr(after))?;
             height = height.max(element.height);
             elements.push(element.node);
             optional.push(is_optional);
@@ -122,7 +123,7 @@ impl<'b> Parser<'b, '_> {
         let mut height = 0;
         self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBrace])), Place::Entries)?;
         if EXPR.has(self.peek()) || self.peek() == Tok::Question {
-            let end = &[Tok::RBrace, Tok::Comma];
+            let end = Set::of(&[Tok::RBrace, Tok::Comma]);
             let listed = self.within(end, |parser| {
                 let listed = parser.entries(&mut entries, &mut height);
                 parser.caught(listed)
@@ -136,15 +137,16 @@ impl<'b> Parser<'b, '_> {
 
     fn entries(&mut self, entries: &mut Vec<Entry<'b>>, height: &mut u32) -> Parsed<()> {
         loop {
-            let (colon, before) = (&[Tok::Colon], self.errors.len());
-            let (key, optional) = self.within(colon, |parser| parser.optional_expr(Set::of(colon)))?;
+            let (colon, before) = (Set::of(&[Tok::Colon]), self.errors.len());
+            let (key, optional) = self.within(colon, |parser| parser.optional_expr(colon))?;
             let place = if entries.is_empty() { Place::EntryColon } else { Place::NextEntryColon };
             if let Err(stop) = self.expect(Tok::Colon, EXPR, place) {
                 // A key without a value is not looked at.
                 self.errors.keep_syntax_errors(before);
                 return Err(stop);
             }
-            let value = self.within(&[Tok::Comma], |parser| parser.expr(Set::of(&[Tok::RBrace, Tok::Comma])))?;
+            let value =
+                self.within(Set::of(&[Tok::Comma]), |parser| parser.expr(Set::of(&[Tok::RBrace, Tok::Comma])))?;
             *height = (*height).max(key.height).max(value.height);
             entries.push(Entry { key: key.node, value: value.node, optional });
             if !self.more_entries() {

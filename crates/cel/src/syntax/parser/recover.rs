@@ -99,9 +99,9 @@ impl<'b> Parser<'b, '_> {
     }
 
     /// Parses a rule that the tokens can come after.
-    pub(super) fn within<T>(&mut self, after: &[Tok], rule: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(super) fn within<T>(&mut self, after: Set, rule: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let around = self.recovery.after;
-        self.recovery.after = around.or(Set::of(after));
+        self.recovery.after = around.or(after);
         let parsed = rule(self);
         self.recovery.after = around;
         parsed
