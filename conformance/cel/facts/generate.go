@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sort"
@@ -18,8 +19,9 @@ const (
 	dynamic    = 6
 	// Of a hundred expressions, so many have their text damaged.
 	damaged = 15
-	// Of a hundred facts, so many are rules of a schema with an object.
-	rules = 10
+	// Of a hundred facts, so many are rules of a schema with an object, and so many see an object without a schema.
+	rules    = 10
+	admitted = 25
 )
 
 // overload is a function with arguments as an expression calls it.
@@ -38,17 +40,33 @@ type local struct {
 type generator struct {
 	*rand.Rand
 	overloads []overload
+	// authorization is overloads of the authorizer, which only admission has.
+	base, authorization []overload
 	// locals are the variables that may be mentioned.
 	locals []local
 }
 
 // generate records count random facts, always the same ones for a seed.
 func generate(seed uint64, count int, record func(*fact)) {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, seed)), overloads: overloads()}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, seed))}
+	for _, o := range overloads() {
+		if len(o.args) > 0 && strings.Contains(o.args[0].String(), "authorization") {
+			g.authorization = append(g.authorization, o)
+		} else {
+			g.base = append(g.base, o)
+		}
+	}
 	for i := range count {
 		f := &fact{Name: fmt.Sprintf("random/%d/%d", seed, i), Group: "random/values", Env: "base"}
+		g.overloads = g.base
 		if g.percent(rules) {
 			f.Group, f.Rule = "random/rules", g.rule()
+			record(f)
+			continue
+		}
+		if g.percent(admitted) {
+			f.Env, f.Group = "admission", "random/admission"
+			g.admission(f)
 			record(f)
 			continue
 		}
@@ -63,6 +81,24 @@ func generate(seed uint64, count int, record func(*fact)) {
 	}
 }
 
+// admission makes an expression over an object whose parts have no types, and the authorizer.
+func (g *generator) admission(f *fact) {
+	if g.percent(20) {
+		g.overloads = append(append([]overload{}, g.authorization...), g.base...)
+	}
+	g.locals = nil
+	for _, variable := range globals {
+		if name, ok := strings.CutPrefix(variable.name, "self."); ok {
+			g.locals = append(g.locals, local{"object." + name, variable.ty})
+		}
+	}
+	f.Expr = strings.ReplaceAll(g.expr(g.resultType(), 1+g.IntN(4), ""), "self.", "object.")
+	f.Vars = map[string]variable{"object": {Value: json.RawMessage(pick(g, selfValues))}}
+	if strings.Contains(f.Expr, "authorizer") {
+		f.Vars["authorizer"] = variable{Authz: &fakeAuthorizer{User: "alice", Allow: []string{"a", "get"}, Error: []string{"b"}}}
+	}
+}
+
 func overloads() []overload {
 	env := environment.MustBaseEnvSet(version.MajorMinor(1, 37)).StoredExpressionsEnv()
 	out := []overload{}
@@ -71,11 +107,7 @@ func overloads() []overload {
 			continue
 		}
 		for _, declared := range function.OverloadDecls() {
-			o := overload{name, declared.IsMemberFunction(), declared.ArgTypes(), declared.ResultType()}
-			if len(o.args) > 0 && strings.Contains(o.args[0].String(), "authorization") {
-				continue
-			}
-			out = append(out, o)
+			out = append(out, overload{name, declared.IsMemberFunction(), declared.ArgTypes(), declared.ResultType()})
 		}
 	}
 	key := func(o overload) string { return fmt.Sprint(o.function, o.member, o.args, o.result) }

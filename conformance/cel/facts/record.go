@@ -26,7 +26,7 @@ import (
 
 // evaluations is how often an expression is evaluated. One that answers differently is not recorded: its cost depends on the order of
 // Go's maps.
-const evaluations = 3
+const evaluations = 6
 
 type variable struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
@@ -127,6 +127,11 @@ func (f *fact) environment() (*cel.Env, map[string]any, *apiservercel.DeclType) 
 		if variable.Authz != nil {
 			options.EnvOptions = append(options.EnvOptions, cel.Variable(name, library.AuthorizerType))
 			inputs[name] = library.NewAuthorizerVal(variable.Authz.user(), variable.Authz)
+			continue
+		}
+		if f.Env == "admission" {
+			options.EnvOptions = append(options.EnvOptions, cel.Variable(name, cel.DynType))
+			inputs[name] = decoded(variable.Value)
 			continue
 		}
 		var typeName string

@@ -122,6 +122,16 @@ func (g *generator) opaque(ty *cel.Type) string {
 		return "cidr(" + g.text("cidr") + ")"
 	case "kubernetes.Semver":
 		return "semver(" + g.text("semver") + ")"
+	case "kubernetes.authorization.Authorizer":
+		return pick(g, []string{"authorizer", "authorizer", "authorizer.serviceAccount('ns', " + g.text("") + ")"})
+	case "kubernetes.authorization.PathCheck":
+		return "authorizer.path(" + pick(g, []string{"'/healthz'", "''", "'x'"}) + ")"
+	case "kubernetes.authorization.GroupCheck":
+		return "authorizer.group(" + g.text("") + ")"
+	case "kubernetes.authorization.ResourceCheck":
+		return "authorizer.group('').resource(" + g.text("") + ")"
+	case "kubernetes.authorization.Decision":
+		return "authorizer.group('apps').resource('deployments').check(" + pick(g, []string{"'get'", "'a'", "'b'", "''"}) + ")"
 	case "kubernetes.NamedFormat":
 		return "format." + pick(g, wordsOf["format.named"]) + "()"
 	}

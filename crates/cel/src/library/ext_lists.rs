@@ -123,14 +123,14 @@ fn flatten_into<'a>(list: List<'a>, depth: i64, flat: &mut Vec<Val<'a>>, arena: 
 fn sort<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
     match *args {
         [Val::List(list)] => sort_by_keys(list, list, arena),
-        _ => Err(Error::NO_SUCH_OVERLOAD),
+        _ => Err(Error::new("no such overload: sort")),
     }
 }
 
 fn sort_by<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
     match *args {
         [Val::List(list), Val::List(keys)] => sort_by_keys(list, keys, arena),
-        _ => Err(Error::NO_SUCH_OVERLOAD),
+        _ => Err(Error::new("no such overload: @sortByAssociatedKeys")),
     }
 }
 

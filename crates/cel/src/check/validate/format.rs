@@ -11,7 +11,7 @@ pub fn check(node: Node<'_>, checked: &Checked<'_>, found: &mut Vec<(u32, String
     let (Some(target), "format", [list]) = (call.target, call.function, call.args) else { return };
     let (Kind::Literal(Literal::String(format)), Kind::List(list)) = (target.kind, list.kind) else { return };
     let given = list.elements.len();
-    let used = walk(format, given, |piece| match piece {
+    let used = walk(format, given, true, |piece| match piece {
         Piece::Text(_) => Ok(()),
         Piece::Clause(verb, index) => argument(verb, list.elements[index], checked),
     });

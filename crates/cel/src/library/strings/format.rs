@@ -63,10 +63,12 @@ impl Verb {
     }
 }
 
-/// Reads a format for `arguments` arguments and shows each piece to `each`; returns how many arguments it uses.
+/// Reads a format for `arguments` arguments and shows each piece to `each`; returns how many arguments it uses. The checker
+/// notices that a clause has no letter before it notices that it has no argument.
 pub fn walk<E>(
     format: &str,
     arguments: usize,
+    is_checked: bool,
     mut each: impl FnMut(Piece<'_>) -> Result<(), E>,
 ) -> Result<usize, Failure<E>> {
     let mut used = 0;
@@ -81,7 +83,7 @@ pub fn walk<E>(
             rest = after;
             continue;
         }
-        if used >= arguments {
+        if used >= arguments && !(is_checked && clause.is_empty()) {
             return Err(Failure::Format(format!("index {used} out of range")));
         }
         if clause.is_empty() {
@@ -136,7 +138,7 @@ fn precision(clause: &str) -> Result<(Option<u64>, &str), String> {
 pub(super) fn format<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
     let [Val::String(format), Val::List(list)] = *args else { return Err(Error::NO_SUCH_OVERLOAD) };
     let mut out = String::with_capacity(format.len());
-    let written = walk(format, list.len(), |piece| match piece {
+    let written = walk(format, list.len(), false, |piece| match piece {
         Piece::Text(text) => {
             out.push_str(text);
             Ok(())
