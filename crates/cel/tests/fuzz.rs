@@ -19,7 +19,7 @@ fn run(text: &str, object: &Value) {
     let Ok(program) = expression.program else { return };
     let arena = Arena::new();
     let evaluated = program.evaluate(&|_: usize| Some(Ok(cel::json(object))), &arena, Limits::default());
-    assert!(evaluated.cost <= 4 * Limits::PER_CALL, "{text} cost {}", evaluated.cost);
+    assert!(evaluated.cost <= Limits::PER_CALL || evaluated.outcome.is_err(), "{text} cost {}", evaluated.cost);
 }
 
 fn on_small_stack(test: impl FnOnce() + Send + 'static) {

@@ -10,7 +10,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("5 type", 1.0),
     ("6 program", 1.0),
     ("7 value", 1.0),
-    ("4 several syntax errors", 0.72),
+    ("4 several syntax errors", 1.0),
     ("5 estimate", 1.0),
     ("8 cost", 1.0),
     ("9 definition", 1.0),
