@@ -30,11 +30,11 @@ pub enum Cancelled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Internal {
     /// The cost of a call is counted by the items of a value that is not a list; with the first method that it lacks.
-    NotList(&'static str, &'static str),
+    List(&'static str, &'static str),
     /// The cost of a call is counted by a value that is not an int.
-    NotInt(&'static str),
+    Int(&'static str),
     /// A value that cannot be the key of a map.
-    NotKey(&'static str),
+    Key(&'static str),
 }
 
 impl<'a> From<Internal> for Error<'a> {
@@ -66,11 +66,11 @@ impl fmt::Display for Error<'_> {
 impl fmt::Display for Internal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Internal::NotList(name, method) => {
+            Internal::List(name, method) => {
                 write!(f, "interface conversion: {name} is not traits.Lister: missing method {method}")
             }
-            Internal::NotInt(name) => write!(f, "interface conversion: ref.Val is {name}, not types.Int"),
-            Internal::NotKey(name) => write!(f, "runtime error: hash of unhashable type {name}"),
+            Internal::Int(name) => write!(f, "interface conversion: ref.Val is {name}, not types.Int"),
+            Internal::Key(name) => write!(f, "runtime error: hash of unhashable type {name}"),
         }
     }
 }

@@ -137,11 +137,11 @@ impl Counted {
         let (Counted::List(at) | Counted::Int(at)) = self;
         let (Some(arg), Some(failed)) = (args.get(at), failed.get(at)) else { return Ok(()) };
         match (self, arg) {
-            (Counted::List(_), _) if *failed => Err(Internal::NotList("*types.Err", "Add")),
-            (Counted::Int(_), _) if *failed => Err(Internal::NotInt("*types.Err")),
+            (Counted::List(_), _) if *failed => Err(Internal::List("*types.Err", "Add")),
+            (Counted::Int(_), _) if *failed => Err(Internal::Int("*types.Err")),
             (Counted::List(_), Val::List(_)) | (Counted::Int(_), Val::Int(_)) => Ok(()),
-            (Counted::List(_), other) => Err(Internal::NotList(go_type(*other), missing_list_method(*other))),
-            (Counted::Int(_), other) => Err(Internal::NotInt(go_type(*other))),
+            (Counted::List(_), other) => Err(Internal::List(go_type(*other), missing_list_method(*other))),
+            (Counted::Int(_), other) => Err(Internal::Int(go_type(*other))),
         }
     }
 }

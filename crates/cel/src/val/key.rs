@@ -44,7 +44,7 @@ impl<'a> Key<'a> {
     /// The key of an entry that is made, which not every value can be.
     pub fn checked(val: &Val<'a>) -> Result<Key<'a>, Internal> {
         match val {
-            Val::Bytes(_) | Val::Opaque(Opaque::Semver(_) | Opaque::Format(_)) => Err(Internal::NotKey(go_type(*val))),
+            Val::Bytes(_) | Val::Opaque(Opaque::Semver(_) | Opaque::Format(_)) => Err(Internal::Key(go_type(*val))),
             _ => Ok(Key::of(val)),
         }
     }
