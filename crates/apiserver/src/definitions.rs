@@ -10,6 +10,7 @@ use storage::Store;
 use tokio::task::JoinSet;
 
 use crate::Config;
+use crate::admission::Host;
 
 /// How many bytes of other encodings of custom resources are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 128 * 1024 * 1024;
@@ -20,7 +21,7 @@ pub async fn start(
     aggregator: &Arc<Aggregator>,
     store: &Arc<dyn Store>,
     webhooks: WebhookOptions,
-    (followers, meters, expressions): (&Followers, Arc<ConversionMeters>, Arc<cel::Pool>),
+    (followers, meters, host): (&Followers, Arc<ConversionMeters>, &Host),
     tasks: &mut JoinSet<()>,
 ) {
     let api = aggregator.api();
@@ -33,7 +34,7 @@ pub async fn start(
         budget: Budget::new(RENDITION_BUDGET_BYTES),
         webhooks: Arc::new(Webhooks::new(webhooks)),
         meters,
-        expressions,
+        expressions: host.expressions.clone(),
     };
     if let Some(definitions) = Definitions::start(setup, tasks).await {
         followers.connect(&definitions);

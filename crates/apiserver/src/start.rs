@@ -172,7 +172,7 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
-    let conversions = crate::metrics::contribute(&metrics, &api, timings, &kinds, &host);
+    let meters = crate::metrics::contribute(&metrics, &api, timings, &kinds, &host);
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authentication, &authorization, &egress);
@@ -204,8 +204,7 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
-    let shared = (&followers, conversions, host.expressions.clone());
-    crate::definitions::start(&config, &aggregator, &store, webhooks, shared, &mut tasks).await;
+    crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, meters, &host), &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &aggregator).await?;
     own_service.begin(&mut tasks).await;
     hooks.iter().for_each(|hook| hook.finish());
