@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
@@ -54,6 +55,7 @@ func (n *node) kubelet() http.Handler {
 			portforward.SupportedProtocols)
 	})
 	mux.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", n.logs)
+	mux.HandleFunc("/metrics/resource", n.resourceMetrics)
 	mux.HandleFunc("/echo/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s\n", r.Method, r.URL)
 	})
@@ -136,5 +138,25 @@ func (n *node) logs(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		found.changed.Wait()
+	}
+}
+
+// resourceMetrics says that the node uses half a core and 128 MiB, and each container a tenth of a core and 16 MiB.
+func (n *node) resourceMetrics(w http.ResponseWriter, _ *http.Request) {
+	now := time.Now()
+	used := func(cores float64) float64 { return cores * now.Sub(n.started).Seconds() }
+	sample := func(name, labels string, value float64) {
+		fmt.Fprintf(w, "%s%s %f %d\n", name, labels, value, now.UnixMilli())
+	}
+	sample("node_cpu_usage_seconds_total", "", used(0.5))
+	sample("node_memory_working_set_bytes", "", 128<<20)
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	for key := range n.containers {
+		part := strings.Split(key, "/")
+		labels := fmt.Sprintf("{container=%q,namespace=%q,pod=%q}", part[2], part[0], part[1])
+		sample("container_cpu_usage_seconds_total", labels, used(0.1))
+		sample("container_memory_working_set_bytes", labels, 16<<20)
+		sample("container_start_time_seconds", labels, float64(n.started.Unix()))
 	}
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, name, address, podIP string, websockets bool) erro
 	if err != nil {
 		return err
 	}
-	node := &node{client: client, name: name, podIP: podIP, containers: map[string]*container{}}
+	node := &node{client: client, name: name, podIP: podIP, started: time.Now(), containers: map[string]*container{}}
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
 	if err := node.register(ctx, address, port, websockets); err != nil {
 		return err

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -17,6 +19,8 @@ type node struct {
 	client *kubernetes.Clientset
 	name   string
 	podIP  string
+	// Since when it says that resources are used.
+	started time.Time
 
 	lock sync.Mutex
 	// By namespace/pod/container.
@@ -33,6 +37,8 @@ func (n *node) register(ctx context.Context, address string, port int32, websock
 	if err != nil {
 		return err
 	}
+	object.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("1Gi")}
+	object.Status.Allocatable = object.Status.Capacity
 	object.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address}}
 	object.Status.DaemonEndpoints.KubeletEndpoint.Port = port
 	object.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}

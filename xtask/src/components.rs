@@ -1,8 +1,9 @@
 //! The real components ferrokube is proven against: built from `conformance/`, kept in a cache outside the tree.
 //!
 //! A component is a folder: `conformance/<name>` when it has a Go module of its own, else `conformance/cmd/<name>` in the
-//! main one. A folder with a `main.go` becomes a program, one with only tests becomes a test binary. A build is found
-//! again by everything that went into it, so changing one component rebuilds that one and a second run builds nothing.
+//! main one. A folder with a `main.go` becomes a program, one with only tests becomes a test binary; where `go.mod` names a
+//! `tool`, that program of another module is built. A build is found again by everything that went into it, so changing one
+//! component rebuilds that one and a second run builds nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -37,6 +38,13 @@ pub fn ensure(names: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
         paths.insert((*name).to_owned(), binary);
     }
     Ok(paths)
+}
+
+/// Where a module that a component needs has been unpacked.
+pub fn module_folder(component: &str, module: &str) -> Result<PathBuf, String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?;
+    let component = Component::find(&workspace.join("conformance"), component)?;
+    component.module_folder(module).map(PathBuf::from)
 }
 
 /// One folder of `conformance/` that can be built.
@@ -86,12 +94,16 @@ impl Component {
         files.iter().map(read).collect()
     }
 
-    /// What `go` is called with, but for the output file.
+    fn go_mod(&self) -> Result<String, String> {
+        let path = self.module.join("go.mod");
+        fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    }
+
+    /// What `go` is called with, but for the output file and the package.
     fn arguments(&self) -> Result<Vec<String>, String> {
-        let go_mod = self.module.join("go.mod");
-        let go_mod =
-            fs::read_to_string(&go_mod).map_err(|error| format!("cannot read {}: {error}", go_mod.display()))?;
-        let verb: &[&str] = if self.package.join("main.go").is_file() { &["build"] } else { &["test", "-c"] };
+        let go_mod = self.go_mod()?;
+        let is_program = self.package.join("main.go").is_file() || tool(&go_mod).is_some();
+        let verb: &[&str] = if is_program { &["build"] } else { &["test", "-c"] };
         let flags = ["-trimpath", "-buildvcs=false"];
         let mut arguments: Vec<String> = verb.iter().chain(&flags).map(|argument| (*argument).to_owned()).collect();
         arguments.push(format!("-ldflags={}", linker_flags(&go_mod)));
@@ -140,6 +152,11 @@ fn linker_flags(go_mod: &str) -> String {
 /// outside its own package by a path without a version, which is what release builds have and module builds have not.
 fn compiler_flags(folder: &str) -> String {
     format!("-gcflags={SCHEME_MODULE}/pkg/runtime=-trimpath={folder}=>{SCHEME_MODULE}")
+}
+
+/// The program of another module that a `go.mod` names.
+fn tool(go_mod: &str) -> Option<&str> {
+    go_mod.lines().find_map(|line| line.strip_prefix("tool ")).map(str::trim)
 }
 
 /// The version a `go.mod` requires of a module; `replace` lines have another shape and do not match.
@@ -201,7 +218,7 @@ fn build(component: &Component, binary: &Path) -> Result<(), String> {
         .args(component.arguments()?)
         .arg("-o")
         .arg(&partial)
-        .arg(".")
+        .arg(tool(&component.go_mod()?).unwrap_or("."))
         .current_dir(&component.package)
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")

@@ -6,6 +6,7 @@ mod aggregation;
 mod audit;
 mod cel;
 mod cluster;
+mod compare;
 mod crds;
 mod envtest;
 mod helm;
@@ -13,6 +14,7 @@ mod informer;
 mod interop;
 mod lab;
 mod node_authorizer;
+mod operators;
 mod python;
 mod soak;
 mod streams;
@@ -28,6 +30,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("python", python::run),
     ("envtest", envtest::run),
     ("crds", crds::run),
+    ("operators", operators::run),
     ("aggregation", aggregation::run),
     ("audit", audit::run),
     ("interop", interop::run),

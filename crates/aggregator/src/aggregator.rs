@@ -107,7 +107,12 @@ impl Aggregator {
             // The legacy group's APIService stands for everything below /api.
             ["api", ..] => GroupVersion::new("", "v1"),
             ["apis", group, version, ..] => GroupVersion::new(*group, *version),
-            ["openapi", "v3", "apis", group, version] => GroupVersion::new(*group, *version),
+            ["openapi", "v3", "apis", group, version] => {
+                let backend = routes.get(&GroupVersion::new(*group, *version))?;
+                // A document that was converted is served here.
+                let is_converted = backend.specification().is_some_and(|known| !known.converted.is_empty());
+                return (!is_converted).then(|| backend.clone());
+            }
             ["openapi", "v3", "apis", group] => return self.documented(&routes, group),
             _ => return None,
         };

@@ -3,12 +3,14 @@
 //!
 //! Start with [`Aggregator`]. It follows the stored APIServices, keeps those of built-in groups and of custom resource
 //! definitions (`autoregister.rs`), and has a [`Backend`] for each that is not local: `proxy.rs` passes requests on,
-//! `availability.rs` checks whether it can be reached, `discovered.rs` and `openapi.rs` fetch what it serves.
+//! `availability.rs` checks whether it can be reached, `discovered.rs` and `openapi.rs` fetch what it serves
+//! (`convert.rs` for those that know OpenAPI's second version only).
 
 mod aggregator;
 mod autoregister;
 mod availability;
 mod backend;
+mod convert;
 mod discovered;
 mod follow;
 mod meters;

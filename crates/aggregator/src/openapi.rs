@@ -11,7 +11,7 @@ use object::{GroupVersion, Value};
 use request::User;
 
 use crate::backend::Fetch;
-use crate::{Aggregator, Backend};
+use crate::{Aggregator, Backend, convert};
 
 /// How often a backend is asked again; after failures twice as long each time, up to the maximum.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -32,6 +32,8 @@ pub struct Specification {
     pub v3: BTreeMap<String, String>,
     /// The part of its document of the second version that is about its group-version.
     pub v2: Option<Arc<Value>>,
+    /// Documents of the third version, by name, that were made of the second version because the backend has nothing else.
+    pub converted: BTreeMap<String, Arc<Value>>,
 }
 
 /// Keeps a backend's documents up to date, for ever.
@@ -41,17 +43,26 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
     let mut retry_after = REFRESH_INTERVAL;
     loop {
         let known = backend.specification().unwrap_or_default();
-        let (v3, v2) = tokio::join!(fetch_v3(&backend), fetch_v2(&backend, &mut etag));
+        let v3 = fetch_v3(&backend).await;
+        let has_v3 = v3.as_ref().map_or(known.converted.is_empty(), Option::is_some);
+        if !has_v3 && known.converted.is_empty() {
+            // What is known of the second version was not converted.
+            etag.clear();
+        }
+        let v2 = fetch_v2(&backend, &mut etag, !has_v3).await;
         let failed = v3.is_err() || v2.is_err();
         for why in [v3.as_ref().err(), v2.as_ref().err()].into_iter().flatten() {
             tracing::debug!(name = %backend.name, why, "a backend's OpenAPI document cannot be read");
         }
         // What was read before stays until there is something newer.
-        let v2 = match v2 {
-            Ok(Some(document)) => document.map(Arc::new),
-            Ok(None) | Err(_) => known.v2.clone(),
+        let v3 = v3.map_or_else(|_| known.v3.clone(), Option::unwrap_or_default);
+        let new = match v2 {
+            Ok(Some(read)) => Specification { v3, v2: read.part, converted: read.converted },
+            Ok(None) | Err(_) => {
+                let converted = if has_v3 { BTreeMap::new() } else { known.converted.clone() };
+                Specification { v3, v2: known.v2.clone(), converted }
+            }
         };
-        let new = Specification { v3: v3.unwrap_or_else(|_| known.v3.clone()), v2 };
         if new != *known {
             backend.specification.store(Some(Arc::new(new)));
             aggregator.note_change();
@@ -69,15 +80,16 @@ fn user() -> User {
     User { name: "system:aggregator".into(), ..User::default() }
 }
 
-/// The documents of the third version that are about the backend's group-version, with their URLs.
-async fn fetch_v3(backend: &Backend) -> Result<BTreeMap<String, String>, String> {
+/// The documents of the third version that are about the backend's group-version, with their URLs. None if it does not know
+/// the third version.
+async fn fetch_v3(backend: &Backend) -> Result<Option<BTreeMap<String, String>>, String> {
     let (limit, timeout) = (V3_INDEX_BYTES_MAX, TIMEOUT);
     let fetch =
         Fetch { method: Method::GET, path: "/openapi/v3", accept: "*/*", etag: "", limit, timeout, user: user() };
     let fetched = backend.fetch(fetch).await?;
     match fetched.status {
         StatusCode::OK => {}
-        StatusCode::NOT_FOUND => return Ok(BTreeMap::new()),
+        StatusCode::NOT_FOUND => return Ok(None),
         status => return Err(format!("could not get list of group versions: {status}")),
     }
     let index = codec::json::decode(&fetched.body, None, &mut Notes::ignore()).map_err(|error| error.to_string())?;
@@ -88,7 +100,7 @@ async fn fetch_v3(backend: &Backend) -> Result<BTreeMap<String, String>, String>
             documents.insert(name.clone(), url.to_string());
         }
     }
-    Ok(documents)
+    Ok(Some(documents))
 }
 
 /// What documents about a group-version are called.
@@ -99,9 +111,17 @@ pub fn names_of(version: &GroupVersion) -> Vec<String> {
     }
 }
 
-/// The part of the document of the second version that is about the backend's group-version. The outer None says that it has
-/// not changed, the inner one that there is none.
-async fn fetch_v2(backend: &Backend, etag: &mut String) -> Result<Option<Option<Value>>, String> {
+/// What is kept of a document of the second version.
+#[derive(Default)]
+struct Read {
+    /// What is about the backend's group-version.
+    part: Option<Arc<Value>>,
+    /// All of it in the third version, by name, if that is wanted.
+    converted: BTreeMap<String, Arc<Value>>,
+}
+
+/// The document of the second version; None if it has not changed.
+async fn fetch_v2(backend: &Backend, etag: &mut String, convert: bool) -> Result<Option<Read>, String> {
     let (limit, timeout) = (V2_BYTES_MAX, TIMEOUT);
     let fetch = Fetch {
         method: Method::GET,
@@ -116,18 +136,20 @@ async fn fetch_v2(backend: &Backend, etag: &mut String) -> Result<Option<Option<
     match fetched.status {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(None),
-        StatusCode::NOT_FOUND => return Ok(Some(None)),
+        StatusCode::NOT_FOUND => return Ok(Some(Read::default())),
         status => return Err(format!("failed to retrieve openAPI spec, http error: {status}")),
     }
     let new_etag = fetched.headers.get(http::header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or("");
     *etag = new_etag.to_string();
-    let prefix = format!("/apis/{}/{}/", backend.version.group, backend.version.version);
+    let name = format!("apis/{}/{}", backend.version.group, backend.version.version);
+    let prefix = format!("/{name}/");
     let read = move || {
         let document = codec::json::decode(&fetched.body, None, &mut Notes::ignore());
-        document.map(|document| below(&document, |path| path.starts_with(&prefix))).map_err(|error| error.to_string())
+        let document = document.map_err(|error| error.to_string())?;
+        let converted = convert.then(|| (name, Arc::new(convert::to_v3(&document)))).into_iter().collect();
+        Ok(Some(Read { part: Some(Arc::new(below(&document, |path| path.starts_with(&prefix)))), converted }))
     };
-    let read = tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
-    read.map(|document| Some(Some(document)))
+    tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?
 }
 
 /// A document without the paths that are not wanted, and without the definitions that only those refer to.

@@ -47,7 +47,7 @@ pub struct Documents {
 /// A document, in the forms that were asked for so far.
 pub struct Document {
     of: Of,
-    /// Documents of other API servers that are merged into this one.
+    /// Documents of other API servers that this one is made of, or that are merged into it.
     others: Vec<Arc<Value>>,
     /// What it was made for, to see whether it still holds.
     resources: Vec<Weak<Resource>>,
@@ -64,6 +64,8 @@ enum Of {
     Fixed(&'static str),
     Group(String),
     Version(GroupVersion),
+    /// What another API server has in the second version only, in the third; it is the only one of `others`.
+    Converted,
 }
 
 /// How a document is sent.
@@ -91,6 +93,11 @@ impl Documents {
             if group.versions.iter().any(is_builtin) {
                 all.push((format!("apis/{}", group.name), Document::new(Of::Group(group.name.to_string()), &[])));
             }
+        }
+        for (name, converted) in others.iter().flat_map(|other| other.converted.iter()) {
+            let mut document = Document::new(Of::Converted, &[]);
+            document.others.push(converted.clone());
+            all.push((name.clone(), document));
         }
         let keep = |name: &str, new: Document| {
             let old = before.and_then(|before| before.v3.get(name));
@@ -153,6 +160,8 @@ impl Document {
         self.of == other.of
             && self.resources.len() == other.resources.len()
             && self.resources.iter().zip(&other.resources).all(|(a, b)| a.ptr_eq(b))
+            && self.others.len() == other.others.len()
+            && self.others.iter().zip(&other.others).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
     /// The hash of the JSON form, which stands for all of them.
@@ -196,6 +205,11 @@ impl Document {
             }
             Of::Group(group) => v3::write(&[routes::for_group(group)], &[], &Audience::Everybody),
             Of::Version(version) => group_version(catalog, version),
+            Of::Converted => {
+                let mut json = Vec::new();
+                self.others.iter().for_each(|document| codec::json::encode(document, None, &mut json));
+                json
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::roots::Reloaded;
 
@@ -164,10 +165,16 @@ fn certified(pems: &[Vec<u8>]) -> Result<CertifiedKey, String> {
     let chain = chain.ok_or("tls: failed to find any PEM data in certificate input")?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "tls: failed to find any PEM data in key input")?;
     let provider: CryptoProvider = rustls::crypto::aws_lc_rs::default_provider();
-    CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_string(),
-        other => format!("tls: {other}"),
-    })
+    let key = provider.key_provider.load_private_key(key).map_err(|error| format!("tls: {error}"))?;
+    let fits = fits(&chain[0], key.public_key().as_deref())?;
+    fits.then(|| CertifiedKey::new(chain, key)).ok_or_else(|| "tls: private key does not match public key".into())
+}
+
+/// Whether a certificate is for this key. Servers decide what else they accept: a certificate of version 1, which `openssl
+/// x509 -req` makes, is fine.
+fn fits(certificate: &CertificateDer<'_>, key: Option<&[u8]>) -> Result<bool, String> {
+    let parsed = X509Certificate::from_der(certificate).map_err(|_| "x509: malformed certificate")?;
+    Ok(key.is_none_or(|key| key == parsed.1.public_key().raw))
 }
 
 impl ResolvesClientCert for ClientCertificate {

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -116,11 +115,27 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The target's answer, streamed to the client.
+/// The target's answer, streamed to the client, with the trailers that it announces.
 fn passed_back(response: Response<Incoming>) -> Reply {
     let (parts, incoming) = response.into_parts();
-    let chunks = incoming.into_data_stream().map_err(|_| Cut).boxed();
-    Reply::with(parts.status, end_to_end(&parts.headers), ReplyBody::Stream { chunks, estimate: 0 })
+    let announced = parts.headers.get(header::TRAILER).cloned();
+    let (send, trailers) = tokio::sync::oneshot::channel();
+    let mut send = Some(send);
+    let chunks = http_body_util::BodyStream::new(incoming).map_err(|_| Cut).try_filter_map(move |frame| {
+        let data = frame.into_data().map_err(|frame| {
+            if let (Ok(trailers), Some(send)) = (frame.into_trailers(), send.take()) {
+                let _ = send.send(trailers);
+            }
+        });
+        futures::future::ready(Ok(data.ok()))
+    });
+    let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: 0 };
+    let mut reply = Reply::with(parts.status, end_to_end(&parts.headers), body);
+    if let Some(announced) = announced {
+        reply.headers.insert(header::TRAILER, announced);
+        reply.trailers = Some(trailers);
+    }
+    reply
 }
 
 /// The headers without those about the connection.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::TryStreamExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
@@ -113,7 +113,12 @@ pub struct Reply {
     pub annotations: Vec<admission::Annotation>,
     /// The Status that the body is, if the request failed; for the audit log.
     pub failure: Option<Box<Status>>,
+    /// What a server that this one speaks for sends after its body.
+    pub trailers: Option<Trailers>,
 }
+
+/// Trailers are known when the body has ended.
+pub type Trailers = tokio::sync::oneshot::Receiver<HeaderMap>;
 
 /// A body that is made while it is sent.
 pub type Chunks = BoxStream<'static, Result<Bytes, Cut>>;
@@ -150,7 +155,7 @@ impl Reply {
 
     /// A reply with headers of its own.
     pub fn with(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Reply {
-        Reply { status, headers, body, annotations: Vec::new(), failure: None }
+        Reply { status, headers, body, annotations: Vec::new(), failure: None, trailers: None }
     }
 
     /// An object that exists only for this answer: a Status, a Table, a review.
@@ -179,9 +184,14 @@ impl Reply {
     pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Cut>> {
         let body = match self.body {
             ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
-            ReplyBody::Stream { chunks, .. } => {
-                http_body_util::StreamBody::new(chunks.map_ok(Frame::data)).boxed_unsync()
-            }
+            ReplyBody::Stream { chunks, .. } => match self.trailers {
+                None => http_body_util::StreamBody::new(chunks.map_ok(Frame::data)).boxed_unsync(),
+                Some(trailers) => {
+                    let last = futures::stream::once(trailers).filter_map(|sent| ready(sent.ok().map(Frame::trailers)));
+                    let frames = chunks.map_ok(Frame::data).chain(last.map(Ok));
+                    http_body_util::StreamBody::new(frames).boxed_unsync()
+                }
+            },
             ReplyBody::Switch(task) => {
                 tokio::spawn(task);
                 http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()

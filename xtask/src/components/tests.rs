@@ -100,10 +100,14 @@ fn the_binary_has_the_component_s_name() {
 }
 
 #[test]
-fn a_folder_of_tests_becomes_a_test_binary() {
+fn a_folder_says_what_is_built_of_it() {
     let tree = Tree::new("verbs");
     assert_eq!(tree.component("kubectl").arguments().unwrap()[0], "build");
     assert_eq!(tree.component("suite").arguments().unwrap()[..2], ["test", "-c"]);
+    tree.write("operator/go.mod", "module operator\n\ntool example.com/a/cmd/operator\n");
+    tree.write("operator/go.sum", "sums");
+    assert_eq!(tree.component("operator").arguments().unwrap()[0], "build");
+    assert_eq!(tool(&tree.component("operator").go_mod().unwrap()), Some("example.com/a/cmd/operator"));
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! The published sample-apiserver behind ferrokube and behind kube-apiserver: kubectl must see the same.
+//! The published sample-apiserver and metrics-server behind ferrokube and behind kube-apiserver: kubectl must see the same.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::lab::{Kubectl, Lab, Server, free_port, openssl};
+use super::compare::{self, Recorder};
+use super::lab::{Lab, Server, free_port, openssl};
 use crate::components;
 
 const GROUP: &str = "wardle.example.com";
@@ -13,35 +15,20 @@ const VERSION: &str = "v1alpha1";
 const PROXY: &str = "front-proxy-client";
 
 pub fn run() -> Result<String, String> {
-    let tools = components::ensure(&["etcd", "kube-apiserver", "kubectl", "sample-apiserver"])?;
-    let (etcd, sample) = (&tools["etcd"], &tools["sample-apiserver"]);
-    let ours = {
-        let mut lab = Lab::new("aggregation")?;
-        let store = lab.etcd(etcd)?;
-        let flags = proxy_flags(&lab.folder)?;
-        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--standalone=true"]).collect();
-        let server = lab.ferrokube(&flags)?;
-        play(&mut lab, &server, sample, &store)?
-    };
-    let theirs = {
-        let mut lab = Lab::new("aggregation-reference")?;
-        let store = lab.etcd(etcd)?;
-        let flags = proxy_flags(&lab.folder)?;
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let server = lab.kube_apiserver(&tools["kube-apiserver"], &store, &flags)?;
-        play(&mut lab, &server, sample, &store)?
-    };
-    for ((line, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-        if ours != theirs {
-            return Err(format!("{line}:\nferrokube:\n{ours}\nkube-apiserver:\n{theirs}"));
-        }
-    }
-    Ok(format!("{} commands print the same through ferrokube and kube-apiserver", ours.len()))
+    let tools = components::ensure(&["etcd", "sample-apiserver", "metrics-server", "stream-node"])?;
+    let same = compare::both("aggregation", proxy_flags, |lab, server| {
+        let mut recorder = Recorder::new(server)?;
+        let store = lab.etcd(&tools["etcd"])?;
+        flunders(lab, server, &tools["sample-apiserver"], &store, &mut recorder)?;
+        metrics(lab, server, &tools, &mut recorder)?;
+        Ok(recorder.printed)
+    })?;
+    Ok(format!("{same} commands print the same through ferrokube and kube-apiserver"))
 }
 
 /// Flags that let a server prove to others whom it speaks for, with new keys and certificates.
-fn proxy_flags(folder: &Path) -> Result<Vec<String>, String> {
-    let file = |name: &str| folder.join(name);
+fn proxy_flags(lab: &Lab) -> Result<Vec<String>, String> {
+    let file = |name: &str| lab.folder.join(name);
     openssl(
         &["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=front-proxy-ca"],
         &[("-keyout", file("proxy-ca.key")), ("-out", file("proxy-ca.crt"))],
@@ -68,90 +55,116 @@ fn proxy_flags(folder: &Path) -> Result<Vec<String>, String> {
         "--requestheader-username-headers=X-Remote-User".into(),
         "--requestheader-group-headers=X-Remote-Group".into(),
         "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+        // Nothing creates service accounts on kube-apiserver alone.
+        "--disable-admission-plugins=ServiceAccount".into(),
     ])
 }
 
-/// The backend, which can be killed and started again with what it stored.
-struct Sample<'a> {
+/// An API server behind the one that kubectl talks to; it can be killed and started again.
+struct Backend<'a> {
+    name: &'a str,
     binary: &'a Path,
     kubeconfig: PathBuf,
-    store: &'a str,
     port: u16,
+    flags: Vec<String>,
 }
 
-impl Sample<'_> {
+impl<'a> Backend<'a> {
+    fn new(name: &'a str, binary: &'a Path, server: &Server, flags: Vec<String>) -> Result<Backend<'a>, String> {
+        Ok(Backend { name, binary, kubeconfig: server.kubeconfig.clone(), port: free_port()?, flags })
+    }
+
     fn start(&self, lab: &mut Lab) -> Result<(), String> {
         let mut command = Command::new(self.binary);
         for flag in ["--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig"] {
             command.arg(flag).arg(&self.kubeconfig);
         }
-        command.arg("--cert-dir").arg(lab.folder.join("sample-certs"));
-        command.arg(format!("--etcd-servers={}", self.store)).arg(format!("--secure-port={}", self.port));
-        command.args(["--bind-address=127.0.0.1", "--enable-priority-and-fairness=false"]);
-        lab.spawn("sample-apiserver", &mut command).map(|_| ())
+        command.arg("--cert-dir").arg(lab.folder.join(format!("{}-certs", self.name)));
+        command.arg(format!("--secure-port={}", self.port)).arg("--bind-address=127.0.0.1").args(&self.flags);
+        lab.spawn(self.name, &mut command).map(|_| ())
     }
 }
 
-/// What kubectl printed, command by command.
-fn play(lab: &mut Lab, server: &Server, binary: &Path, store: &str) -> Result<Vec<(String, String)>, String> {
-    let kubectl = Kubectl::of(server)?;
-    let sample = Sample { binary, kubeconfig: server.kubeconfig.clone(), store, port: free_port()? };
-    kubectl.run("create namespace wardle")?;
-    kubectl.apply(&registration(sample.port))?;
-    let condition = r#"get apiservice v1alpha1.wardle.example.com -o jsonpath={.status.conditions[0].reason}"#;
-    kubectl.wait(condition, |reason| reason == "FailedDiscoveryCheck")?;
-    sample.start(lab)?;
-    kubectl.wait(condition, |reason| reason == "Passed")?;
+/// Waits until the check of an APIService has found what it should.
+fn wait_until(recorder: &Recorder, service: &str, reason: &str) -> Result<(), String> {
+    let condition = format!("get apiservice {service} -o jsonpath={{.status.conditions[0].reason}}");
+    recorder.kubectl.wait(&condition, |found| found == reason)
+}
+
+fn flunders(lab: &mut Lab, server: &Server, binary: &Path, store: &str, recorder: &mut Recorder) -> Result<(), String> {
+    let service = format!("{VERSION}.{GROUP}");
+    let flags = vec![format!("--etcd-servers={store}"), "--enable-priority-and-fairness=false".into()];
+    let backend = Backend::new("sample-apiserver", binary, server, flags)?;
+    recorder.kubectl.run("create namespace wardle")?;
+    recorder.kubectl.apply(&registration(GROUP, VERSION, backend.port))?;
+    wait_until(recorder, &service, "FailedDiscoveryCheck")?;
+    backend.start(lab)?;
+    wait_until(recorder, &service, "Passed")?;
     // The aggregated documents are refreshed a moment later.
-    kubectl.wait(&format!("api-resources --api-group={GROUP} -o name"), |names| names.contains("flunders"))?;
-    kubectl.wait("explain flunder.spec.referenceType", |text| text.contains("referenceType"))?;
-    let mut printed = Vec::new();
-    let mut show = |line: &str| -> Result<(), String> {
-        printed.push((line.to_string(), kubectl.run(line).unwrap_or_else(|why| why)));
-        Ok(())
-    };
+    recorder.kubectl.wait(&format!("api-resources --api-group={GROUP} -o name"), |names| names.contains("flunders"))?;
+    recorder.kubectl.wait("explain flunder.spec.referenceType", |text| text.contains("referenceType"))?;
     let manifest = lab.folder.join("flunder.yaml");
     fs::write(&manifest, FLUNDER).map_err(|error| error.to_string())?;
-    let manifest = manifest.display();
-    for line in [
-        format!("get --raw /apis/{GROUP}"),
-        format!("api-resources --api-group={GROUP}"),
-        "api-versions".into(),
-        format!("apply -f {manifest}"),
-        format!("apply --server-side --force-conflicts -f {manifest}"),
-        "get flunders -n wardle -o name".into(),
-        "get flunder first -n wardle -o jsonpath={.spec}".into(),
-        "explain flunder".into(),
-        "explain flunder.spec --api-version=wardle.example.com/v1alpha1".into(),
-        "label flunder first -n wardle a=b".into(),
-        "get flunders -n wardle -l a=b -o name".into(),
-        "get flunders -n wardle --as=nobody".into(),
-        "get fischers -o name".into(),
-        format!("get --raw /apis/{GROUP}/{VERSION}/namespaces/wardle/flunders/absent"),
-        "get flunders -n wardle --watch --output-watch-events --request-timeout=2s -o name".into(),
-    ] {
-        show(&line)?;
+    let manifest = format!("{}", manifest.display());
+    for line in FLUNDER_COMMANDS {
+        recorder.show(&line.replace("MANIFEST", &manifest));
     }
-    lab.stop("sample-apiserver")?;
-    kubectl.wait(condition, |reason| reason == "FailedDiscoveryCheck")?;
-    show("get flunders -n wardle -o name")?;
-    show(&format!("get --raw /apis/{GROUP}/{VERSION}"))?;
-    show("get configmaps -n wardle -o name")?;
-    sample.start(lab)?;
-    kubectl.wait(condition, |reason| reason == "Passed")?;
-    show("get flunders -n wardle -o name")?;
-    show("delete flunder first -n wardle")?;
-    show("delete apiservice v1alpha1.wardle.example.com")?;
-    kubectl.wait(&format!("get --raw /apis/{GROUP}/{VERSION}"), |text| text.contains("could not find"))?;
-    Ok(printed)
+    lab.stop(backend.name)?;
+    wait_until(recorder, &service, "FailedDiscoveryCheck")?;
+    for line in DEAD_COMMANDS {
+        recorder.show(line);
+    }
+    backend.start(lab)?;
+    wait_until(recorder, &service, "Passed")?;
+    recorder.show("get flunders -n wardle -o name");
+    recorder.show("delete flunder first -n wardle");
+    recorder.show(&format!("delete apiservice {service}"));
+    let gone = |text: &str| text.contains("could not find");
+    recorder.kubectl.wait(&format!("get --raw /apis/{GROUP}/{VERSION}"), gone)?;
+    lab.stop(backend.name)
 }
 
-fn registration(port: u16) -> String {
+/// kubectl top, with metrics-server asking the kubelet of a node that runs one pod.
+fn metrics(
+    lab: &mut Lab,
+    server: &Server,
+    tools: &BTreeMap<String, PathBuf>,
+    recorder: &mut Recorder,
+) -> Result<(), String> {
+    let mut node = Command::new(&tools["stream-node"]);
+    lab.spawn("stream-node", node.env("KUBECONFIG", &server.kubeconfig).args(["-name", "measured"]))?;
+    recorder.kubectl.wait("get nodes -o name", |nodes| nodes.contains("measured"))?;
+    recorder.kubectl.apply(MEASURED)?;
+    let flags = ["--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--metric-resolution=10s"];
+    let flags = flags.map(String::from).to_vec();
+    let backend = Backend::new("metrics-server", &tools["metrics-server"], server, flags)?;
+    recorder.show("top nodes");
+    recorder.kubectl.apply(&registration("metrics.k8s.io", "v1beta1", backend.port))?;
+    backend.start(lab)?;
+    wait_until(recorder, "v1beta1.metrics.k8s.io", "Passed")?;
+    recorder.kubectl.wait("top nodes", |text| text.contains("measured"))?;
+    recorder.kubectl.wait("top pods", |text| text.contains("measured"))?;
+    recorder.kubectl.wait("explain podmetrics.containers", |text| text.contains("containers"))?;
+    for line in METRICS_COMMANDS {
+        recorder.show(line);
+    }
+    lab.stop(backend.name)?;
+    wait_until(recorder, "v1beta1.metrics.k8s.io", "FailedDiscoveryCheck")?;
+    recorder.show("top nodes");
+    recorder.show("get pods -o name");
+    backend.start(lab)?;
+    wait_until(recorder, "v1beta1.metrics.k8s.io", "Passed")?;
+    recorder.kubectl.wait("top nodes", |text| text.contains("measured"))?;
+    recorder.show("top nodes");
+    Ok(())
+}
+
+fn registration(group: &str, version: &str, port: u16) -> String {
     format!(
         "{{apiVersion: v1, kind: Service, metadata: {{name: api, namespace: wardle}}, \
          spec: {{type: ExternalName, externalName: localhost}}}}\n---\n\
-         {{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {{name: {VERSION}.{GROUP}}}, spec: {{\
-         group: {GROUP}, version: {VERSION}, groupPriorityMinimum: 1000, versionPriority: 15, \
+         {{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {{name: {version}.{group}}}, spec: {{\
+         group: {group}, version: {version}, groupPriorityMinimum: 1000, versionPriority: 15, \
          insecureSkipTLSVerify: true, service: {{name: api, namespace: wardle, port: {port}}}}}}}\n"
     )
 }
@@ -162,3 +175,51 @@ kind: Flunder
 metadata: {name: first, namespace: wardle, labels: {sample-label: 'true'}}
 spec: {reference: second, referenceType: Flunder}
 ";
+
+const FLUNDER_COMMANDS: [&str; 17] = [
+    "get --raw /apis/wardle.example.com",
+    "get --raw /apis/wardle.example.com/v1alpha1",
+    "api-resources --api-group=wardle.example.com",
+    "api-resources",
+    "api-versions",
+    "apply -f MANIFEST",
+    "apply --server-side --force-conflicts -f MANIFEST",
+    "get flunders -n wardle -o name",
+    "get flunder first -n wardle -o jsonpath={.spec}",
+    "explain flunder",
+    "explain flunder.spec --api-version=wardle.example.com/v1alpha1",
+    "label flunder first -n wardle a=b",
+    "get flunders -n wardle -l a=b -o name",
+    "get flunders -n wardle --as=nobody",
+    "get fischers -o name",
+    "get --raw /apis/wardle.example.com/v1alpha1/namespaces/wardle/flunders/absent",
+    "get flunders -n wardle --watch --output-watch-events --request-timeout=2s -o name",
+];
+
+const DEAD_COMMANDS: [&str; 4] = [
+    "get flunders -n wardle -o name",
+    "get --raw /apis/wardle.example.com/v1alpha1",
+    "get --raw /apis/wardle.example.com",
+    "get configmaps -n wardle -o name",
+];
+
+const MEASURED: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: measured}
+spec: {nodeName: measured, containers: [{name: c, image: none, command: [sleep, infinity]}]}
+";
+
+const METRICS_COMMANDS: [&str; 11] = [
+    "top nodes",
+    "top pods",
+    "top pods --containers -A",
+    "top pod absent",
+    "get --raw /apis/metrics.k8s.io/v1beta1",
+    "api-resources --api-group=metrics.k8s.io",
+    "get nodes.metrics.k8s.io,pods.metrics.k8s.io -o name",
+    "get pods.metrics.k8s.io measured -o jsonpath={.containers[*].name}",
+    "get pods.metrics.k8s.io --watch",
+    "explain podmetrics.containers",
+    "explain nodemetrics",
+];

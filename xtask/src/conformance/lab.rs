@@ -89,15 +89,14 @@ impl Lab {
     }
 
     pub fn etcd(&mut self, binary: &Path) -> Result<String, String> {
-        let (client, peer) = (free_port()?, free_port()?);
-        let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let (port, peer) = (free_port()?, free_port()?);
+        let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
         let mut command = Command::new(binary);
-        command.arg("--data-dir").arg(self.folder.join("etcd"));
+        command.arg("--data-dir").arg(self.folder.join(format!("etcd-{port}")));
         command.args(["--log-level=error", "--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("default={peer}")]);
         self.spawn("etcd", &mut command)?;
-        let port = client.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0);
         wait_for("etcd", || Ok(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()))?;
         Ok(client)
     }

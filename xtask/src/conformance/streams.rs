@@ -1,8 +1,10 @@
 //! kubectl's exec, attach, cp, port-forward, logs, proxy and debug through the server to the streaming code of real kubelets,
 //! once for each protocol that kubectl and kubelets may speak.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::lab::{Kubectl, Lab, Server, free_port, wait_for};
@@ -66,36 +68,55 @@ const CASES: &[Case] = &[
     ),
 ];
 
+/// Nothing creates service accounts on kube-apiserver alone.
+const FLAGS: [&str; 1] = ["--disable-admission-plugins=ServiceAccount"];
+
 pub fn run() -> Result<String, String> {
-    let tools = components::ensure(&["stream-node", "kubectl"])?;
-    let mut lab = Lab::new("streams")?;
-    let server = lab.ferrokube(&[])?;
-    let kubectl = Kubectl::of(&server)?;
+    let tools = components::ensure(&["stream-node", "kubectl", "kube-apiserver", "etcd"])?;
+    let mut ran = 0;
+    for reference in [false, true] {
+        let mut lab = Lab::new(if reference { "streams-reference" } else { "streams" })?;
+        let server = if reference {
+            let store = lab.etcd(&tools["etcd"])?;
+            lab.kube_apiserver(&tools["kube-apiserver"], &store, &FLAGS)?
+        } else {
+            lab.ferrokube(&FLAGS)?
+        };
+        let name = if reference { "kube-apiserver" } else { "ferrokube" };
+        ran = play(&mut lab, &server, &tools).map_err(|why| format!("{name}: {why}"))?;
+        lab.all_alive()?;
+    }
+    Ok(format!("{ran} commands over WebSocket and SPDY, and ports forwarded, by ferrokube and kube-apiserver alike"))
+}
+
+fn play(lab: &mut Lab, server: &Server, tools: &BTreeMap<String, PathBuf>) -> Result<usize, String> {
+    let kubectl = Kubectl::of(server)?;
     for (node, flags) in [("translated", &[][..]), ("declared", &["-websockets"])] {
         let mut command = Command::new(&tools["stream-node"]);
         command.env("KUBECONFIG", &server.kubeconfig).args(["-name", node]).args(flags);
         lab.spawn(node, &mut command)?;
         kubectl.wait("get nodes -o name", |nodes| nodes.contains(node))?;
-        kubectl.wait("get serviceaccounts -o name", |accounts| accounts.contains("default"))?;
-        kubectl.apply(&POD.replace("NODE", node))?;
-        kubectl.wait(&format!("get pod {node} -o jsonpath={{.status.phase}}"), |phase| phase == "Running")?;
+        start_pod(&kubectl, node)?;
     }
     let mut ran = 0;
     for (pod, websockets) in [("translated", "true"), ("declared", "true"), ("translated", "false")] {
-        let shell = Shell { kubectl: &tools["kubectl"], server: &server, folder: &lab.folder, pod, websockets };
+        let shell = Shell { kubectl: &tools["kubectl"], server, folder: &lab.folder, pod, websockets };
         for case in CASES {
             shell.check(case).map_err(|why| format!("{pod}, WebSocket {websockets}: {why}"))?;
             ran += 1;
         }
         shell.forward_port()?;
         // Every run begins with the same log.
-        kubectl.run(&format!("delete pod {pod} --now --wait=false"))?;
+        kubectl.run(&format!("delete pod {pod} --force --grace-period=0 --wait=false"))?;
         kubectl.wait("get pods -o name", |pods| !pods.contains(pod))?;
-        kubectl.apply(&POD.replace("NODE", pod))?;
-        kubectl.wait(&format!("get pod {pod} -o jsonpath={{.status.phase}}"), |phase| phase == "Running")?;
+        start_pod(&kubectl, pod)?;
     }
-    lab.all_alive()?;
-    Ok(format!("{ran} commands over WebSocket and SPDY, and ports forwarded"))
+    Ok(ran)
+}
+
+fn start_pod(kubectl: &Kubectl, node: &str) -> Result<(), String> {
+    kubectl.apply(&POD.replace("NODE", node))?;
+    kubectl.wait(&format!("get pod {node} -o jsonpath={{.status.phase}}"), |phase| phase == "Running")
 }
 
 struct Shell<'a> {
@@ -134,12 +155,14 @@ impl Shell<'_> {
         Err(format!("{}\nprinted {output:?} and ended with {}; {errors}", case.script, got.status))
     }
 
-    /// Fetches the kubelet's own log of this run through a forwarded port, several times at once.
+    /// Fetches a file through a forwarded port, several times at once.
     fn forward_port(&self) -> Result<(), String> {
         let (remote, local) = (free_port()?, free_port()?);
         let mut serving = self.command(&format!("exec python3 -m http.server {remote} --bind 127.0.0.1"));
         let mut serving =
             serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+        // kubectl ends when the pod refuses a connection.
+        let listens = wait_for("a server of files", || Ok(TcpStream::connect(("127.0.0.1", remote)).is_ok()));
         let mut forwarding = self.command(&format!("exec $k port-forward $p {local}:{remote}"));
         let mut forwarding =
             forwarding.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
@@ -147,9 +170,11 @@ impl Shell<'_> {
             "for i in 1 2 3; do curl -fsS http://127.0.0.1:{local}/file -o forwarded$i & done; wait; \
              for i in 1 2 3; do cmp file forwarded$i && rm forwarded$i || exit 1; done"
         );
-        let fetched = wait_for("a forwarded port", || {
-            let fetched = self.command(&script).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            Ok(fetched.map_err(|error| error.to_string())?.success())
+        let fetched = listens.and_then(|()| {
+            wait_for("a forwarded port", || {
+                let fetched = self.command(&script).stdout(Stdio::null()).stderr(Stdio::null()).status();
+                Ok(fetched.map_err(|error| error.to_string())?.success())
+            })
         });
         for child in [&mut forwarding, &mut serving] {
             let _ = child.kill();

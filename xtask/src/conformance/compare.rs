@@ -1,0 +1,121 @@
+//! The same play on ferrokube and on kube-apiserver: what kubectl prints must be the same.
+
+use std::path::Path;
+
+use super::lab::{Kubectl, Lab, Server};
+use crate::components;
+
+/// Commands and what they printed.
+pub type Printed = Vec<(String, String)>;
+
+/// Plays on both servers, one after the other, and returns how many outputs were the same. Each server gets what `flags` says for
+/// its lab.
+pub fn both(
+    name: &str,
+    flags: impl Fn(&Lab) -> Result<Vec<String>, String>,
+    mut play: impl FnMut(&mut Lab, &Server) -> Result<Printed, String>,
+) -> Result<usize, String> {
+    let tools = components::ensure(&["etcd", "kube-apiserver", "kubectl"])?;
+    let ours = {
+        let mut lab = Lab::new(name)?;
+        let flags = flags(&lab)?;
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let server = lab.ferrokube(&flags)?;
+        let printed = play(&mut lab, &server).map_err(|why| format!("ferrokube: {why}"))?;
+        lab.all_alive()?;
+        printed
+    };
+    let theirs = {
+        let mut lab = Lab::new(&format!("{name}-reference"))?;
+        let flags = flags(&lab)?;
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let store = lab.etcd(&tools["etcd"])?;
+        let server = lab.kube_apiserver(&tools["kube-apiserver"], &store, &flags)?;
+        play(&mut lab, &server).map_err(|why| format!("kube-apiserver: {why}"))?
+    };
+    differences(&ours, &theirs)?;
+    Ok(ours.len())
+}
+
+fn differences(ours: &Printed, theirs: &Printed) -> Result<(), String> {
+    let mut told = Vec::new();
+    for at in 0..ours.len().max(theirs.len()) {
+        let nothing = (String::new(), String::new());
+        let (one, other) = (ours.get(at).unwrap_or(&nothing), theirs.get(at).unwrap_or(&nothing));
+        if one != other {
+            told.push(format!(
+                "{}{}:\nferrokube:\n{}\nkube-apiserver:\n{}",
+                one.0,
+                other_name(one, other),
+                one.1,
+                other.1
+            ));
+        }
+    }
+    if told.is_empty() { Ok(()) } else { Err(format!("{} outputs differ\n{}", told.len(), told.join("\n"))) }
+}
+
+fn other_name(one: &(String, String), other: &(String, String)) -> String {
+    if one.0 == other.0 { String::new() } else { format!(" / {}", other.0) }
+}
+
+/// Runs commands and keeps what they print, failures included.
+pub struct Recorder {
+    pub kubectl: Kubectl,
+    pub printed: Printed,
+}
+
+impl Recorder {
+    pub fn new(server: &Server) -> Result<Recorder, String> {
+        Ok(Recorder { kubectl: Kubectl::of(server)?, printed: Vec::new() })
+    }
+
+    pub fn show(&mut self, line: &str) {
+        let printed = self.kubectl.run(line).unwrap_or_else(|why| why);
+        self.printed.push((line.to_string(), printed));
+    }
+
+    pub fn apply(&mut self, manifest: &str) {
+        let printed = self.kubectl.apply(manifest).unwrap_or_else(|why| why);
+        self.printed.push((manifest.to_string(), printed));
+    }
+
+    /// Every line of a log in which a component complains, without what no two runs have alike.
+    pub fn complaints(&mut self, log: &Path) -> Result<(), String> {
+        let text = std::fs::read_to_string(log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let mut lines: Vec<String> = text.lines().filter_map(complaint).collect();
+        lines.sort();
+        lines.dedup();
+        self.printed.push((format!("errors in {}", log.file_name().unwrap_or_default().display()), lines.join("\n")));
+        Ok(())
+    }
+}
+
+/// The message of a line of klog or slog that is an error or a warning. A write that came after another one is no error: it is
+/// tried again, and which of two is first is chance.
+fn complaint(line: &str) -> Option<String> {
+    let is_klog = line.starts_with(['E', 'W', 'F']) && line[1..].starts_with(|c: char| c.is_ascii_digit());
+    let slog = line.split_once("level=").map_or("", |(_, rest)| rest);
+    let is_slog = ["ERROR", "WARN", "error", "warn"].iter().any(|level| slog.starts_with(level));
+    if !(is_klog || is_slog) || line.contains("the object has been modified") {
+        return None;
+    }
+    let message = if is_klog { line.split_once("] ").map_or(line, |(_, rest)| rest) } else { slog };
+    Some(message.chars().filter(|c| !c.is_ascii_digit()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_and_warnings_are_complaints() {
+        let check = |line: &str, want: Option<&str>| assert_eq!(complaint(line).as_deref(), want, "{line}");
+        check("I1116 12:00:00.123 7 a.go:1] \"fine\"", None);
+        check("E1116 12:00:00.123 7 a.go:12] \"failed\" err=\"x\"", Some("\"failed\" err=\"x\""));
+        check("E1116 12:00:00.123 7 a.go:12] \"again\" err=\"the object has been modified; please\"", None);
+        check("ts=2026 level=INFO msg=fine", None);
+        check("ts=2026 level=WARN caller=a.go:3 msg=odd", Some("WARN caller=a.go: msg=odd"));
+        check("Error is the first word of this line", None);
+    }
+}
