@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::lab::{Kubectl, Lab, Server, free_port, wait_for};
+use super::lab::{Kubectl, Lab, Server, TOKEN, free_port, wait_for};
 use crate::components;
 
 const POD: &str = r#"
@@ -20,7 +20,8 @@ spec:
   - {name: c, image: none, stdin: true, command: [sh, -c, 'echo started; while read line; do echo "got $line"; done']}
 "#;
 
-/// What is run in a shell where `k` is kubectl and `p` a pod: input, output and exit code.
+/// What is run in a shell: input, output and exit code. There `k` is kubectl, `p` a pod, `s` the server's address, `page` speaks
+/// WebSocket as a browser does, and `w` is `page` with a token.
 struct Case {
     script: &'static str,
     input: &'static str,
@@ -66,6 +67,44 @@ const CASES: &[Case] = &[
         "debugged x\n",
         0,
     ),
+    case("$k get --raw \"/api/v1/nodes/$p/proxy/echo/a%20b?c=d\"", "", "GET /echo/a%20b?c=d\n", 0),
+    // A page in a browser, whose token is one of the protocols.
+    case(
+        "$w \"https://$s/api/v1/namespaces/default/pods/$p/exec?command=echo&command=hi&stdout=true\" v5.channel.k8s.io",
+        "",
+        "protocol v5.channel.k8s.io\n1 hi\n3 Success\nclosed 1000\n",
+        0,
+    ),
+    case(
+        "$w \"https://$s/api/v1/namespaces/default/pods/$p/exec?command=false&stdout=true\" v4.channel.k8s.io | grep -v closed",
+        "",
+        "protocol v4.channel.k8s.io\n3 Failure NonZeroExitCode\n",
+        0,
+    ),
+    case(
+        "$w \"https://$s/api/v1/namespaces/default/pods/absent/exec?command=false\" v5.channel.k8s.io",
+        "",
+        "404\n",
+        1,
+    ),
+    case(
+        "$w \"https://$s/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=1&fieldSelector=metadata.name=$p\" a.example \
+         | grep -v closed | sed s/$p/POD/",
+        "",
+        "protocol a.example\nADDED POD\n",
+        0,
+    ),
+    // The same through a proxy that speaks HTTP/1.1.
+    case(
+        "$k proxy --port=0 --reject-paths=^/none > proxy.out & proxy=$!; until grep -q Starting proxy.out; do sleep 0.1; done; \
+         at=http://127.0.0.1:$(sed 's/.*://' proxy.out); \
+         curl -sS $at/api/v1/nodes/$p/proxy/echo/a?b=c; \
+         python3 ${page} $at/api/v1/namespaces/default/pods/$p/exec?command=echo\\&command=hi\\&stdout=true v5.channel.k8s.io; \
+         kill $proxy",
+        "",
+        "GET /echo/a?b=c\nprotocol v5.channel.k8s.io\n1 hi\n3 Success\nclosed 1000\n",
+        0,
+    ),
 ];
 
 /// Nothing creates service accounts on kube-apiserver alone.
@@ -80,7 +119,8 @@ pub fn run() -> Result<String, String> {
             let store = lab.etcd(&tools["etcd"])?;
             lab.kube_apiserver(&tools["kube-apiserver"], &store, &FLAGS)?
         } else {
-            lab.ferrokube(&FLAGS)?
+            let tokens = format!("--token-auth-file={}", lab.tokens()?.display());
+            lab.ferrokube(&[FLAGS[0], &tokens])?
         };
         let name = if reference { "kube-apiserver" } else { "ferrokube" };
         ran = play(&mut lab, &server, &tools).map_err(|why| format!("{name}: {why}"))?;
@@ -133,6 +173,11 @@ impl Shell<'_> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(script).current_dir(self.folder);
         command.env("k", self.kubectl).env("p", self.pod).env("KUBECONFIG", &self.server.kubeconfig);
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/python/websocket.py");
+        command
+            .env("s", self.server.address())
+            .env("page", &page)
+            .env("w", format!("python3 {} --token {TOKEN}", page.display()));
         command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", self.websockets);
         command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", self.websockets);
         command
