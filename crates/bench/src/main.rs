@@ -8,6 +8,7 @@ mod load;
 mod objects;
 mod report;
 mod scenarios;
+mod streams;
 mod target;
 mod watchers;
 
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// Only how one user's load affects another user.
     #[arg(long)]
     pub fairness: bool,
+    /// Only streams.
+    #[arg(long)]
+    pub streams: bool,
     /// Where the report goes.
     #[arg(long)]
     pub out: Option<PathBuf>,

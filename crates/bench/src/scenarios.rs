@@ -13,7 +13,7 @@ use crate::client::{Client, Reply};
 use crate::load::{self, Cost, MakeRequest};
 use crate::objects::{NAMESPACE, config_map, pod};
 use crate::target::{Kind, Target};
-use crate::{admission, watchers};
+use crate::{admission, streams, watchers};
 
 pub const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -49,7 +49,12 @@ pub async fn all(arguments: &Arguments, kind: Kind) -> Result<Measured, String> 
     tokio::time::sleep(Duration::from_secs(arguments.seconds)).await;
     let (ready, idle_memory) = (target.ready, target.memory());
     eprintln!("ready after {} ms, idle with {} MiB", ready.as_millis(), idle_memory >> 20);
-    let mut loads = writes(&target, arguments).await?;
+    let mut loads = streams::run(&target, arguments.seconds).await?;
+    if arguments.streams {
+        target.stop().await;
+        return Ok(Measured { ready, idle_memory, loads });
+    }
+    loads.extend(writes(&target, arguments).await?);
     loads.extend(admission::run(&target, arguments.seconds).await?);
     loads.extend(reads(&target, arguments).await?);
     for count in [200, 1000] {

@@ -1,0 +1,178 @@
+//! Streams through exec to a kubelet that sends and receives in this process: what a megabyte costs, and what an idle stream
+//! costs. The same bytes through a relay in this process, without TLS, show what the machine can do.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::client::Client;
+use crate::load::Cost;
+use crate::scenarios::{JSON, write};
+use crate::target::{Cpu, TOKEN, Target};
+
+const MEGABYTE: usize = 1 << 20;
+const IDLE: usize = 1000;
+const HEAD_MAX: usize = 16 * 1024;
+const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
+                        X-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n";
+
+pub async fn run(target: &Target, seconds: u64) -> Result<Vec<Cost>, String> {
+    let port = serve_kubelet().await?;
+    register(target, port).await?;
+    let mut loads = Vec::new();
+    loads.push(measured(None, "relay without TLS, per MB", seconds, relayed().await?).await?);
+    loads.push(measured(Some(target), "exec stream, per MB", seconds, exec(target, "flood").await?).await?);
+    let before = target.memory();
+    let mut idle = Vec::new();
+    for _ in 0..IDLE {
+        idle.push(exec(target, "idle").await?);
+    }
+    let each = target.memory().saturating_sub(before) / IDLE as u64;
+    eprintln!("{IDLE} idle execs: {} KiB each", each >> 10);
+    Ok(loads)
+}
+
+/// Reads for so long; a request is a megabyte.
+async fn measured(
+    target: Option<&Target>,
+    name: &str,
+    seconds: u64,
+    mut stream: impl AsyncRead + Unpin,
+) -> Result<Cost, String> {
+    let cpu = || target.map_or_else(Cpu::default, Target::cpu);
+    let (began, before) = (Instant::now(), cpu());
+    let mut buffer = vec![0; MEGABYTE];
+    let mut times = Vec::new();
+    while began.elapsed() < Duration::from_secs(seconds) {
+        let one = Instant::now();
+        stream.read_exact(&mut buffer).await.map_err(|error| format!("{name}: {error}"))?;
+        times.push(one.elapsed());
+    }
+    let elapsed = began.elapsed();
+    times.sort();
+    let requests = times.len() as u64;
+    let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
+    let cost = Cost {
+        name: name.into(),
+        requests,
+        seconds: elapsed.as_secs_f64(),
+        p50: at(50),
+        p99: at(99),
+        cpu: cpu().since(before).per(requests),
+        peak_memory: target.map_or(0, Target::peak_memory),
+    };
+    eprintln!("{}", crate::report::line(&cost));
+    Ok(cost)
+}
+
+/// A node that is this process, and a pod on it.
+async fn register(target: &Target, port: u16) -> Result<(), String> {
+    let client = Client::connect(target.port).await?;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "streams"}, "status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "streams"}, "spec": {
+        "nodeName": "streams", "containers": [{"name": "c", "image": "none"}],
+    }});
+    write(client.clone(), Method::POST, "/api/v1/nodes".into(), JSON, node.to_string().into()).await?;
+    write(client, Method::POST, "/api/v1/namespaces/default/pods".into(), JSON, pod.to_string().into()).await
+}
+
+/// An exec that has been upgraded.
+async fn exec(target: &Target, command: &str) -> Result<impl AsyncRead + AsyncWrite + Unpin + use<>, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let stream = TcpStream::connect(("127.0.0.1", target.port)).await.map_err(text)?;
+    stream.set_nodelay(true).map_err(text)?;
+    let mut tls = difftest::trusting()?;
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
+    let mut stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await.map_err(text)?;
+    let head = format!(
+        "POST /api/v1/namespaces/default/pods/streams/exec?command={command}&stdout=true HTTP/1.1\r\nHost: localhost\r\n\
+         Authorization: Bearer {TOKEN}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
+         X-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.map_err(text)?;
+    let head = read_head(&mut stream).await?;
+    if !head.starts_with("HTTP/1.1 101") {
+        return Err(format!("exec is refused: {head}"));
+    }
+    Ok(stream)
+}
+
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<String, String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_MAX {
+        head.push(stream.read_u8().await.map_err(|error| error.to_string())?);
+    }
+    String::from_utf8(head).map_err(|error| error.to_string())
+}
+
+/// A kubelet on a free port. An exec of `flood` sends for as long as it is read, any other nothing.
+async fn serve_kubelet() -> Result<u16, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let key = rcgen::KeyPair::generate().map_err(|error| text(&error))?;
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).map_err(|error| text(&error))?;
+    let certificate = params.self_signed(&key).map_err(|error| text(&error))?;
+    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| text(&error))?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .map_err(|error| text(&error))?;
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| text(&error))?;
+    let port = listener.local_addr().map_err(|error| text(&error))?.port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                let Ok(head) = read_head(&mut stream).await else { return };
+                if stream.write_all(SWITCHED.as_bytes()).await.is_err() {
+                    return;
+                }
+                match head.contains("command=flood") {
+                    true => flood(stream).await,
+                    false => drop(stream.read_u8().await),
+                }
+            });
+        }
+    });
+    Ok(port)
+}
+
+async fn flood(mut stream: impl AsyncWrite + Unpin) {
+    let zeros = vec![0; 64 * 1024];
+    while stream.write_all(&zeros).await.is_ok() {}
+}
+
+/// The same flood through a relay of two TCP connections.
+async fn relayed() -> Result<TcpStream, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let (source, relay) = (TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await);
+    let (source, relay) = (source.map_err(text)?, relay.map_err(text)?);
+    let (behind, before) = (source.local_addr().map_err(text)?, relay.local_addr().map_err(text)?);
+    tokio::spawn(async move {
+        if let Ok((stream, _)) = source.accept().await {
+            flood(stream).await;
+        }
+    });
+    tokio::spawn(async move {
+        let (Ok((mut client, _)), Ok(mut backend)) = (relay.accept().await, TcpStream::connect(behind).await) else {
+            return;
+        };
+        // It ends when the client has read enough.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
+    });
+    TcpStream::connect(before).await.map_err(text)
+}
