@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
+	"k8s.io/apimachinery/pkg/util/proxy"
+	translator "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
@@ -19,8 +22,39 @@ const (
 	creationTimeout = 30 * time.Second
 )
 
-// kubelet answers as a kubelet's server does, at the same paths.
-func (n *node) kubelet() http.Handler {
+// kubelet answers as a kubelet's server does: WebSockets with a signal for the end of a stream, and those that carry
+// port-forward's SPDY, are translated for the container runtime, which serves everything else itself.
+func (n *node) kubelet(runtime string) http.Handler {
+	streams := n.streams()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target := *r.URL
+		target.Scheme, target.Host = "http", runtime
+		switch {
+		case wsstream.IsWebSocketRequestWithStreamCloseProtocol(r):
+			options, err := remotecommand.NewOptions(r)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			translated := translator.Options{Stdin: options.Stdin, Stdout: options.Stdout, Stderr: options.Stderr, Tty: options.TTY}
+			translator.NewStreamTranslatorHandler(&target, nil, 0, translated).ServeHTTP(w, r)
+		case wsstream.IsWebSocketRequestWithTunnelingProtocol(r):
+			passed := proxy.NewUpgradeAwareHandler(&target, nil, false, true, responder{})
+			translator.NewTunnelingHandler(passed).ServeHTTP(w, r)
+		default:
+			streams.ServeHTTP(w, r)
+		}
+	})
+}
+
+type responder struct{}
+
+func (responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	http.Error(w, err.Error(), http.StatusInternalServerError)
+}
+
+// streams is what a container runtime serves.
+func (n *node) streams() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
 		options, err := remotecommand.NewOptions(r)

@@ -61,12 +61,21 @@ func run(ctx context.Context, name, address, podIP string, websockets bool) erro
 	if err := node.register(ctx, address, port, websockets); err != nil {
 		return err
 	}
+	runtime, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	handler := node.streams()
+	if websockets {
+		handler = node.kubelet(runtime.Addr().String())
+	}
 	// Upgrades need HTTP/1.1.
-	server := &http.Server{Handler: node.kubelet(), TLSConfig: &tls.Config{
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{
 		Certificates: []tls.Certificate{certificate},
 		NextProtos:   []string{"http/1.1"},
 	}}
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
+	go func() { failed <- http.Serve(runtime, node.streams()) }()
 	go func() { failed <- server.ServeTLS(listener, "", "") }()
 	go func() { failed <- node.follow(ctx) }()
 	fmt.Println("ready")

@@ -96,7 +96,7 @@ const CASES: &[Case] = &[
     ),
     // The same through a proxy that speaks HTTP/1.1.
     case(
-        "$k proxy --port=0 --reject-paths=^/none > proxy.out & proxy=$!; until grep -q Starting proxy.out; do sleep 0.1; done; \
+        "rm -f proxy.out; $k proxy --port=0 --reject-paths=^/none > proxy.out & proxy=$!; until grep -qs Starting proxy.out; do sleep 0.1; done; \
          at=http://127.0.0.1:$(sed 's/.*://' proxy.out); \
          curl -sS $at/api/v1/namespaces/default/pods/$p/log?limitBytes=8; \
          python3 ${page} $at/api/v1/namespaces/default/pods/$p/exec?command=echo\\&command=hi\\&stdout=true v5.channel.k8s.io; \
