@@ -107,8 +107,7 @@ fn parameter(v2: &Value) -> Value {
     copy(v2, &mut v3, &["name", "description", "in", "required", "allowEmptyValue"]);
     set_reference(v2, &mut v3, "#/parameters/", "#/components/parameters/");
     if v2.field("schema").is_null() {
-        v3.set(&["schema"], value!({"type": (v2.str_at(&["type"]))}));
-        let mut simple = v3.field("schema").clone();
+        let mut simple = value!({"type": (v2.str_at(&["type"]))});
         copy(v2, &mut simple, &["format", "uniqueItems"]);
         v3.set(&["schema"], simple);
     } else {
@@ -141,7 +140,7 @@ fn schema(v2: &Value) -> Value {
         None => reference.to_string(),
     };
     let reference = value!({"$ref": reference});
-    if fields.iter().count() == 1 {
+    if fields.len() == 1 {
         return reference;
     }
     v3.remove(&["$ref"]);
@@ -156,11 +155,7 @@ fn security_scheme(v2: &Value) -> Value {
     let flow = v2.str_at(&["flow"]);
     if !flow.is_empty() {
         let mut urls = Value::map();
-        for (from, to) in [("authorizationUrl", "authorizationUrl"), ("tokenUrl", "tokenUrl"), ("scopes", "scopes")] {
-            if !v2.field(from).is_null() {
-                urls.set(&[to], v2.field(from).clone());
-            }
-        }
+        copy(v2, &mut urls, &["authorizationUrl", "tokenUrl", "scopes"]);
         v3.set(&["flows", flow], urls);
     }
     v3
@@ -168,7 +163,7 @@ fn security_scheme(v2: &Value) -> Value {
 
 fn copy(from: &Value, to: &mut Value, names: &[&str]) {
     for name in names.iter().filter(|name| !from.field(name).is_null()) {
-        to.set(&[name], from.field(name).clone());
+        to.set(&[*name], from.field(name).clone());
     }
 }
 

@@ -121,7 +121,7 @@ struct Read {
 }
 
 /// The document of the second version; None if it has not changed.
-async fn fetch_v2(backend: &Backend, etag: &mut String, convert: bool) -> Result<Option<Read>, String> {
+async fn fetch_v2(backend: &Backend, etag: &mut String, wants_v3: bool) -> Result<Option<Read>, String> {
     let (limit, timeout) = (V2_BYTES_MAX, TIMEOUT);
     let fetch = Fetch {
         method: Method::GET,
@@ -143,10 +143,10 @@ async fn fetch_v2(backend: &Backend, etag: &mut String, convert: bool) -> Result
     *etag = new_etag.to_string();
     let name = format!("apis/{}/{}", backend.version.group, backend.version.version);
     let prefix = format!("/{name}/");
-    let read = move || {
+    let read = move || -> Result<Option<Read>, String> {
         let document = codec::json::decode(&fetched.body, None, &mut Notes::ignore());
         let document = document.map_err(|error| error.to_string())?;
-        let converted = convert.then(|| (name, Arc::new(convert::to_v3(&document)))).into_iter().collect();
+        let converted = wants_v3.then(|| (name, Arc::new(convert::to_v3(&document)))).into_iter().collect();
         Ok(Some(Read { part: Some(Arc::new(below(&document, |path| path.starts_with(&prefix)))), converted }))
     };
     tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?

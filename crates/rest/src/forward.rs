@@ -115,7 +115,7 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The target's answer, streamed to the client, with the trailers that it announces.
+/// The target's answer, streamed to the client, trailers included.
 fn passed_back(response: Response<Incoming>) -> Reply {
     let (parts, incoming) = response.into_parts();
     let announced = parts.headers.get(header::TRAILER).cloned();
@@ -131,9 +131,9 @@ fn passed_back(response: Response<Incoming>) -> Reply {
     });
     let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: 0 };
     let mut reply = Reply::with(parts.status, end_to_end(&parts.headers), body);
+    reply.trailers = Some(trailers);
     if let Some(announced) = announced {
         reply.headers.insert(header::TRAILER, announced);
-        reply.trailers = Some(trailers);
     }
     reply
 }
