@@ -53,7 +53,11 @@ def normal(value):
     if isinstance(value, dict):
         if value.get("kind") == "Status":
             return refusal(value)
-        return {key: normal(item) for key, item in value.items() if key not in VOLATILE}
+        value = {key: normal(item) for key, item in value.items() if key not in VOLATILE}
+        if isinstance(value.get("conditions"), list):
+            # Controllers add them as they come to it.
+            value["conditions"] = sorted(value["conditions"], key=lambda condition: str(condition))
+        return value
     return [normal(item) for item in value] if isinstance(value, list) else value
 
 

@@ -281,9 +281,9 @@ fn write_selectable_fields(json: &mut Json, resource: &Resource) {
 }
 
 /// `apiVersion` or `kind` of a custom kind, which every object describes in the same words.
-fn write_type_field(json: &mut Json, name: &str) {
+fn write_type_field(json: &mut Json, name: &str, description: &str) {
     json.key(name).object(|json| {
-        describe(json, descriptions::of(ANY_KIND, name).unwrap_or(""));
+        describe(json, description);
         json.key("type").string("string");
     });
 }

@@ -4,8 +4,6 @@
 use object::Value;
 use registry::Convert;
 
-use crate::common::checks::same;
-
 /// What a version has in v1, and what the top of the spec calls it in v1beta1.
 const SHARED: [(&str, &str); 4] = [
     ("schema", "validation"),
@@ -56,11 +54,8 @@ fn gather(spec: &mut Value) {
     spec.set(&["version"], first.str_at(&["name"]));
     for (of_version, of_spec) in SHARED {
         let shared = first.field(of_version);
-        let alike = |version: &Value| {
-            let other = version.field(of_version);
-            other.is_null() == shared.is_null() && same(other, shared)
-        };
-        if !spec.list_at(&["versions"]).iter().all(alike) {
+        // An empty subresource is one, so nothing that is empty is taken for absent.
+        if !spec.list_at(&["versions"]).iter().all(|version| version.field(of_version) == shared) {
             continue;
         }
         for version in spec.slot(&["versions"]).as_list_mut().into_iter().flatten() {
@@ -139,6 +134,11 @@ mod tests {
                 "{versions: [{name: v1, schema: {a: 1}}, {name: v2, schema: {a: 1}, subresources: {}}]}",
                 "{version: v1, preserveUnknownFields: false, validation: {a: 1},
                   versions: [{name: v1}, {name: v2, subresources: {}}]}",
+            ),
+            (
+                "{versions: [{name: v1, subresources: {}}, {name: v2, subresources: {status: {}}}]}",
+                "{version: v1, preserveUnknownFields: false,
+                  versions: [{name: v1, subresources: {}}, {name: v2, subresources: {status: {}}}]}",
             ),
             (
                 "{versions: [{name: v1, additionalPrinterColumns: [{jsonPath: .x}]}],

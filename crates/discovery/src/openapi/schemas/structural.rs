@@ -3,7 +3,7 @@
 use object::{Map, Value};
 use registry::Resource;
 
-use super::{Flavor, write_kinds, write_metadata, write_selectable_fields, write_type_field};
+use super::{ANY_KIND, Flavor, write_kinds, write_metadata, write_selectable_fields, write_type_field};
 use crate::openapi::json::Json;
 
 /// How deep a schema is written. Definitions are not accepted nearly this deep; it keeps the stack whole.
@@ -11,6 +11,10 @@ const MAX_DEPTH: usize = 200;
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: \
+     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: \
+     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 const STANDARD: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// A kind: its schema with the fields that all objects have.
@@ -138,7 +142,10 @@ impl Writer {
     fn write_standard(self, json: &mut Json, name: &str) {
         match name {
             "metadata" => write_metadata(json, self.flavor),
-            name => write_type_field(json, name),
+            // Objects inside of objects have descriptions of their own.
+            "apiVersion" if self.depth > 0 => write_type_field(json, name, EMBEDDED_API_VERSION),
+            "kind" if self.depth > 0 => write_type_field(json, name, EMBEDDED_KIND),
+            name => write_type_field(json, name, descriptions::of(ANY_KIND, name).unwrap_or("")),
         }
     }
 }
