@@ -281,7 +281,11 @@ fn write_selectable_fields(json: &mut Json, resource: &Resource) {
 }
 
 /// `apiVersion` or `kind` of a custom kind, which every object describes in the same words.
-fn write_type_field(json: &mut Json, name: &str, description: &str) {
+fn write_type_field(json: &mut Json, name: &str) {
+    write_text_field(json, name, descriptions::of(ANY_KIND, name).unwrap_or(""));
+}
+
+fn write_text_field(json: &mut Json, name: &str, description: &str) {
     json.key(name).object(|json| {
         describe(json, description);
         json.key("type").string("string");

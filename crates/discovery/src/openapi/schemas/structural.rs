@@ -3,7 +3,7 @@
 use object::{Map, Value};
 use registry::Resource;
 
-use super::{ANY_KIND, Flavor, write_kinds, write_metadata, write_selectable_fields, write_type_field};
+use super::{Flavor, write_kinds, write_metadata, write_selectable_fields, write_text_field, write_type_field};
 use crate::openapi::json::Json;
 
 /// How deep a schema is written. Definitions are not accepted nearly this deep; it keeps the stack whole.
@@ -143,9 +143,9 @@ impl Writer {
         match name {
             "metadata" => write_metadata(json, self.flavor),
             // Objects inside of objects have descriptions of their own.
-            "apiVersion" if self.depth > 0 => write_type_field(json, name, EMBEDDED_API_VERSION),
-            "kind" if self.depth > 0 => write_type_field(json, name, EMBEDDED_KIND),
-            name => write_type_field(json, name, descriptions::of(ANY_KIND, name).unwrap_or("")),
+            "apiVersion" if self.depth > 0 => write_text_field(json, name, EMBEDDED_API_VERSION),
+            "kind" if self.depth > 0 => write_text_field(json, name, EMBEDDED_KIND),
+            name => write_type_field(json, name),
         }
     }
 }
