@@ -54,9 +54,11 @@ fn issue(
     let mut controller = Command::new(&tools["cert-manager"]);
     lab.spawn("cert-manager-controller", controller.env("KUBECONFIG", &server.kubeconfig).arg("controller"))?;
     recorder.apply(ISSUER);
-    recorder.apply(CERTIFICATES);
-    let ready = "get certificate leaf -o jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-    recorder.kubectl.wait(ready, |status| status == "True")?;
+    let ready = "get certificate NAME -o jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+    for (name, manifest) in [("authority", AUTHORITY), ("leaf", LEAF)] {
+        recorder.apply(manifest);
+        recorder.kubectl.wait(&ready.replace("NAME", name), |status| status == "True")?;
+    }
     verify(lab, recorder)?;
     for refused in REFUSED {
         recorder.apply(refused);
@@ -64,7 +66,7 @@ fn issue(
     // A renewal: what is asked for changed.
     recorder.show(r#"patch certificate leaf --type=merge -p {"spec":{"dnsNames":["changed.example.com"]}}"#);
     recorder.kubectl.wait("get certificate leaf -o jsonpath={.status.revision}", |revision| revision == "2")?;
-    recorder.kubectl.wait(ready, |status| status == "True")?;
+    recorder.kubectl.wait(&ready.replace("NAME", "leaf"), |status| status == "True")?;
     verify(lab, recorder)?;
     for line in ISSUED {
         recorder.show(line);
@@ -145,7 +147,7 @@ webhooks:
 const ISSUER: &str = "{apiVersion: cert-manager.io/v1, kind: Issuer, \
                       metadata: {name: self-signed, namespace: default}, spec: {selfSigned: {}}}\n";
 
-const CERTIFICATES: &str = "
+const AUTHORITY: &str = "
 apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata: {name: authority}
@@ -155,7 +157,9 @@ spec:
   secretName: authority
   privateKey: {algorithm: ECDSA, size: 256}
   issuerRef: {name: self-signed, kind: Issuer, group: cert-manager.io}
----
+";
+
+const LEAF: &str = "
 apiVersion: cert-manager.io/v1
 kind: Issuer
 metadata: {name: authority}
@@ -181,16 +185,15 @@ const REFUSED: [&str; 3] = [
      issuerRef: {name: authority}}}\n",
 ];
 
-const ISSUED: [&str; 9] = [
+const ISSUED: [&str; 8] = [
     "get certificates -o custom-columns=N:.metadata.name,R:.status.revision,C:.status.conditions[*].reason",
-    "get issuers",
+    "get issuers -o custom-columns=N:.metadata.name,C:.status.conditions[*].reason",
     "get certificaterequests -o jsonpath={.items[*].spec.username}{.items[*].spec.issuerRef.name}",
     "get certificaterequests -o name",
     "get certificaterequests --as=nobody",
     "get secret leaf -o jsonpath={.type}{.metadata.annotations}",
     "get certificate leaf -o jsonpath={.spec}",
     "explain certificate.spec.privateKey",
-    "get events --field-selector involvedObject.name=leaf -o custom-columns=R:.reason --no-headers --sort-by=.reason",
 ];
 
 const MONITORING: &str = "
