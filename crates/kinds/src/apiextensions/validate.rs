@@ -126,7 +126,7 @@ fn exclusive_parts(stored: &Cursor, errors: &mut Errors) {
     }
     for (top, of_version, words) in parts {
         let first = versions.index(0).field(of_version);
-        if first.is_set() && versions.each().all(|version| same(version.field(of_version).value(), first.value())) {
+        if first.is_set() && versions.each().all(|version| version.field(of_version).value() == first.value()) {
             let detail = format!(
                 "per-version {words} may not all be set to identical values (top-level {top} should be used instead)"
             );
