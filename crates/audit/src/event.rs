@@ -80,8 +80,10 @@ pub struct ResponseStatus {
 }
 
 impl ResponseStatus {
-    pub fn of(status: &Status) -> ResponseStatus {
-        ResponseStatus { code: status.code, status: Some(status.to_value()) }
+    /// That of an answer which is a Status object.
+    pub fn of(status: Value) -> ResponseStatus {
+        let code = status.field("code").as_int().and_then(|code| u16::try_from(code).ok()).unwrap_or(0);
+        ResponseStatus { code, status: Some(status) }
     }
 }
 
@@ -227,7 +229,8 @@ impl ResponseStatus {
         if let Some(status) = &self.status {
             for name in ["status", "message", "reason", "details"] {
                 let value = status.field(name);
-                if !value.is_empty() {
+                // Details are written even if they say nothing.
+                if !value.is_empty() || (name == "details" && value.as_map().is_some()) {
                     member(out, name);
                     encode(value, out);
                 }

@@ -97,8 +97,8 @@ impl Record {
     }
 
     /// Notes that the answer is a Status.
-    pub fn response_status(&self, status: &Status) {
-        let json = self.wants_response().then(|| self.encode(&status.to_value(), encode_json));
+    pub fn response_status(&self, status: Value) {
+        let json = self.wants_response().then(|| self.encode(&status, encode_json));
         let mut event = self.event.lock();
         event.response_status = Some(ResponseStatus::of(status));
         event.response_object = json.or(event.response_object.take());
@@ -163,16 +163,15 @@ impl Record {
     }
 
     /// The request's credentials were refused: the only event is that of the response.
-    pub fn refused(&self, code: u16, message: &str) {
-        let status = object::value!({"message": message});
-        self.event.lock().response_status = Some(ResponseStatus { code, status: Some(status) });
+    pub fn refused(&self, status: &Status) {
+        self.response_status(status.to_value());
         self.emit(Stage::ResponseStarted);
     }
 
     /// Serving the request panicked.
     pub fn panicked(&self, message: &str) {
         let status = Status { message: format!("APIServer panic'd: {message}"), ..Status::internal("") };
-        self.event.lock().response_status = Some(ResponseStatus::of(&status));
+        self.event.lock().response_status = Some(ResponseStatus::of(status.to_value()));
         self.emit(Stage::Panic);
     }
 

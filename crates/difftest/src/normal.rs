@@ -89,6 +89,7 @@ fn scalar(scalar: &Value, key: Option<&str>) -> Value {
     let empty = scalar.is_null() || scalar.as_str() == Some("");
     match key {
         Some("resourceVersion") if !empty => return "<rv>".into(),
+        Some("serverAddress") if !empty => return "<address>".into(),
         Some("continue") if !empty => return "<continue>".into(),
         Some("clusterIP" | "clusterIPs") if !empty && scalar.as_str() != Some("None") => return "<ip>".into(),
         Some("nodePort" | "healthCheckNodePort") if !empty && scalar.as_i64() != Some(0) => return "<port>".into(),

@@ -18,8 +18,8 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&scope.call, "CreateOptions", false)?;
     let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
     scope.warn(decoded.warnings);
-    scope.record_object(&decoded.object, scope.resource.form.wire_schema());
     let mut object = scope.default(decoded.object)?;
+    scope.record_object(&object, scope.resource.form.wire_schema());
     wipe_system_fields(&mut object);
     ensure_namespace(scope, &mut object)?;
     scope.warn(dedup_owners(&mut object, ""));

@@ -121,7 +121,10 @@ async fn read_options(scope: &Scope) -> Result<Value, Status> {
         check_kind(&bytes, media).map_err(Status::bad_request)?;
         let decoded = wire::decode(&bytes, media, options_schema(), &mut codec::Notes::ignore());
         let options = decoded.map_err(Status::bad_request)?;
-        scope.record_object(&options, options_schema());
+        // kube-apiserver records the options in its internal version.
+        let mut recorded = options.clone();
+        recorded.set(&["apiVersion"], "meta.k8s.io/__internal");
+        scope.record_object(&recorded, options_schema());
         options
     };
     if !scope.api.features.enabled("AllowUnsafeMalformedObjectDeletion")

@@ -52,6 +52,7 @@ pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
     let patch = Patch::read(scope).await?;
     let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
     patch.check(&options)?;
+    patch.record(scope);
     let create = patch.is_apply();
     let update = UpdateOptions { create, scope: update_scope(scope), ..UpdateOptions::default() };
     write(scope, &options, update, Wanted::Patch(patch)).await
@@ -92,13 +93,16 @@ impl Patch {
     pub async fn read(scope: &Scope) -> Result<Patch, Status> {
         let kind = patch_kind(scope)?;
         let bytes = scope.read_body().await?;
-        let patch = Patch { kind, bytes, applied: OnceLock::new() };
+        Ok(Patch { kind, bytes, applied: OnceLock::new() })
+    }
+
+    /// Notes the patch in the audit record, if there is one.
+    pub fn record(&self, scope: &Scope) {
         if let Some(record) = scope.call.record.as_ref().filter(|record| record.wants_request())
-            && let Some(json) = patch.as_json()
+            && let Some(json) = self.as_json()
         {
             record.request_patch(&json);
         }
-        Ok(patch)
     }
 
     /// The patch as JSON; None if it cannot be read.

@@ -20,8 +20,8 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
     let media = body::input_media(scope, scope.call.header("content-type"))?;
     let decoded = body::decode(&bytes, media, &Expected::of(&scope.resource), options.field_validation)?;
     scope.warn(decoded.warnings);
-    scope.record_object(&decoded.object, scope.resource.form.wire_schema());
     let mut object = scope.default(decoded.object)?;
+    scope.record_object(&object, scope.resource.form.wire_schema());
     ensure_namespace(scope, &mut object)?;
     check_name(scope, &object)?;
     scope.warn(dedup_owners(&mut object, ""));

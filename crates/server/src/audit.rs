@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{HeaderMap, Request, header};
 use hyper::body::Incoming;
-use object::{Clock, GroupVersion, Meta, Status, Str, SystemClock, Value};
+use object::{Clock, GroupVersion, Meta, Str, SystemClock, Value};
 use request::{RequestInfo, User};
 use rest::{Chunks, Reply, ReplyBody};
 
@@ -39,28 +39,6 @@ pub fn begin(
     })
 }
 
-/// Records a request whose credentials were refused, with the methods that it tried.
-pub fn authentication_failed(record: &Record, request: &Request<Incoming>, query: &[(String, String)], peer: &Peer) {
-    let mut methods = Vec::new();
-    let authorization = text(request.headers(), "authorization").trim();
-    match authorization.split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase()).as_deref() {
-        Some("basic") => methods.push("basic"),
-        Some("bearer") => methods.push("bearer"),
-        _ => {}
-    }
-    if query.iter().any(|(key, value)| key == "access_token" && !value.trim().is_empty()) {
-        methods.push("access_token");
-    }
-    if !peer.certificates.is_empty() {
-        methods.push("x509");
-    }
-    let message = match methods.is_empty() {
-        true => "Authentication failed, no credentials provided".to_string(),
-        false => format!("Authentication failed, attempted: {}", methods.join(", ")),
-    };
-    record.refused(401, &message);
-}
-
 /// Waits for a future and notes in the record, if there is one, how long that took.
 pub async fn timed<T>(record: Option<&Record>, layer: &'static str, future: impl Future<Output = T>) -> T {
     let Some(record) = record else { return future.await };
@@ -76,7 +54,7 @@ pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) 
         record.annotate(&annotation.key, annotation.value);
     }
     if let Some(status) = &reply.failure {
-        record.response_status(status);
+        record.response_status(status.to_value());
         return;
     }
     let form = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| Form::of(kind.as_bytes()));
@@ -88,9 +66,9 @@ pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) 
     if !record.wants_response() && bytes.len() > STATUS_BYTES_MAX {
         return;
     }
-    let Some(json) = form.json(bytes) else { return };
+    let Some(json) = form.json(bytes).filter(is_object) else { return };
     match status(&json) {
-        Some(status) => record.response_status(&status),
+        Some(status) => record.response_status(status),
         None => record.response_json(&json),
     }
 }
@@ -158,13 +136,19 @@ async fn collect(body: &mut ReplyBody) {
     *body = ReplyBody::Stream { chunks, estimate };
 }
 
+/// Whether the JSON is an API object. What else is answered, such as a version or an OpenAPI document, is not recorded.
+fn is_object(json: &Bytes) -> bool {
+    let members = json.trim_ascii_start().strip_prefix(b"{").unwrap_or_default().trim_ascii_start();
+    members.starts_with(b"\"kind\"") || members.starts_with(b"\"apiVersion\"")
+}
+
 /// The Status that the bytes are, if they are one.
-fn status(json: &Bytes) -> Option<Status> {
+fn status(json: &Bytes) -> Option<Value> {
     // The kind is among the first members; most objects are no Status and are not decoded.
     let head = &json[..json.len().min(64)];
     head.windows(8).any(|window| window == b"\"Status\"").then_some(())?;
     let value: Value = codec::json::decode(json, None, &mut codec::Notes::ignore()).ok()?;
-    (value.str_at(&["kind"]) == "Status" && value.str_at(&["apiVersion"]) == "v1").then(|| Status::from_value(&value))
+    (value.str_at(&["kind"]) == "Status" && value.str_at(&["apiVersion"]) == "v1").then_some(value)
 }
 
 /// The addresses that `X-Forwarded-For` and `X-Real-Ip` name, then that of the connection.

@@ -35,6 +35,9 @@ const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Audit annotations that tell what authorization decided.
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
+/// Audit annotations of requests for a deprecated API.
+const DEPRECATED: &str = "k8s.io/deprecated";
+const REMOVED_RELEASE: &str = "k8s.io/removed-release";
 
 /// Response headers that name the FlowSchema and the priority level of a request.
 static FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -210,7 +213,10 @@ impl Server {
         }
         let limit = match timeout {
             Ok(limit) => *limit,
-            Err(status) => return failure(status, &self.api.accept_of_status(request.headers(), &parsed.query)),
+            Err(status) => {
+                self.record_refusal(status, &request, &parsed.info, audit_id, parsed.tracked.open.peer());
+                return failure(status, &self.api.accept_of_status(request.headers(), &parsed.query));
+            }
         };
         let deadline = parsed.tracked.began + limit;
         match tokio::time::timeout_at(deadline, self.pass(request, parsed, audit_id, limit)).await {
@@ -232,12 +238,9 @@ impl Server {
             Ok(identity) => identity,
             Err(()) => {
                 self.send_anonymous_away(request.version(), &peer);
-                let none = User::default();
-                let begin = |auditor: &Arc<Auditor>| audit::begin(auditor, &request, &info, &none, audit_id, &peer);
-                if let Some(record) = self.auditor.as_ref().and_then(begin) {
-                    audit::authentication_failed(&record, &request, &query, &peer);
-                }
-                return failure(&Status::unauthorized("Unauthorized"), &readable());
+                let status = Status::unauthorized("Unauthorized");
+                self.record_refusal(&status, &request, &info, audit_id, &peer);
+                return failure(&status, &readable());
             }
         };
         if is_anonymous(&user) {
@@ -320,6 +323,13 @@ impl Server {
         let (step, verb) = (Step::begin(&tracked.span), call.info.is_resource.then_some(call.info.verb));
         let reply = self.carry_out(call, body, &peer, audit_id).await;
         step.end_of_handler(verb, &tracked.span);
+        let removed = tracked.series.as_ref().and_then(|series| series.removed_release());
+        if let (Some(record), Some(removed)) = (&tracked.record, removed) {
+            record.annotate(DEPRECATED, "true");
+            if !removed.is_empty() {
+                record.annotate(REMOVED_RELEASE, removed);
+            }
+        }
         classified(reply.warn(&warnings), admission.as_deref())
     }
 
@@ -376,6 +386,21 @@ impl Server {
             self.metrics.certificate_seen(ends - now);
         }
         Ok(identity)
+    }
+
+    /// Records a request that is refused before its user is known.
+    fn record_refusal(
+        &self,
+        status: &Status,
+        request: &Request<Incoming>,
+        info: &RequestInfo,
+        audit_id: &str,
+        peer: &Peer,
+    ) {
+        let begin = |auditor: &Arc<Auditor>| audit::begin(auditor, request, info, &User::default(), audit_id, peer);
+        if let Some(record) = self.auditor.as_ref().and_then(begin) {
+            record.refused(status);
+        }
     }
 
     /// Over HTTP/2 a client that has not authenticated must make a new connection for its next request, because requests over an

@@ -194,6 +194,11 @@ impl Series {
     }
 
     /// Notes that this is on its way out.
+    /// The release that removes the API, "" if that is not decided; None if the API is not deprecated.
+    pub fn removed_release(&self) -> Option<&str> {
+        self.removed_release.get().map(String::as_str)
+    }
+
     pub fn deprecated(&self, removed_release: &str) {
         self.removed_release.get_or_init(|| removed_release.to_string());
     }
