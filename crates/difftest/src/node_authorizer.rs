@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::client::Connection;
+use crate::client::{Client, Connection};
 
 /// How large the cluster is.
 #[derive(Clone, Copy)]
@@ -30,16 +30,17 @@ pub struct Compared {
     pub complaints: Vec<String>,
 }
 
-/// Creates the cluster with one server and asks both.
-pub async fn compare(theirs: &Connection, ours: &Connection, size: Size) -> Result<Compared, String> {
+/// Creates the cluster with one server and asks both. Servers close connections without requests, so each step has its own.
+pub async fn compare(theirs: &Client, ours: &Client, size: Size) -> Result<Compared, String> {
     let objects = objects(size);
     let mut compared = Compared { objects: objects.len(), reviews: size.reviews, ..Compared::default() };
-    create(theirs, objects).await?;
+    create(&theirs.keep().await?, objects).await?;
     for server in [theirs, ours] {
-        wait_until_seen(server, size).await?;
+        wait_until_seen(&server.keep().await?, size).await?;
     }
     let reviews: Vec<Value> = (0..size.reviews).map(|at| review(&mut Random(at), size)).collect();
-    let (their_answers, our_answers) = (ask(theirs, &reviews).await?, ask(ours, &reviews).await?);
+    let their_answers = ask(&theirs.keep().await?, &reviews).await?;
+    let our_answers = ask(&ours.keep().await?, &reviews).await?;
     for ((review, theirs), ours) in reviews.iter().zip(&their_answers).zip(&our_answers) {
         compared.allowed += u64::from(theirs["allowed"] == true);
         if theirs != ours {

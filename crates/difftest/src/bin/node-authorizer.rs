@@ -36,5 +36,5 @@ async fn run(arguments: &[String]) -> Result<Compared, String> {
         return Err("usage: node-authorizer <kube-apiserver's address> <ferrokube's address> <token>".into());
     };
     let client = |address: &String| Client::new(address.parse().map_err(|error| format!("{address}: {error}"))?, token);
-    compare(&client(theirs)?.keep().await?, &client(ours)?.keep().await?, SIZE).await
+    compare(&client(theirs)?, &client(ours)?, SIZE).await
 }
