@@ -118,14 +118,19 @@ async fn prepare(admin: &Client) -> Result<(), String> {
         let object = json!({"metadata": {"name": format!("c{at}")}, "data": {"text": "x".repeat(1000)}});
         create(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps"), object).await?;
     }
+    let role = json!({
+        "metadata": {"name": "reader"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}],
+    });
+    create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await?;
     let subject = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name});
     let binding = json!({
         "metadata": {"name": "readers"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
         "subjects": [subject("greedy"), subject("polite")],
     });
     create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await?;
-    // The bound role is filled by aggregation, and the binding is read from a cache.
+    // Bindings are read from a cache, which may be a moment behind.
     let reader = Client::connect_as(admin.port(), POLITE_TOKEN).await?;
     for _ in 0..500 {
         if reader.get(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps/c1")).await?.status == StatusCode::OK {
