@@ -357,7 +357,7 @@ pub(crate) mod tests {
     fn a_status_is_kept_without_its_type() {
         let mut event = event();
         let status = Status::bad_request("no");
-        event.response_status = Some(ResponseStatus::of(&status));
+        event.response_status = Some(ResponseStatus::of(status.to_value()));
         let mut out = Vec::new();
         event.write_json(&mut out);
         let text = String::from_utf8(out).unwrap();
