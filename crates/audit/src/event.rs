@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use object::timestamp::MicroTime;
-use object::{Status, Str, Timestamp, Value, quote};
+use object::{Str, Timestamp, Value, quote};
 use request::User;
 
 use crate::policy::Level;
@@ -295,6 +295,8 @@ fn encode(value: &Value, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use object::Status;
+
     use super::*;
 
     pub fn event() -> Event {
