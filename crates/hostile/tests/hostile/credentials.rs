@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -16,6 +17,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+use crate::peer::Peer;
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const REVIEW_BODY: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
@@ -105,6 +108,48 @@ async fn an_issuer_that_is_not_there_lets_nobody_in() {
     for path in ["/livez/", "/livez/ping", "/LIVEZ", "/%6civez/", "//livez", "/readyz", "/version"] {
         assert_ne!(anonymous(path).await, 200, "{path}");
     }
+}
+
+/// An issuer that accepts connections and says nothing: its tokens are refused, it is not asked once for each of them, and others
+/// are served meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_issuer_holds_nobody_up() {
+    let issuer = Peer::bind("localhost").await;
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let port = issuer.port;
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = issuer.listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            held.push(stream);
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("authentication.yaml");
+    let text = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {{url: \
+         'https://127.0.0.1:{port}', audiences: [api]}}\n  claimMappings: {{username: {{claim: sub, prefix: ''}}}}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let target = Target::start_with(|builder| {
+        builder.configure(|config| config.authentication.config_file = Some(file.clone()))
+    })
+    .await;
+    let claims =
+        json!({"iss": format!("https://127.0.0.1:{port}"), "sub": ADMIN, "aud": "api", "exp": 4_000_000_000_u64});
+    let token = |at: usize| format!("{}.{}.{at:04}", encoded(&json!({"alg": "RS256"})), encoded(&claims));
+    let tokens: Vec<String> = (0..50).map(token).collect();
+    let forged = futures::future::join_all(tokens.iter().map(|token| target.ask(token, "POST", REVIEW, REVIEW_BODY)));
+    let honest = async {
+        for _ in 0..20 {
+            assert_eq!(target.ask(ADMIN, "POST", REVIEW, REVIEW_BODY).await.code, 201);
+        }
+    };
+    let (refused, ()) = tokio::join!(forged, honest);
+    assert!(refused.iter().all(|answer| answer.code == 401));
+    let asked = connections.load(Ordering::Relaxed);
+    assert!(asked <= 5, "{asked} connections to the issuer");
 }
 
 /// An authority, and certificates that it signed.
