@@ -59,6 +59,8 @@ const HONOURED: &[&str] = &[
     "event-ttl",
     "external-hostname",
     "feature-gates",
+    "log-json-split-stream",
+    "log-text-split-stream",
     "logging-format",
     "min-compatibility-version",
     "request-timeout",
@@ -86,6 +88,8 @@ pub const KUBE_APISERVER: &str = "kube-apiserver";
 pub struct Serve {
     pub config: Config,
     pub json_logs: bool,
+    /// Errors are logged to standard error and everything else to standard output.
+    pub split_logs: bool,
     /// klog's `-v`.
     pub verbosity: u32,
     /// Flags that were given and do nothing yet.
@@ -214,7 +218,9 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     let verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
     config.flags.insert("v".into(), verbosity.to_string());
     let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
-    Ok(Serve { config, json_logs, verbosity, without_effect })
+    let split = if json_logs { "log-json-split-stream" } else { "log-text-split-stream" };
+    let split_logs = config.flags.get(split).is_some_and(|given| boolean(given) == Ok(true));
+    Ok(Serve { config, json_logs, split_logs, verbosity, without_effect })
 }
 
 /// `--admission-control` names every plugin that is enabled, so all others are disabled.

@@ -9,6 +9,7 @@ use crate::{Running, flags, kubeconfig, start};
 use clap::ArgMatches;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 use super::say;
 
@@ -29,7 +30,7 @@ pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
     }
     let mut serve = flags::serve(matches, called_as)?;
     serve.config.serve_removed = serves_removed()?;
-    serve.config.debugging.set_verbosity = log_to_stderr(serve.json_logs, serve.verbosity);
+    serve.config.debugging.set_verbosity = begin_log(&serve);
     for flag in &serve.without_effect {
         tracing::warn!(flag, "this flag is accepted but has no effect");
     }
@@ -121,10 +122,14 @@ impl Signals {
 }
 
 /// Begins the log. Returns what changes its verbosity later.
-fn log_to_stderr(json: bool, verbosity: u32) -> SetVerbosity {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| level(verbosity).into());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match json {
+fn begin_log(serve: &flags::Serve) -> SetVerbosity {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| level(serve.verbosity).into());
+    let writer = match serve.split_logs {
+        true => BoxMakeWriter::new(std::io::stderr.with_max_level(tracing::Level::ERROR).or_else(std::io::stdout)),
+        false => BoxMakeWriter::new(std::io::stderr),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    match serve.json_logs {
         true => {
             let builder = builder.json().with_filter_reloading();
             let handle = builder.reload_handle();
@@ -132,7 +137,7 @@ fn log_to_stderr(json: bool, verbosity: u32) -> SetVerbosity {
             SetVerbosity::new(move |verbosity| handle.reload(level(verbosity)).map_err(|error| error.to_string()))
         }
         false => {
-            let is_terminal = std::io::stderr().is_terminal();
+            let is_terminal = std::io::stderr().is_terminal() && !serve.split_logs;
             let builder = builder.with_ansi(is_terminal).with_target(false).compact().with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();

@@ -11,9 +11,7 @@ const REASONS: &[(&str, &str)] = &[
     ("kubelet-timeout", "kube-apiserver does not use it either"),
     ("log-flush-frequency", "log lines are written at once"),
     ("log-json-info-buffer-size", "log lines are written at once"),
-    ("log-json-split-stream", "all log lines go to standard error"),
     ("log-text-info-buffer-size", "log lines are written at once"),
-    ("log-text-split-stream", "all log lines go to standard error"),
     ("permit-address-sharing", "addresses are always shared with sockets that are closing"),
     ("vmodule", "it names Go source files"),
 ];
