@@ -11,11 +11,28 @@ use crate::{Attributes, Operation};
 const NEWEST_MINOR: u32 = 37;
 
 /// Counters by their labels as text.
-#[derive(Default)]
 pub struct Meters {
     evaluations: Mutex<BTreeMap<String, u64>>,
     exemptions: Mutex<BTreeMap<String, u64>>,
     errors: Mutex<BTreeMap<String, u64>>,
+}
+
+/// The most frequent series are shown from the start, as upstream has it.
+impl Default for Meters {
+    fn default() -> Meters {
+        let request = |operation: &str, resource: &str| {
+            format!("request_operation=\"{operation}\",resource=\"{resource}\",subresource=\"\"")
+        };
+        let policy = "decision=\"allow\",mode=\"enforce\",policy_level=\"privileged\",policy_version=\"latest\"";
+        let (mut evaluations, mut exemptions) = (BTreeMap::new(), BTreeMap::new());
+        for operation in ["create", "update"] {
+            evaluations.insert(format!("{policy},{}", request(operation, "pod")), 0);
+            for resource in ["pod", "controller"] {
+                exemptions.insert(request(operation, resource), 0);
+            }
+        }
+        Meters { evaluations: Mutex::new(evaluations), exemptions: Mutex::new(exemptions), errors: Mutex::default() }
+    }
 }
 
 /// What a policy is evaluated for.
