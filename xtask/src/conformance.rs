@@ -32,6 +32,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("crds", crds::run),
     ("operators", operators::run),
     ("aggregation", aggregation::run),
+    ("metrics", aggregation::run_metrics),
     ("audit", audit::run),
     ("interop", interop::run),
     ("node-authorizer", node_authorizer::run),

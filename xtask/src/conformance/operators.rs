@@ -2,11 +2,10 @@
 //! its own admission webhook, and prometheus-operator. They do their work, and complain about nothing that they do not complain
 //! about on kube-apiserver.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use super::compare::{self, Printed, Recorder};
+use super::compare::{self, Recorder};
 use super::lab::{Lab, Server, free_port, standard_output, succeed};
 use crate::components;
 
@@ -14,25 +13,32 @@ const CERT_MANAGER: &str = "github.com/cert-manager/cert-manager";
 const PROMETHEUS: &str = "github.com/prometheus-operator/prometheus-operator";
 
 pub fn run() -> Result<String, String> {
-    let tools = components::ensure(&["cert-manager", "prometheus-operator"])?;
-    let certificates = components::module_folder("cert-manager", CERT_MANAGER)?.join("deploy/crds");
-    let monitoring = components::module_folder("prometheus-operator", PROMETHEUS)?;
-    let monitoring = monitoring.join("example/prometheus-operator-crd");
+    let issued = play("cert-manager", CERT_MANAGER, "deploy/crds", issue)?;
+    let monitored = play("prometheus-operator", PROMETHEUS, "example/prometheus-operator-crd", monitor)?;
+    Ok(format!(
+        "{issued} outputs of cert-manager with its webhook and {monitored} of prometheus-operator as on kube-apiserver"
+    ))
+}
+
+/// What an operator is given to do, with its binary and the folder of its definitions.
+type Play = fn(&mut Lab, &Server, &Path, &Path, &mut Recorder) -> Result<(), String>;
+
+fn play(name: &str, module: &str, definitions: &str, play: Play) -> Result<usize, String> {
+    let binary = components::ensure(&[name])?.remove(name).ok_or("the component was not built")?;
+    let definitions = components::module_folder(name, module)?.join(definitions);
     let flags = |_: &Lab| Ok(vec!["--disable-admission-plugins=ServiceAccount".to_string()]);
-    let same = compare::both("operators", flags, |lab, server| {
+    compare::both(name, flags, |lab, server| {
         let mut recorder = Recorder::new(server)?;
-        issue(lab, server, &tools, &certificates, &mut recorder)?;
-        monitor(lab, server, &tools, &monitoring, &mut recorder)?;
-        Ok::<Printed, String>(recorder.printed)
-    })?;
-    Ok(format!("cert-manager with its webhook and prometheus-operator: {same} outputs as on kube-apiserver"))
+        play(lab, server, &binary, &definitions, &mut recorder)?;
+        Ok(recorder.printed)
+    })
 }
 
 /// cert-manager issues from a self-signed issuer and from the authority that this one made.
 fn issue(
     lab: &mut Lab,
     server: &Server,
-    tools: &BTreeMap<String, PathBuf>,
+    binary: &Path,
     definitions: &Path,
     recorder: &mut Recorder,
 ) -> Result<(), String> {
@@ -40,7 +46,7 @@ fn issue(
     recorder.kubectl.run("wait --for=condition=Established crd --all")?;
     recorder.kubectl.run("create namespace cert-manager")?;
     let (port, health) = (free_port()?.to_string(), free_port()?.to_string());
-    let mut webhook = Command::new(&tools["cert-manager"]);
+    let mut webhook = Command::new(binary);
     webhook.env("KUBECONFIG", &server.kubeconfig).args(["webhook", "-port", &port, "-health-port", &health]);
     lab.spawn("cert-manager-webhook", &mut webhook)?;
     let authority = r"get secret -n cert-manager cert-manager-webhook-ca -o jsonpath={.data.ca\.crt}";
@@ -51,7 +57,7 @@ fn issue(
     std::fs::write(&issuer, ISSUER).map_err(|error| error.to_string())?;
     let probe = format!("create --dry-run=server -o name -f {}", issuer.display());
     recorder.kubectl.wait(&probe, |text| text == "issuer.cert-manager.io/self-signed")?;
-    let mut controller = Command::new(&tools["cert-manager"]);
+    let mut controller = Command::new(binary);
     lab.spawn("cert-manager-controller", controller.env("KUBECONFIG", &server.kubeconfig).arg("controller"))?;
     recorder.apply(ISSUER);
     let ready = "get certificate NAME -o jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
@@ -92,13 +98,13 @@ fn verify(lab: &Lab, recorder: &Recorder) -> Result<(), String> {
 fn monitor(
     lab: &mut Lab,
     server: &Server,
-    tools: &BTreeMap<String, PathBuf>,
+    binary: &Path,
     definitions: &Path,
     recorder: &mut Recorder,
 ) -> Result<(), String> {
     recorder.show(&format!("apply --server-side -f {}", definitions.display()));
     recorder.kubectl.run("wait --for=condition=Established crd --all")?;
-    let mut operator = Command::new(&tools["prometheus-operator"]);
+    let mut operator = Command::new(binary);
     operator.env("KUBECONFIG", &server.kubeconfig);
     operator.arg(format!("--web.listen-address=127.0.0.1:{}", free_port()?));
     lab.spawn("prometheus-operator", &mut operator)?;
