@@ -178,7 +178,7 @@ fn cache_root(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Str
 
 /// A name for a set of inputs: FNV-1a over names and contents, each preceded by its length so that no two sets read alike.
 ///
-/// Nobody forges these inputs, so 64 bits that are the same with every release of Rust are all that is needed.
+/// These inputs are not hostile, so 64 bits that are the same with every release of Rust are all that is needed.
 fn cache_key(inputs: &[(String, Vec<u8>)]) -> String {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -76,7 +76,7 @@ impl Accounts {
         })
     }
 
-    /// What believes the tokens.
+    /// Validates the tokens.
     pub fn method(&self, objects: Arc<dyn Objects>, features: &Features) -> ServiceAccountTokens {
         ServiceAccountTokens {
             issuers: self.issuers.clone(),

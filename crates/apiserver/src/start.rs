@@ -446,7 +446,7 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, StartError> {
     std::fs::read(path).map_err(|error| StartError::Setting(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Discovery does not know the server, and the server knows it only as one of those who answer for paths.
+/// The crates `discovery` and `server` do not depend on each other; the server knows discovery only as a `Paths`.
 struct DiscoveryPaths(Discovery);
 
 #[async_trait::async_trait]

@@ -316,7 +316,7 @@ async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, St
     Ok(Cluster { store: Arc::new(store), ask })
 }
 
-/// Tells which resource a key belongs to: the encryption configuration speaks of resources.
+/// Tells which resource a key belongs to: the encryption configuration names resources.
 fn resources_of_keys(prefix: &str) -> ResourceOf {
     let built_in: HashMap<String, (String, String)> =
         registry::key_paths().map(|(path, group, resource)| (path, (group, resource))).collect();

@@ -80,7 +80,7 @@ fn a_second_start_reuses_everything() {
     assert!(second.greeting.contains("is ready on"), "{}", second.greeting);
     assert_eq!(std::fs::read(data.join("pki/ca.crt")).unwrap(), authority);
 
-    // Somebody else cannot use its data meanwhile, but can back it up.
+    // Another process cannot use its data meanwhile, but can back it up.
     let data_text = data.to_str().unwrap();
     let third = run(&["--secure-port=0", "--data-dir", data_text]);
     assert!(!third.status.success());

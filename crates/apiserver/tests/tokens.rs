@@ -24,7 +24,7 @@ async fn tokens_survive_a_restart_and_end_with_their_pod() {
     let plain = issue(&mut admin, value!({})).await;
     let bound = issue(&mut admin, value!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}})).await;
 
-    // The key is kept in the data directory: whoever has a token does not notice that the server is another one.
+    // The key is kept in the data directory: tokens stay valid when the server is started again.
     node.kill_and_start_again(RANGE);
     let mut admin = node.client().await;
     for token in [&plain, &bound] {

@@ -1,6 +1,6 @@
 //! Service account tokens: signed by this server, or by the one before it, for a pod or by a TokenRequest.
 //!
-//! [`Issuer`] signs what [`Claims`] say. [`ServiceAccountTokens`] believes a token if its signature is by a known key, it is
+//! [`Issuer`] signs what [`Claims`] say. [`ServiceAccountTokens`] accepts a token if its signature is by a known key, it is
 //! from a known issuer, meant for this audience, still valid, and if what it is bound to still exists.
 
 mod bound;

@@ -1,7 +1,7 @@
 //! How watchers are told of events: a ring for all of them, and a lane in it for each value of the indexed field that is watched.
 //!
 //! Thousands of kubelets watch pods, each those of its own node. If every change woke all of them, a large cluster would do
-//! little else. A lane knows which events of the ring are about its value; its watchers are woken for those only.
+//! little else. A lane keeps the numbers of the events that are about its value; its watchers are woken for those only.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

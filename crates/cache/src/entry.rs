@@ -27,7 +27,7 @@ pub struct Header {
     pub labels: Vec<(Str, Str)>,
     /// Selectable fields besides metadata.name and metadata.namespace.
     pub fields: Vec<(Str, Str)>,
-    /// The rest is unknown, so whatever is asked for, this may be it.
+    /// The object cannot be decoded, so the other fields are empty and every filter matches.
     pub unreadable: bool,
 }
 
@@ -59,7 +59,7 @@ impl Object {
         self.entry.mod_revision
     }
 
-    /// Whether this is the object of an entry: of the same revision, and not decrypted only meanwhile.
+    /// Whether this is the object of an entry: the same revision, and decrypted alike.
     pub(crate) fn is_of(&self, entry: &Entry) -> bool {
         self.entry.mod_revision == entry.mod_revision && self.entry.condition == entry.condition
     }

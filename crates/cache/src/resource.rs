@@ -44,7 +44,7 @@ impl Default for Options {
 
 /// Enough for two thousand changes of objects of 8 KB.
 const RING_BYTES: usize = 16 * 1024 * 1024;
-/// What is indexed as this may have any value. No field has it.
+/// The index value of objects that cannot be decoded, which may have any value. No field has this value.
 const UNREADABLE: &str = "\0";
 /// More watchers than this are woken by a task of their own, so that the writer does not wait for it.
 const WAKE_INLINE_MAX: usize = 16;
@@ -57,7 +57,7 @@ pub struct Cache {
     budget: Arc<Budget>,
     options: Options,
     state: RwLock<State>,
-    /// For those who wait for a revision: the feed was changed.
+    /// Wakes readers that wait for a revision when the change feed was replaced.
     followed: Notify,
     subscription: Mutex<Option<Subscription>>,
     /// The revision of the last change to an object of this cache.
@@ -69,12 +69,12 @@ pub struct Cache {
 
 struct State {
     objects: BTreeMap<Key, Arc<Object>>,
-    /// Of all objects, as stored.
+    /// The size of all objects, as stored.
     bytes: usize,
     channel: Channel,
     /// The revision of the list or the last batch of events that was applied.
     applied: Revision,
-    /// How far the feed has come beyond that; nowhere while there is none.
+    /// How far the change feed has come beyond that revision.
     progress: Progress,
     /// Value of the indexed field → keys.
     index: HashMap<String, BTreeMap<Key, Arc<Object>>>,
@@ -217,7 +217,7 @@ impl Cache {
 
     async fn reached(&self, revision: Revision) {
         loop {
-            // Listens before it looks, so that no step is missed.
+            // Registers for wake-ups before it checks, so that none is missed.
             let mut followed = std::pin::pin!(self.followed.notified());
             followed.as_mut().enable();
             if self.revision() >= revision {
@@ -239,7 +239,7 @@ impl Cache {
         self.state.read().objects.len()
     }
 
-    /// What the objects take, as stored.
+    /// The size of all objects, as stored.
     pub fn encoded_bytes(&self) -> usize {
         self.state.read().bytes
     }
@@ -248,7 +248,7 @@ impl Cache {
         self.len() == 0
     }
 
-    /// The part in which everything is that a field selector may match.
+    /// The part that holds every object which a field selector may match.
     pub fn part(&self, range: KeyRange, fields: &Selector) -> Part {
         let value = self.options.index.as_ref().and_then(|index| fields.requires_exact_match(index));
         Part { range, value: value.map(str::to_string) }
@@ -304,7 +304,7 @@ impl Cache {
         &*self.describe
     }
 
-    /// Follows a part from `start`. What is outside of it may be told, too.
+    /// Follows a part from `start`. Events outside of the part may come, too.
     pub async fn watch(self: &Arc<Self>, part: Part, start: Start) -> Result<Watcher, Error> {
         Watcher::begin(self.clone(), part, start).await
     }

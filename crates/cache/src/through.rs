@@ -1,4 +1,4 @@
-//! Writes that come back when the cache has seen them.
+//! Writes that return when the cache has seen them.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use storage::{Layer, Result, Store, Write, Written};
 
 use crate::Cache;
 
-/// A change feed that takes longer has broken and is being resumed; the write is done and says so.
+/// A change feed that takes longer was interrupted and is being resumed; the write is acknowledged without waiting for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store whose writes wait for a cache.

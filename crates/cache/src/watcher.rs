@@ -20,7 +20,7 @@ pub enum Start {
     After(Revision),
 }
 
-/// What a watcher is told.
+/// What a watcher yields.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// An object that was there when the watch began.
@@ -32,7 +32,7 @@ pub enum Item {
 
 /// How many ring events are read at once.
 const READ: usize = 256;
-/// How often a watcher looks for something of its own before it lets others have a turn.
+/// How many batches without an event for it a watcher reads before it lets other tasks run.
 const ROUNDS: usize = 8;
 
 /// Follows a part of a cache. A watcher is in one of three states and moves on only as `poll_next` says:
@@ -74,7 +74,7 @@ impl Watcher {
                 watcher.after = revision;
                 watcher.state = match watcher.cache.position_after(revision) {
                     Some(next) => State::Ring { next },
-                    // Whether the log reaches back so far is an answer to the one who asks for the watch.
+                    // A log that does not reach back so far is an error of the request for the watch.
                     None => State::Log { stream: watcher.open_log().await.map_err(expired)? },
                 };
             }
@@ -100,12 +100,12 @@ impl Watcher {
             }
             ready!(self.poll_step(cx))?;
         }
-        // Much that is not ours: others have a turn, too.
+        // Many events were for other watchers: let other tasks run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// What can be had without waiting.
+    /// The next item that is there without waiting.
     pub fn try_next(&mut self) -> Option<Item> {
         self.ready.pop_front()
     }

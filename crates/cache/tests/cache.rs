@@ -364,7 +364,7 @@ async fn what_is_not_followed_is_not_claimed() {
     assert_eq!(cache.snapshot(&KeyRange::prefix("/pods/").into()).revision, after);
 }
 
-/// The change feed fails and the cache lists again: nobody may lose what happened in between.
+/// The change feed fails and the cache lists again: watchers get every event of the time in between.
 #[tokio::test]
 async fn watchers_survive_a_broken_feed() {
     let store = Late::always();

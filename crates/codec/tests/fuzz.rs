@@ -107,7 +107,7 @@ fn write_everywhere(value: &Value, schema: Option<Schema<'static>>) {
     json::encode(value, schema, &mut text);
     let again = match json::decode(&text, schema, &mut Notes::ignore()) {
         Ok(again) => again,
-        // Protobuf can say a year of five digits; written as text, as upstream does, nobody can read it again.
+        // Protobuf can say a year of five digits; written as text, as upstream does, it cannot be read again.
         Err(error) if error.to_string().contains("parsing time") => return,
         Err(error) => panic!("{error}: {}", common::text(&text)),
     };

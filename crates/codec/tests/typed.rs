@@ -169,7 +169,7 @@ fn what_does_not_fit_is_refused_in_gos_words() {
     }
 }
 
-/// Text that nobody looks into keeps its order and spelling through JSON and protobuf; CBOR has no spelling to keep.
+/// Opaque JSON text keeps its order and spelling through JSON and protobuf; CBOR has no spelling to keep.
 #[test]
 fn raw_extensions_stay_as_they_were_written() {
     let kind = builtin().kind("apps", "v1", "ControllerRevision").unwrap();

@@ -44,7 +44,7 @@ struct Results {
     /// The oldest first, with their sizes.
     kept: VecDeque<(Arc<Value>, usize)>,
     kept_bytes: usize,
-    /// How many were known when those that nobody holds were last forgotten.
+    /// How many there were when those that are no longer in use were last removed.
     swept: usize,
 }
 

@@ -23,7 +23,7 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Built-in resources that are stored where custom resources of the same name would be.
 const OVERLAPPING: [&str; 2] = ["apiservices.apiregistration.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"];
 
-/// Deletes the objects of a definition and lets it go; tries again until it is gone.
+/// Deletes the objects of a definition, then removes its finalizer; retries until the definition is gone.
 pub async fn run(definitions: &Definitions, name: &str, storage: Option<Arc<Storage>>) {
     let mut pause = FIRST_RETRY;
     loop {

@@ -95,7 +95,7 @@ fn describe_subresource(resource: &Resource, part: &Subresource) -> Value {
     described
 }
 
-/// Whether a subresource speaks of a kind of another group or version, as `scale` does.
+/// Whether a subresource has a kind of another group or version, as `scale` does.
 pub fn is_foreign(resource: &Resource, part: &Subresource) -> bool {
     part.kind.group_version() != resource.resource.group_version()
 }

@@ -171,7 +171,7 @@ fn empty_selector(budget: &mut Value) {
     }
 }
 
-/// Subjects had a version instead of a group, and the user `*` meant everybody who is authenticated.
+/// Subjects had a version instead of a group, and the user `*` meant all authenticated users.
 fn subjects(binding: &mut Value) {
     for subject in binding.at_mut(&["subjects"]).and_then(Value::as_list_mut).into_iter().flatten() {
         let version = subject.remove(&["apiVersion"]).unwrap_or_default();

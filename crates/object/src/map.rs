@@ -23,8 +23,8 @@ impl Map {
         Map { entries: Vec::with_capacity(capacity) }
     }
 
-    /// Builds a map from entries in any order. Where a key repeats the last one wins, as in Go, and `duplicate` hears of
-    /// it once for every entry that was overwritten.
+    /// Builds a map from entries in any order. Where a key repeats the last one wins, as in Go, and `duplicate` is
+    /// called once for every entry that was overwritten.
     pub fn from_entries(mut entries: Vec<(Str, Value)>, mut duplicate: impl FnMut(&str)) -> Map {
         if entries.windows(2).all(|pair| pair[0].0 < pair[1].0) {
             return Map { entries };

@@ -273,7 +273,7 @@ fn place_of(resources: &[Arc<Resource>], name: &str) -> Result<usize, usize> {
     resources.binary_search_by(|known| known.resource.resource.as_str().cmp(name))
 }
 
-/// A borrowed group-version: every request looks its resource up, and none shall allocate for it.
+/// A borrowed group-version, so that looking up a resource, which every request does, does not allocate.
 #[derive(Hash)]
 struct Named<'a>(&'a str, &'a str);
 
@@ -330,7 +330,7 @@ impl Resource {
         self.verbs.iter().any(|v| v == verb)
     }
 
-    /// What is particular about the resource's objects; None where there are none to speak of.
+    /// The rules of the resource's kind; None where the resource has no objects.
     pub fn strategy(&self) -> Option<&dyn Strategy> {
         match (&self.storage, &self.report) {
             (Some(storage), _) => Some(&*storage.strategy),

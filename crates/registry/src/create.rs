@@ -14,17 +14,17 @@ const GENERATE_NAME_TRIES: usize = 8;
 const GENERATED_BASE_MAX: usize = 58;
 const GENERATED_SUFFIX: usize = 5;
 
-/// The last word on a change before it is stored: validating admission.
+/// Validating admission, which runs after everything else and before the write.
 #[async_trait]
 pub trait Admit: Send + Sync {
     /// `old` is None for a creation, `new` is None for a deletion.
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status>;
 
-    /// Tells the client something besides the answer.
+    /// Adds a warning to the response.
     fn warn(&self, _warning: String) {}
 }
 
-/// Lets everything through.
+/// Admits everything.
 pub struct AdmitAll;
 
 #[async_trait]

@@ -109,7 +109,8 @@ impl Storage {
         self.mark(cx, name, entry, object).await
     }
 
-    /// A graceful deletion of no grace at all leaves its marks before the object goes, so that watchers see both.
+    /// A graceful deletion with a grace period of zero writes the deletion fields before it removes the object, so that watchers see
+    /// both changes.
     async fn mark_and_remove(
         &self,
         cx: &Context<'_>,
@@ -213,7 +214,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Decides how the object goes, and sets its deletion fields if it goes gracefully.
+    /// Decides how the object is deleted, and sets its deletion fields if that is graceful.
     fn plan(&self, cx: &Context<'_>, object: &mut Value, options: &Value) -> Plan {
         let asked = options.field("gracePeriodSeconds").as_int().map(|s| if s < 0 { 1 } else { s });
         if !self.strategy.deletes_gracefully() {

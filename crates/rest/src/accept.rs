@@ -78,7 +78,7 @@ pub fn check_route(call: &Call, produces: &[&str], consumes: &[&str]) -> Result<
     Ok(())
 }
 
-/// What the router says to media types it has never heard of.
+/// The router's refusal of unknown media types.
 pub fn not_acceptable(available: &str) -> String {
     format!("406: Not Acceptable\n\nAvailable representations: {available}")
 }
@@ -172,7 +172,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Whether JSON is indented: if `pretty` asks for it, or the client is a tool that people type at.
+/// Whether JSON is indented: if `pretty` asks for it, or the user agent is curl, wget or a browser.
 fn wants_pretty(headers: &HeaderMap, query: &[(String, String)]) -> bool {
     match query.iter().find(|(key, _)| key == "pretty").map_or("", |(_, value)| value.as_str()) {
         "" => {

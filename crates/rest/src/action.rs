@@ -28,7 +28,7 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
     scope.warn(decoded.warnings);
     scope.record_object(&decoded.object, expected.form.wire_schema());
     let mut object = decoded.object;
-    // What is done to an object may say by its uid which one is meant; elsewhere clients have no say in these fields.
+    // An action on an object may name the object's uid; elsewhere these fields are the server's.
     if scope.call.info.subresource.is_empty() {
         wipe_system_fields(&mut object);
     }

@@ -107,7 +107,7 @@ pub fn warnings_of(notes: &Notes) -> Vec<String> {
     notes.messages().iter().flat_map(parts).collect()
 }
 
-/// Evictions are taken in the version they came in first, too.
+/// Evictions are also accepted in their first version, policy/v1beta1.
 fn is_old_eviction(kind: &GroupVersionKind) -> bool {
     kind.group == "policy" && kind.version == "v1beta1" && kind.kind == "Eviction"
 }
@@ -119,7 +119,7 @@ fn sniff(bytes: &[u8], media: Media) -> Result<GroupVersionKind, String> {
     Ok(GroupVersionKind::new(version.group, version.version, kind))
 }
 
-/// What a patched document claims to be must still be what it was.
+/// Refuses a patched document whose apiVersion or kind was changed.
 pub fn check_type(json: &[u8], expected: &Expected<'_>) -> Result<(), String> {
     let stated = sniff(json, Media::Json)?;
     match expected.form.kind_of_body(stated, expected.kind) {

@@ -41,7 +41,7 @@ pub async fn delete(scope: &Scope) -> Result<Reply, Status> {
     Ok(Reply::value(status, &plain(scope), &status_kind(), &success(scope, &deleted.object)))
 }
 
-/// Deletes what cannot be read any more, for those who may do that in particular.
+/// Deletes an object that cannot be read, which needs a permission of its own.
 async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Result<Reply, Status> {
     registry::validate_options(options)?;
     let storage = scope.storage()?;
@@ -55,7 +55,7 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
         return Err(Status::forbidden(&scope.group_resource(), &info.name, why));
     }
     storage.delete_unreadable(&scope.context(dry_run), &info.name).await?;
-    // Nothing can be said of the object, so upstream says something else than usual.
+    // The object is unknown, so the Status has other details than usual.
     let mut done = Value::map();
     done.set_type(&status_kind());
     done.metadata_mut();
@@ -72,7 +72,7 @@ pub async fn delete_collection(scope: &Arc<Scope>) -> Result<Reply, Status> {
     list::respond(scope, page)
 }
 
-/// The options of a deletion of many: which objects, and how they are to go.
+/// The options of DELETECOLLECTION: list options and DeleteOptions.
 async fn read_collection_options(scope: &Scope) -> Result<(ListOptions, Value), Status> {
     let list = ListOptions::parse(scope, false)?;
     let options = read_options(scope).await?;
@@ -166,7 +166,7 @@ fn options_schema() -> Option<Schema<'static>> {
     node.as_ref().map(|node| Schema::new(types, node))
 }
 
-/// What the kind has to say about such a deletion, whatever becomes of it.
+/// The kind's warnings about such a deletion, which are sent whether it succeeds or not.
 fn deletion_warnings(scope: &Scope, options: &Value) -> Vec<String> {
     let storage = scope.resource.storage.as_ref();
     storage.map(|storage| storage.strategy.deletion_warnings(&scope.context(false), options)).unwrap_or_default()

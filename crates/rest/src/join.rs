@@ -1,4 +1,4 @@
-//! Lists as streams: what stands in front of the items, each item when it is sent, what stands behind them.
+//! Lists as streams: the beginning of the document, each item when it is sent, the end of the document.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// How many objects are decoded at once for a form that is not kept in the cache.
 const BATCH: usize = 500;
 
-/// What stands around the items of a list.
+/// The document around the items of a list.
 struct Frame {
     head: Bytes,
     separator: &'static str,
@@ -42,7 +42,7 @@ pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     })
 }
 
-/// The list as CBOR, whose maps are written in an order that has nothing to do with ours.
+/// The list as CBOR, which sorts the members of maps.
 pub fn cbor(scope: &Scope, page: &Page) -> Result<Reply, Status> {
     let items = shown(scope, &page.objects).map_err(|status| list::failed(scope, &page.objects, status))?;
     let mut list = whole_list(scope, page);

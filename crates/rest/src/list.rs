@@ -252,7 +252,7 @@ impl Token {
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)".into()));
         }
-        // A key that climbs out of its range was not made here.
+        // A key outside of its range was not made by this server.
         if start.split('/').any(|part| part == "..") || start.starts_with('/') {
             return Err(invalid(start.to_string()));
         }
@@ -337,7 +337,7 @@ pub fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Stat
     Err(status)
 }
 
-/// Why a list cannot be sent: everything that is in its way, if it is not something else.
+/// The error of a list that cannot be sent: all unreadable objects, or else the given status.
 pub fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
     check_readable(scope, objects).err().unwrap_or(status)
 }

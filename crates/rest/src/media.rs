@@ -60,7 +60,7 @@ impl Media {
     }
 }
 
-/// What a place can answer with.
+/// What a resource can answer with.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// Whether whole objects have a protobuf form. Their metadata and errors always do.
@@ -110,7 +110,7 @@ impl Offer {
         Status::not_acceptable(format!("only the following media types are accepted: {}", all.join(", ")))
     }
 
-    /// The same for a watch, which YAML cannot be a stream of.
+    /// The same for a watch, which has no YAML form.
     pub fn check_stream(self, media: Media) -> Result<(), Status> {
         if media != Media::Yaml {
             return Ok(());
@@ -122,7 +122,7 @@ impl Offer {
         )))
     }
 
-    /// What the router says to media types it has never heard of.
+    /// The router's refusal of unknown media types.
     fn not_acceptable(self, call: &Call) -> String {
         let mut all = self.list();
         if matches!(call.info.verb, request::Verb::List | request::Verb::Watch) {
@@ -133,7 +133,7 @@ impl Offer {
 }
 
 impl Accept {
-    /// JSON without any transformation: the form of last resort.
+    /// JSON without any transformation, for failures before negotiation.
     pub fn json() -> Accept {
         Accept::plain(Media::Json, false)
     }

@@ -147,7 +147,7 @@ pub fn parse_revision(text: &str) -> Result<Option<i64>, Status> {
     })
 }
 
-/// For verbs where upstream finds out too late that it is none to call that a bad request.
+/// For verbs where upstream parses the number so late that the answer is a 500 instead of a 400.
 pub fn not_a_revision(status: Status) -> Status {
     Status::unknown(500, status.message.trim_start_matches("invalid resource version: "))
 }

@@ -429,7 +429,7 @@ fn attributes(node: &mut Node, mut rest: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Enums speak of the values of lists and maps.
+/// Enums restrict the values of lists and maps.
 fn innermost(node: &mut Node) -> &mut Node {
     match node.shape {
         Shape::List(_) | Shape::Map(_) => match &mut node.shape {

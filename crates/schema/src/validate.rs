@@ -265,7 +265,7 @@ fn check_map(place: Place<'_>, rules: Option<&Rules>, map: &object::Map, old: Op
         let Some(value) = map.get(&field.name) else { continue };
         let root = place.path.is_empty();
         let path = if root { field.name.to_string() } else { format!("{}.{}", place.path, field.name) };
-        // The type of an object is the same before and after by the time anyone looks, so it cannot be let off.
+        // The type of an object is the same before and after by the time rules are checked, so it is checked always.
         let old = old.filter(|_| !(root && matches!(field.name.as_str(), "apiVersion" | "kind")));
         let old = old.and_then(|old| old.key(&field.name));
         outcome.merge(ratchet::check(place.inside(&field.node, &path), value, old));

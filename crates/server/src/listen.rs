@@ -133,7 +133,7 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: TcpStream, address: SocketAddr, acceptor: TlsAcceptor) {
         let _ = stream.set_nodelay(true);
-        // A client that vanished without a word is noticed, as Go does it; watches and streams may be silent for hours.
+        // TCP keepalive, as Go sets it, detects clients that are gone; watches and streams may be idle for hours.
         let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE);
         let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => stream,

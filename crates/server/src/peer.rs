@@ -1,4 +1,4 @@
-//! The client's end of a connection: who it is, what it has open, and when it has been silent for too long.
+//! The client's end of a connection: who it is, what it has open, and how long it has been idle.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use crate::disk::{Durable, Fold};
 use crate::options::{CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, FOLD_BYTES_MAX, PAUSE_MAX, RETRY_MAX, RETRY_MIN};
 use crate::shared::Shared;
 
-/// What the thread and those who wait for it tell each other.
+/// What the checkpoint thread and its callers share.
 pub(crate) struct Checkpoint {
     progress: Mutex<Progress>,
     /// Something to do.

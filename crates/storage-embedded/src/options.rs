@@ -21,7 +21,7 @@ pub struct Options {
     pub cache_bytes: usize,
     /// The largest value, as in etcd's default, so that data can move there.
     pub value_bytes_max: usize,
-    /// Events that watchers find in memory; those who are further behind read the file.
+    /// Events that watchers find in memory; watchers that are further behind read the file.
     pub ring_events_max: usize,
     pub ring_bytes_max: usize,
     /// The time of day, for expiry.

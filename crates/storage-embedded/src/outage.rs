@@ -1,7 +1,7 @@
 //! When nothing can be committed: callers are told, reads go on, and writes come back when the disk does.
 //!
-//! If both files of the write-ahead log fail, the group may or may not be on disk, and its callers hear that. If there
-//! is no room because the database cannot be written, nothing has happened, and they hear that. Until a file of the
+//! If both files of the write-ahead log fail, the group may or may not be on disk, and its callers are told that. If there
+//! is no room because the database cannot be written, nothing was written, and they are told that. Until a file of the
 //! write-ahead log can be begun anew, which makes undone whatever may be there, writes are refused with the reason.
 
 use std::time::Instant;

@@ -50,7 +50,7 @@ pub(crate) struct Group {
     pub events: Vec<Arc<Event>>,
     /// What they leave of the keys they change: the state of the writes that come after them in the group.
     staged: HashMap<Key, Option<Arc<Entry>>>,
-    /// What each caller will hear, if the commit succeeds.
+    /// The answer to each caller if the commit succeeds.
     pub answers: Answers,
     pub bytes: usize,
 }

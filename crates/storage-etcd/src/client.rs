@@ -212,7 +212,7 @@ impl Pause {
         Pause::until(Instant::now() + client.write_timeout, client.members.len())
     }
 
-    /// For those who never give up.
+    /// For callers that retry without limit.
     pub fn for_ever(client: &Client) -> Pause {
         // So far in the future that it is never reached.
         Pause::until(Instant::now() + Duration::from_secs(1 << 30), client.members.len())

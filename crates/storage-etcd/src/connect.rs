@@ -15,8 +15,8 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::{Dial, Io, Options, StartError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A silent peer is asked for a sign of life after this, and given up when it gives none. etcd refuses to be asked more
-/// often than every five seconds.
+/// HTTP/2 keepalive pings are sent this often to an idle member, and the connection is closed without an answer. etcd refuses
+/// pings more often than every five seconds.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What may be under way to us on one stream, and on all of a connection. Slow watchers close their streams, so they

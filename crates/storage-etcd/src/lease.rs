@@ -55,7 +55,7 @@ impl Leases {
 
     /// A lease that lasts for at least `ttl` from now.
     pub async fn get(&self, client: &Client, ttl: Duration) -> Result<i64> {
-        // Held while a lease is granted: those who come meanwhile want the same one.
+        // Held while a lease is granted: writes that come meanwhile use the same lease.
         let mut latest = self.latest.lock().await;
         let now = Instant::now();
         if let Some(lease) = latest.get_mut(&ttl).filter(|lease| now + ttl < lease.ends && lease.keys < KEYS_PER_LEASE)

@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Progress {
     asked: AtomicU64,
-    /// How many of those who asked the last read has answered, and with what.
+    /// How many callers the last read has answered, and with what.
     answered: Mutex<(u64, Revision)>,
 }
 

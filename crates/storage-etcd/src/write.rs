@@ -4,7 +4,7 @@
 //! breaks or the leader changes after it was sent, it may or may not have been applied, and reading the key does not tell:
 //! the transaction may still be on its way, or another client may have made the same change. So the same transaction is
 //! sent again until it is answered, and its receipt (see `receipt`) makes sure that it happens at most once and tells
-//! whether it has. The outcome is unknown only to those who do not reach etcd again in time.
+//! whether it has. The outcome is unknown only if etcd cannot be reached again in time.
 
 use std::sync::Arc;
 use storage::{Change, Condition, Entry, Error, Expect, Result, Revision, Write, Written};

@@ -62,7 +62,7 @@ async fn write_until(store: EtcdStore, writer: usize, stop: Arc<AtomicBool>) -> 
                 outcomes.refused += 1;
                 current = None;
             }
-            // Nobody else writes these keys, so nothing can have been in the way.
+            // No other client writes these keys, so there can have been no conflict.
             Err(other) => panic!("{writer}-{n}: {other:?}"),
         }
     }
@@ -121,7 +121,7 @@ async fn write_and_watch(store: &EtcdStore, trouble: impl Future<Output = ()>) -
     (acknowledged.len(), unknown, refused)
 }
 
-/// Waits until writes go through again and a few have: trouble must find somebody to trouble.
+/// Waits until a few writes have gone through again, so that the next fault hits writes that are under way.
 async fn until_busy(store: &EtcdStore) {
     let mut enough = None;
     soon("writes", async {
@@ -177,7 +177,7 @@ async fn members_hang() {
     let store = EtcdStore::connect(options).await.unwrap();
     let (writes, unknown, refused) = write_and_watch(&store, async {
         // One after the other, so that the leader and the one that we speak to are among them: first for so long that
-        // everybody goes elsewhere, then for moments, as with a slow disk.
+        // all clients use other members, then for moments, as with a slow disk.
         for (pause, rounds) in [(Duration::ZERO, 3), (Duration::from_millis(150), 9)] {
             for round in 0..rounds {
                 cluster.hang(round % 3);
@@ -194,7 +194,7 @@ async fn members_hang() {
     assert!(writes > 50, "{writes} writes");
     assert_eq!((unknown, refused), (0, 0));
 
-    // A watch whose member hangs is not waited for: what somebody wants to see is asked of another one.
+    // A watch whose member hangs is not waited for: it is resumed on another member.
     let start = store.progress().await.unwrap();
     let mut streams = Vec::new();
     for _ in 0..3 {
@@ -229,7 +229,7 @@ async fn one_member_is_gone_for_good() {
     })
     .await;
     assert!(writes > 10, "{writes} writes");
-    // Without a majority nothing goes, and everybody says so instead of hanging.
+    // Without a majority every request fails with an error instead of hanging.
     let store = EtcdStore::connect(Options {
         write_timeout: Duration::from_secs(1),
         read_timeout: Duration::from_secs(1),
@@ -361,7 +361,7 @@ struct Believed {
     deleted: usize,
 }
 
-/// Counts in one key, and creates and deletes another one, always with the same bytes as everybody else.
+/// Counts in one key, and creates and deletes another one, always with the same bytes as the other clients.
 async fn change_alike(store: EtcdStore, stop: Arc<AtomicBool>) -> Believed {
     let (counter, token) = (Key::from("/alike/counter"), Key::from("/alike/token"));
     let mut believed = Believed::default();

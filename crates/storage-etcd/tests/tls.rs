@@ -38,7 +38,7 @@ fn authority(directory: &Path, name: &str) -> (CertifiedIssuer<'static, KeyPair>
     (issuer, file)
 }
 
-/// A member that lets in whoever has a certificate of this authority.
+/// A member that accepts clients with a certificate of this authority.
 fn member(binary: &Path, issuer: &CertifiedIssuer<'static, KeyPair>, ca_file: &Path, directory: &Path) -> Cluster {
     let (server_cert, server_key) = issue(issuer, directory, "server");
     let arguments = [

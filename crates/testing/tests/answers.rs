@@ -95,7 +95,7 @@ fn negotiation() -> Vec<Case> {
     ]
 }
 
-/// Whoever is turned away before the request has reached its resource is told so in a form they read, too.
+/// Requests that are refused before they reach a resource get the refusal in a media type that they accept.
 fn refusals() -> Vec<Case> {
     let indented = "{\n  \"kind\": \"Status\"";
     vec![

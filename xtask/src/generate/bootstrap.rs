@@ -22,7 +22,7 @@ pub fn table(read: impl Fn(&str) -> Result<String, String>) -> Result<String, St
         let objects: Vec<Value> =
             serde_json::from_str(&read(&format!("bootstrap/{resource}.json"))?).map_err(|error| error.to_string())?;
         for mut object in objects {
-            // A role or binding without this label was made by whoever used the recorded server, not by the server.
+            // A role or binding without this label was made by a client of the recorded server, not by the server.
             let is_own = !object["metadata"]["labels"]["kubernetes.io/bootstrapping"].is_null();
             if api_version.starts_with("rbac.") && !is_own {
                 continue;
@@ -32,7 +32,7 @@ pub fn table(read: impl Fn(&str) -> Result<String, String>) -> Result<String, St
             map.insert("kind".into(), json!(kind));
             map.remove("status");
             if resource == "namespaces" {
-                // Its finalizer comes with the creation and belongs to nobody.
+                // Its finalizer comes with the creation and has no owner.
                 map.remove("spec");
             }
             if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {

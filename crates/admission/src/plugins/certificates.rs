@@ -1,4 +1,4 @@
-//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may speak for a
+//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may act for a
 //! signer, and what the API server's own signer refuses to all users.
 
 use std::sync::Arc;

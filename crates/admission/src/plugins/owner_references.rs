@@ -1,5 +1,5 @@
-//! OwnerReferencesPermissionEnforcement: owners are changed by those who may delete, and block deletions only of what one
-//! may finalize.
+//! OwnerReferencesPermissionEnforcement: changing owner references needs the permission to delete the object, and setting
+//! blockOwnerDeletion the permission to update the owner's finalizers.
 
 use std::sync::Arc;
 

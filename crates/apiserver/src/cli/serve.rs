@@ -101,7 +101,7 @@ fn tell_systemd(state: &str) {
 }
 
 /// What a supervisor or a terminal sends to end the server, listened for from the very beginning: a signal
-/// that nobody listens for yet would end it on the spot.
+/// that has no handler yet would end it at once.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

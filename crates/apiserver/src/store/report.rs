@@ -112,7 +112,7 @@ fn write_counts(api: &Api, out: &mut String) -> std::fmt::Result {
     })
 }
 
-/// Whether the store answers. Upstream calls it etcd, and so do those who ask.
+/// Whether the store answers. The health check is named etcd, as upstream's.
 struct StoreCheck {
     name: String,
     group: &'static str,

@@ -1,4 +1,4 @@
-//! Servers, and clients that speak to them as everybody does: over TLS, as the administrator.
+//! Servers, and clients that connect to them over TLS as the administrator.
 
 #[allow(dead_code)] // Not every test program has webhooks.
 pub mod hooks;

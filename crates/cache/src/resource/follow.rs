@@ -23,7 +23,7 @@ impl Cache {
         let request = WatchRequest::after(self.range.clone(), revision);
         let subscription = self.store.subscribe(request, follower.clone()).await?;
         let mut state = self.state.write();
-        // If it has ended already, another task is about to follow.
+        // If the feed has ended already, another task starts following again.
         if !follower.ended.load(Ordering::Acquire) {
             state.progress = subscription.progress().clone();
             *self.subscription.lock() = Some(subscription);
@@ -125,7 +125,7 @@ impl Subscriber for Follower {
 
     fn end(&self, error: storage::Error) {
         let Some(cache) = self.cache.upgrade().filter(|cache| !cache.store.is_closed()) else { return };
-        // From now on nothing is known, however far the feed's other subscribers come.
+        // The feed has ended: its progress says nothing about this cache any more.
         let mut state = cache.state.write();
         self.ended.store(true, Ordering::Release);
         state.applied = state.revision();

@@ -169,7 +169,7 @@ fn message<'a>(
             }
             _ => {}
         }
-        // Zeros are on the wire for everything held by value, and mean no more than nothing.
+        // Fields held by value are always on the wire; a zero means that the field is not set.
         let plain = matches!(field.node.shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::String);
         let fits = kind == if field.node.shape == Shape::String { BYTES } else { VARINT };
         if plain && fits && !field.pointer && !fields.has(index) && wire.skip_zero() {

@@ -1,4 +1,4 @@
-//! Other API servers behind this one, and clients that try to reach them as somebody else.
+//! Other API servers behind this one, and clients that try to reach them as another user.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -243,7 +243,7 @@ async fn a_watch_is_passed_on_as_it_comes() {
     }
 }
 
-/// Backends that flood, hang, break off or send garbage when they are asked what they serve harm nobody else.
+/// Backends that flood, hang, break off or send garbage when they are asked what they serve do not affect other requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_backends_tell_is_not_believed_blindly() {
     let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

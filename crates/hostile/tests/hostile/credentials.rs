@@ -1,4 +1,4 @@
-//! Credentials that pretend: tokens without a signature or with somebody else's, and headers of front proxies.
+//! Forged credentials: tokens without a signature or with another issuer's, and headers of front proxies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ async fn tokens_are_not_believed_about_themselves() {
     assert_eq!(whoami(&token).await, 201);
 }
 
-/// Tokens in the name of an issuer that cannot be reached, or that nobody configured, are refused without waiting for it.
+/// Tokens in the name of an issuer that cannot be reached, or that is not configured, are refused without waiting for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_issuer_that_is_not_there_lets_nobody_in() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +248,7 @@ async fn only_front_proxies_name_users() {
     // A client with a certificate of its own stays who it is.
     assert_eq!(whoami(&target, clients.client("front"), &root).await.as_deref(), Ok("front"));
     assert_eq!(whoami(&target, clients.client("ann"), &root).await.as_deref(), Ok("ann"));
-    // Proxies that are not allowed, and proxies that name nobody, are nobody.
+    // Proxies that are not allowed, and proxies that name no user, are anonymous.
     assert_eq!(whoami(&target, proxies.client("other"), &root).await, Err(401));
     assert_eq!(whoami(&target, proxies.client("front"), &[("X-Remote-User", "")]).await, Err(401));
     assert_eq!(whoami(&target, proxies.client("front"), &[("X_Remote_User", "root")]).await, Err(401));

@@ -31,7 +31,7 @@ async fn crowded() -> Target {
     target
 }
 
-/// A user without any role sends bodies that never end; everybody else can still write.
+/// A user without any role sends bodies that never end; other users can still write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_bodies_hold_no_seat() {
     let target = crowded().await;

@@ -108,7 +108,7 @@ fn settled(patched: &Value, schema: Schema<'_>) -> Option<Value> {
     json::decode(&text, Some(schema), &mut Notes::collect()).ok()
 }
 
-/// Applies the object twice, the second time over managed fields that somebody has tampered with.
+/// Applies the object twice, the second time over managed fields that were tampered with.
 fn apply(stored: &Stored, object: &Value, live: &Value, random: &mut StdRng) -> bool {
     let mut config = object.clone();
     if config.field("metadata").as_map().is_some() {

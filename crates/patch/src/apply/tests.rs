@@ -253,7 +253,7 @@ fn identity_and_server_metadata_have_no_owner() {
 fn what_was_there_before_the_first_apply_has_an_owner_of_its_own() {
     let mut world = World::new();
     world.object = value!({"apiVersion": "example.com/v1", "kind": "Sample", "metadata": {"name": "s", "uid": "u"}, "spec": {"text": "a"}});
-    // Nobody is tracked before the first apply.
+    // No manager is tracked before the first apply.
     world.update("editor", |object| object.set(&["spec", "number"], 1));
     assert!(world.owners().is_empty());
     assert_eq!(
@@ -380,7 +380,7 @@ fn owners_keep_their_version() {
             r#"one Apply v1 {"f:spec":{"f:number":{},"f:text":{}}}"#,
         ]
     );
-    // Whoever applies again in another version moves there, and still takes back what was claimed before.
+    // A manager that applies again in another version moves there, and still takes back what was claimed before.
     world.apply("one", false, value!({"pair": {"x": "1"}})).unwrap();
     assert_eq!(world.object.field("spec"), &value!({"either": "a", "pair": {"x": "1"}}));
     assert_eq!(world.owners()[1], r#"one Apply v2 {"f:spec":{"f:pair":{"f:x":{}}}}"#);
@@ -483,7 +483,7 @@ fn scales_show_and_carry_back_who_owns_replicas() {
         go::json(&scale),
         r#"[{"apiVersion":"autoscaling/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:replicas":{}}},"manager":"a","operation":"Apply","time":"2020-01-01T00:00:00Z"}]"#
     );
-    // Somebody scaled: the new owner has no time, as the object never knew one.
+    // After a scale the new owner has no time, as the object never knew one.
     let scaled = json(
         r#"[{"manager":"c","operation":"Update","apiVersion":"autoscaling/v1","subresource":"scale","time":"2021-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:replicas":{}}}}]"#,
     );
@@ -557,10 +557,10 @@ fn without_empty(value: Value) -> Option<Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever anybody is said to own, an apply by force ends with the configuration in place and owned.
+    /// Whatever the managed fields say, an apply by force ends with the configuration in place and owned.
     #[test]
     fn force_prevails(live in any_object(), config in any_object(), entries in any_entries()) {
-        // Whoever applies an empty map owns it whole: what nobody owned in it goes with the next apply, upstream too.
+        // A manager that applies an empty map owns all of it: entries without an owner are removed by the next apply, as upstream.
         let config = without_empty(config).unwrap();
         let mut world = World::new();
         world.object = live;
@@ -571,7 +571,7 @@ proptest! {
         let of = crate::typed::Type::of(schema);
         let changes = crate::typed::compare(&config, &world.object, of).unwrap();
         prop_assert!(changes.removed.is_empty(), "{:?}", changes.removed);
-        // And once more changes nothing, whoever else owns what.
+        // Applying once more changes nothing.
         prop_assert_eq!(world.apply_config("one", false, &config), Ok(true));
         // Taking everything back leaves nothing that only this manager had.
         let nothing = value!({"apiVersion": "example.com/v1", "kind": "Sample", "metadata": {"name": "s"}});
@@ -579,7 +579,7 @@ proptest! {
         prop_assert!(!world.owners().iter().any(|owner| owner.starts_with("one ")));
     }
 
-    /// After any update somebody owns each change, and nobody owns what is gone.
+    /// After any update each change has an owner, and removed fields have none.
     #[test]
     fn updates_account_for_changes(live in any_object(), new in any_object(), entries in any_entries()) {
         let mut world = World::new();

@@ -7,7 +7,7 @@ use schema::Schema;
 
 use super::metadata;
 
-/// What is looked at.
+/// Where a value is.
 #[derive(Clone, Copy)]
 pub enum At<'p> {
     /// A custom resource, whose own type and metadata are checked elsewhere.

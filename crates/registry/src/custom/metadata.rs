@@ -26,7 +26,7 @@ pub fn read(object: &mut Value, prefix: &str) -> Result<Vec<String>, String> {
 pub fn repair(object: &mut Value) -> Result<(), String> {
     let Some(schema) = schema::object_meta() else { return Ok(()) };
     let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
-    // What this server has stored is fine already.
+    // Metadata that this server has stored needs no repair.
     if is_clean(schema, metadata) {
         return Ok(());
     }

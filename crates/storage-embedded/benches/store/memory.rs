@@ -67,7 +67,7 @@ pub fn child(file: &PathBuf) {
     });
 }
 
-/// Nobody selects, so nothing is read.
+/// Nothing is selected, so nothing is decoded.
 struct Unread;
 
 impl Describe for Unread {

@@ -90,7 +90,7 @@ fn restarting_makes_undone_what_may_be_there() {
     let (mut wal, _) = Wal::open(&options).unwrap();
     wal.append(&group(2..=4, 10), 1, 1).unwrap();
     wal.append(&group(5..=6, 10), 4, 1).unwrap();
-    // Say the last one failed: nobody was told that it happened.
+    // As if the last one had failed: it was not acknowledged.
     wal.restart(4, 1).unwrap();
     assert_eq!(ranges(&frames(&options)), [(2, 4)]);
     wal.append(&group(5..=5, 99), 4, 4).unwrap();

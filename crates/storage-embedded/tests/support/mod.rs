@@ -300,7 +300,7 @@ impl PowerDisk {
     /// Switches off, and returns the disk as it is when power returns: any sectors of what was not synced are on it.
     pub fn cut(&self, random: &mut impl Rng) -> PowerDisk {
         let files = self.0.files.lock();
-        // Everybody is stopped at the same moment.
+        // All writers are stopped at the same moment.
         let images: Vec<_> = files.iter().map(|(path, image)| (path.clone(), image.lock())).collect();
         self.0.is_off.store(true, Ordering::SeqCst);
         let survivors = images.iter().map(|(path, image)| {

@@ -341,7 +341,7 @@ async fn a_plugin_keeps_the_keys() {
     let broken = |entry: &Arc<Entry>| entry.sealed().is_some_and(|why| why.contains("the plugin is broken"));
     assert!(page.count == 5 && page.entries.iter().all(broken), "{page:?}");
 
-    // When it is well again, whoever follows is told to read again.
+    // When the plugin works again, subscribers are told to list again.
     let ends = Arc::new(Ends::default());
     let subscription = other.subscribe(WatchRequest::after(range.clone(), page.revision), ends.clone()).await;
     let _subscription = subscription.unwrap();
@@ -415,7 +415,7 @@ async fn a_plugin_that_starts_late_or_is_ill() {
     }
 }
 
-/// Within a commit nobody can wait for a plugin: the subscription ends, and listing again makes the key known.
+/// A commit cannot wait for a plugin: the subscription ends, and listing again makes the key known.
 #[tokio::test]
 async fn a_subscriber_that_needs_a_key() {
     #[derive(Default)]
@@ -454,7 +454,7 @@ async fn a_subscriber_that_needs_a_key() {
     assert_eq!(*recorder.0.lock(), ["theirs again"]);
 }
 
-/// A key that was forgotten comes back: whoever follows is told to list again, and finds readable what was not.
+/// A key that was removed is configured again: subscribers are told to list again, and finds readable what was not.
 #[tokio::test]
 async fn what_a_new_key_opens_is_read_again() {
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -162,7 +162,7 @@ pub async fn watchers_race_compaction(store: Arc<dyn Store>) {
     more.abort();
 }
 
-/// Compaction to the very present, all the time, is no matter to those who write.
+/// Constant compaction up to the current revision does not disturb writers.
 pub async fn writers_race_compaction(store: Arc<dyn Store>) {
     put(&store, "/writerace/counter", 0).await;
     let writers: Vec<_> = (0..4)

@@ -155,7 +155,7 @@ pub async fn cancelled_changes_happen_whole_or_not_at_all(store: Arc<dyn Store>)
     assert!(acknowledged.is_subset(&seen), "an acknowledged change is missing");
 }
 
-/// A write that starts after another one was acknowledged has a greater revision, whoever made them.
+/// A write that starts after another one was acknowledged has a greater revision, also where they come from different clients.
 pub async fn revisions_follow_real_time(store: Arc<dyn Store>) {
     let newest = Arc::new(std::sync::atomic::AtomicI64::new(0));
     let tasks: Vec<_> = (0..6)

@@ -63,7 +63,7 @@ pub async fn many_keys_expire(store: Arc<dyn Store>) {
     assert!(events.iter().filter(|event| event.is_delete()).all(|event| event.previous.is_some()));
 }
 
-/// To those who expect something of it, a key that has expired is one that is not there.
+/// For compare-and-swap a key that has expired does not exist.
 pub async fn what_has_expired_is_not_there(store: Arc<dyn Store>) {
     let start = put(&store, "/expired/start", 0).await;
     let key = || Key::from("/expired/a");

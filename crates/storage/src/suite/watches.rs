@@ -130,7 +130,7 @@ pub async fn marks_follow_progress(store: Arc<dyn Store>) {
     assert!(batch.revision >= written);
 }
 
-/// Whoever asks for progress while others write: after a mark no event comes that is not newer.
+/// Progress that is asked for while others write: every event after a progress mark is newer than the mark.
 pub async fn marks_never_run_ahead(store: Arc<dyn Store>) {
     let start = put(&store, "/ahead/start", 0).await;
     let mut stream = watch(&store, "/ahead/", start).await;
@@ -239,7 +239,7 @@ pub async fn previous_entries_are_what_was_replaced(store: Arc<dyn Store>) {
             for n in 0..40 {
                 let key = format!("/previous/{}", (writer + n) % 3);
                 if n % 5 == 4 {
-                    // Somebody else may have deleted it already.
+                    // Another writer may have deleted it already.
                     drop(store.delete(key.into(), None).await);
                 } else {
                     put(&store, key, format!("{writer}-{n}")).await;

@@ -66,7 +66,7 @@ const KUBELET_LABELS: &[&str] = &[
     "topology.kubernetes.io/zone",
 ];
 
-/// Labels that differ and that kubelets have no say in: Kubernetes' own, but for a few.
+/// Changed labels that kubelets may not set: those of Kubernetes, with a few exceptions.
 fn forbidden_labels<'a>(new: &'a Value, old: &'a Value) -> Vec<&'a str> {
     let changed = |from: &'a Value, to: &'a Value| {
         from.labels().filter(|(key, value)| to.label(key) != Some(value)).map(|(key, _)| key)

@@ -128,7 +128,7 @@ fn template_stays(cx: &Context, new: &Cursor, old_job: &Value, errors: &mut Erro
     }
 }
 
-/// Makes the old template's wishes about nodes those of the new one, so that a comparison passes over them.
+/// Copies the fields about node placement from the new template to the old one, so that a comparison ignores them.
 fn take_directives(old: &mut Value, new: &Value) {
     let affinity = ["spec", "affinity"];
     let wanted = new.at(&["spec", "affinity", "nodeAffinity"]);

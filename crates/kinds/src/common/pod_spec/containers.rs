@@ -99,7 +99,7 @@ pub fn ephemeral(spec: &Cursor, scope: &Scope, errors: &mut Errors) {
     }
 }
 
-/// Whether a field is set, be it to nothing. `resources` is always there, and counts only with something in it.
+/// Whether a field is set, also to an empty value. `resources` is always set, and counts only if it is not empty.
 fn is_used(field: &str, value: &Value) -> bool {
     match value {
         Value::Map(map) if field == "resources" => map.values().any(|value| !value.is_null()),

@@ -130,6 +130,6 @@ fn drivers_write_about_their_own_devices() {
     for (rights, user, old, new, want) in cases {
         check(rights, &user, &old, &new, &want);
     }
-    // What was said about devices goes with the allocation; nobody is asked about it.
+    // The status of devices is removed with the allocation, without an authorization check.
     check(&["update binding  "], &agent("n1"), &with(a), "", "");
 }
