@@ -12,7 +12,10 @@ use crate::renditions::{Budget, RenditionKey, Renditions};
 #[derive(Debug)]
 pub struct Object {
     entry: Arc<Entry>,
-    header: OnceLock<Header>,
+    /// Boxed because most objects are never looked at by a filter.
+    header: OnceLock<Box<Header>>,
+    /// The value of the indexed field; None if the object is unreadable.
+    indexed: OnceLock<Option<Str>>,
     renditions: Renditions,
 }
 
@@ -34,11 +37,18 @@ pub struct Header {
 /// Derives a header from what is stored.
 pub trait Describe: Send + Sync + 'static {
     fn describe(&self, entry: &Entry) -> Header;
+
+    /// The value of one selectable field, whose name is its path; None if the object is unreadable. Every object of a resource
+    /// with an index is asked for it.
+    fn indexed(&self, entry: &Entry, field: &Str) -> Option<Str> {
+        let header = self.describe(entry);
+        (!header.unreadable).then(|| header.field(field).unwrap_or_default().into())
+    }
 }
 
 impl Object {
     pub(crate) fn new(entry: Arc<Entry>, renditions: Renditions) -> Object {
-        Object { entry, header: OnceLock::new(), renditions }
+        Object { entry, header: OnceLock::new(), indexed: OnceLock::new(), renditions }
     }
 
     pub fn key(&self) -> &Key {
@@ -65,7 +75,12 @@ impl Object {
     }
 
     pub fn header(&self, describe: &dyn Describe) -> &Header {
-        self.header.get_or_init(|| describe.describe(&self.entry))
+        self.header.get_or_init(|| Box::new(describe.describe(&self.entry)))
+    }
+
+    /// The value of the field that the cache has an index for; None if the object is unreadable.
+    pub(crate) fn indexed(&self, describe: &dyn Describe, field: &Str) -> Option<&str> {
+        self.indexed.get_or_init(|| describe.indexed(&self.entry, field)).as_deref()
     }
 
     /// Another encoding of this object, built at most once while the budget lasts.

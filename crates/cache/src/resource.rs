@@ -173,8 +173,7 @@ impl Cache {
 
     fn index_value<'o>(&self, object: &'o Object) -> Option<&'o str> {
         let index = self.options.index.as_ref()?;
-        let header = object.header(&*self.describe);
-        if header.unreadable { Some(UNREADABLE) } else { header.field(index) }
+        Some(object.indexed(&*self.describe, index).unwrap_or(UNREADABLE))
     }
 
     /// The revision up to which the cache is complete.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use object::{Map, Str, Value};
+use object::{Map, Str, Value, compare_names};
 use schema::{Field, Omit, Shape, Struct};
 
 use crate::scalar::is_zero_time;
@@ -47,7 +47,7 @@ impl<'s> Fields<'s> {
                 return Some((index, field));
             }
         }
-        let index = self.of.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()?;
+        let index = self.of.fields.binary_search_by(|field| compare_names(&field.name, name)).ok()?;
         Some((index as u16, &self.of.fields[index]))
     }
 
@@ -96,7 +96,7 @@ impl<'s> Fields<'s> {
 }
 
 /// Whether a field holding `value` is no different from one that was never set.
-fn is_unset(field: &Field, value: &Value) -> bool {
+pub(crate) fn is_unset(field: &Field, value: &Value) -> bool {
     if value.is_null() {
         return true;
     }
@@ -111,15 +111,6 @@ fn is_unset(field: &Field, value: &Value) -> bool {
         Shape::Duration => value.as_str() == Some("0s"),
         Shape::Time | Shape::MicroTime => value.as_str().is_some_and(is_zero_time),
         _ => false,
-    }
-}
-
-/// Compares names; their first letters mostly tell.
-#[inline]
-fn compare(a: &str, b: &str) -> Ordering {
-    match a.as_bytes().first().cmp(&b.as_bytes().first()) {
-        Ordering::Equal => a.cmp(b),
-        different => different,
     }
 }
 
@@ -209,7 +200,7 @@ impl Places {
         let mut fields = of.fields.iter().enumerate().peekable();
         for (at, (key, _)) in map.entries().iter().enumerate() {
             while let Some((index, field)) = fields.peek() {
-                match compare(&field.name, key) {
+                match compare_names(&field.name, key) {
                     Ordering::Less => drop(fields.next()),
                     Ordering::Equal => {
                         slots[*index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);

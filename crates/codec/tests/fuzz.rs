@@ -126,7 +126,8 @@ fn write_everywhere(value: &Value, schema: Option<Schema<'static>>) {
     if let Some(schema) = schema {
         let mut message = Vec::new();
         proto::encode(value, schema, &mut message).unwrap();
-        proto::decode(&message, schema).unwrap();
+        let again = proto::decode(&message, schema).unwrap();
+        assert!(again == *value || !proto::is_exact(value, schema), "{value:?} is not exact: {again:?}");
     }
     let _ = json::Layout::of(&text).map(|layout| layout.write(&text, "1", &mut Vec::new()));
 }

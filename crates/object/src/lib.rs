@@ -32,7 +32,7 @@ pub use cursor::Cursor;
 pub use errors::{BadValue, ErrorType, Errors, FieldError};
 pub use go::{is_print, quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use map::Map;
+pub use map::{Map, compare_names};
 pub use meta::Meta;
 pub use numbers::parse_uint;
 pub use path::Path;

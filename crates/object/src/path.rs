@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Str;
+
 /// Where a value is inside an object. Cheap to clone and to extend: text is only made when an error needs it.
 #[derive(Clone, Default)]
 pub struct Path(Option<Arc<Node>>);
@@ -13,9 +15,9 @@ struct Node {
 }
 
 enum Step {
-    Field(Box<str>),
+    Field(Str),
     Index(usize),
-    Key(Box<str>),
+    Key(Str),
 }
 
 impl Path {

@@ -90,8 +90,26 @@ impl Timestamp {
         // Only decoded protobuf can hold such years; Go prints the sign in front of four digits.
         let sign = if year < 0 { "-" } else { "" };
         let year = year.unsigned_abs();
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        if year > 9999 {
+            let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+            return write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+        }
+        // Every write prints several times, so the digits are put in place by hand.
+        let mut text = *b"0000-00-00T00:00:00";
+        for (at, number) in [
+            (0, year / 100),
+            (2, year % 100),
+            (5, month.unsigned_abs()),
+            (8, day.unsigned_abs()),
+            (11, second.unsigned_abs() / 3600),
+            (14, second.unsigned_abs() / 60 % 60),
+            (17, second.unsigned_abs() % 60),
+        ] {
+            text[at] += (number / 10) as u8;
+            text[at + 1] += (number % 10) as u8;
+        }
+        f.write_str(sign)?;
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

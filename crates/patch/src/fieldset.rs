@@ -172,33 +172,42 @@ impl FieldSet {
 
     /// The paths that are not in `other`; what lies below a path of `other` stays.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        let mut out = FieldSet { members: self.members_without(other), children: Vec::new() };
-        each_with(
-            &self.children,
-            &other.children,
-            |(e, _)| e,
-            |(element, left), right| match right {
-                Some((_, right)) => out.push_child(element, left.difference(right)),
-                None => out.children.push((element.clone(), left.clone())),
-            },
-        );
-        out
+        let mut rest = self.clone();
+        rest.subtract(other);
+        rest
     }
 
-    /// The paths that are neither in `other` nor below one of its paths.
-    pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {
-        let mut out = FieldSet { members: self.members_without(other), children: Vec::new() };
-        each_with(
-            &self.children,
-            &other.children,
-            |(e, _)| e,
-            |(element, left), right| match right {
-                _ if other.has_member(element) => {}
-                Some((_, right)) => out.push_child(element, left.recursive_difference(right)),
-                None => out.children.push((element.clone(), left.clone())),
-            },
-        );
-        out
+    /// Removes the paths of `other`, and what lies below them.
+    pub fn prune(&mut self, other: &FieldSet) {
+        self.children.retain(|(element, _)| !other.has_member(element));
+        self.remove_with(other, FieldSet::prune);
+    }
+
+    /// Removes the paths of `other`; what lies below them stays.
+    pub fn subtract(&mut self, other: &FieldSet) {
+        self.remove_with(other, FieldSet::subtract);
+    }
+
+    fn remove_with(&mut self, other: &FieldSet, below: impl Fn(&mut FieldSet, &FieldSet)) {
+        if other.is_empty() {
+            return;
+        }
+        self.members.retain(|element| !other.has_member(element));
+        for (element, set) in &mut self.children {
+            if let Some(other) = other.child(element) {
+                below(set, other);
+            }
+        }
+        self.children.retain(|(_, set)| !set.is_empty());
+    }
+
+    /// The union of two sets that are not needed any more.
+    pub fn joined(self, other: FieldSet) -> FieldSet {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => self.union(&other),
+        }
     }
 
     /// The union of many sets. Joining them in pairs takes a logarithm of their number longer than their size, where adding
@@ -217,21 +226,6 @@ impl FieldSet {
         for (element, set) in &self.children {
             out.push_child(element, set.leaves());
         }
-        out
-    }
-
-    fn members_without(&self, other: &FieldSet) -> Vec<PathElement> {
-        let mut out = Vec::new();
-        each_with(
-            &self.members,
-            &other.members,
-            |e| e,
-            |left, right| {
-                if right.is_none() {
-                    out.push(left.clone());
-                }
-            },
-        );
         out
     }
 

@@ -163,6 +163,17 @@ fn write_json_map(out: &mut String, map: &Map) {
 
 pub(crate) fn write_json_string(out: &mut String, s: &str) {
     out.push('"');
+    write_escaped(out, s);
+    out.push('"');
+}
+
+/// The inside of a JSON string.
+pub(crate) fn write_escaped(out: &mut String, s: &str) {
+    // Names of fields, which is what is mostly written, have nothing to escape; 0xe2 begins the two separators.
+    let is_plain = |byte: u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
+    if s.bytes().all(is_plain) {
+        return out.push_str(s);
+    }
     for c in s.chars() {
         match c {
             '"' => out.push_str("\\\""),
@@ -176,7 +187,6 @@ pub(crate) fn write_json_string(out: &mut String, s: &str) {
             c => out.push(c),
         }
     }
-    out.push('"');
 }
 
 fn json_string_len(s: &str) -> usize {

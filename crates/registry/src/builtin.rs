@@ -249,6 +249,9 @@ pub fn key_paths() -> impl Iterator<Item = (String, String, String)> {
     })
 }
 
+/// Most objects are encoded in no more than this.
+const ENCODED_BYTES: usize = 8 * 1024;
+
 /// Protobuf in upstream's envelope, or JSON, in the storage version; older versions are converted when read.
 struct BuiltinCodec {
     table: &'static Builtin,
@@ -261,7 +264,7 @@ struct BuiltinCodec {
 impl StoredCodec for BuiltinCodec {
     fn encode(&self, object: &Value) -> Result<Bytes, String> {
         let schema = self.table.schema(&self.kind).ok_or_else(|| format!("no schema for {}", self.kind))?;
-        let mut out = Vec::with_capacity(1024);
+        let mut out = Vec::with_capacity(ENCODED_BYTES);
         match self.encoding {
             StoredEncoding::Json => {
                 codec::json::encode(object, Some(schema), &mut out);
@@ -271,19 +274,52 @@ impl StoredCodec for BuiltinCodec {
                 codec::proto::encode(object, schema, &mut out).map_err(|error| error.to_string())?;
             }
         }
-        Ok(out.into())
+        // A copy, because the cache keeps it for as long as the object lives: it takes no more room than it needs.
+        Ok(Bytes::copy_from_slice(&out))
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Value, String> {
         self.decode_with(bytes, &|schema| codec::proto::decode(bytes, schema))
     }
 
+    fn as_decoded(&self, mut object: Value) -> Result<Value, Value> {
+        match self.table.schema(&self.kind) {
+            Some(schema) if self.encoding == StoredEncoding::Protobuf && codec::proto::is_exact(&object, schema) => {
+                schema::default(schema, &mut object);
+                self.strategy.default(&mut object);
+                Ok(object)
+            }
+            _ => Err(object),
+        }
+    }
+
     fn decode_paths(&self, bytes: &Bytes, paths: &[Str]) -> Result<Value, String> {
         self.decode_with(bytes, &|schema| codec::proto::decode_paths(bytes, schema, paths))
+    }
+
+    fn text_at(&self, bytes: &Bytes, path: &Str) -> Result<Str, String> {
+        let object = match self.table.schema(&self.kind) {
+            Some(schema) if self.is_of_stored_version(bytes) => {
+                codec::proto::decode_paths(bytes, schema, std::slice::from_ref(path))
+                    .map_err(|error| error.to_string())?
+            }
+            _ => self.decode(bytes)?,
+        };
+        Ok(crate::storage::text_at(&object, path))
     }
 }
 
 impl BuiltinCodec {
+    /// Whether these bytes are protobuf of the version that is written now.
+    fn is_of_stored_version(&self, bytes: &Bytes) -> bool {
+        let envelope =
+            bytes.starts_with(codec::proto::MAGIC).then(|| codec::proto::Envelope::open(bytes).ok()).flatten();
+        envelope.is_some_and(|envelope| {
+            let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
+            group == self.kind.group && version == self.kind.version && envelope.kind == self.kind.kind.as_str()
+        })
+    }
+
     /// What is stored, in the storage version and with defaults; protobuf of that version is left to `proto`.
     fn decode_with(
         &self,

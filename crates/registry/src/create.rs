@@ -161,6 +161,7 @@ impl Storage {
         ensure_namespace(object, if self.namespaced { cx.namespace } else { "" })
     }
 
+    /// Stores an object under a new key, and returns it as it is stored. If the store fails the object is as it was.
     pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Status> {
         // Upstream overlooks a version that is no number.
         if object::parse_uint(object.resource_version()).is_ok_and(|version| version != 0) && !cx.dry_run {
@@ -168,21 +169,24 @@ impl Storage {
         }
         let name = object.name().to_string();
         let key = self.key(object.namespace(), &name);
-        // Clients get what was stored, which is not always what was sent: an empty list, for one, has no stored form.
-        let (bytes, mut stored) = self.encoded(object, 0).await?;
+        let (version, ttl) = (object.resource_version().to_string(), self.strategy.time_to_live(object));
+        let (bytes, mut stored) = self.encoded(std::mem::take(object), 0).await?;
         if cx.dry_run {
             return match self.cache.get(&key) {
                 Some(existing) => Err(self.already_exists(&name, existing.entry()).await),
                 None => {
-                    stored.set_meta_str("resourceVersion", object.resource_version());
+                    stored.set_meta_str("resourceVersion", &version);
                     Ok(stored)
                 }
             };
         }
-        match self.store.create(key, bytes, self.strategy.time_to_live(object)).await {
+        match self.store.create(key, bytes, ttl).await {
             Ok(written) => Ok(at_revision(stored, written.revision)),
             Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry).await),
-            Err(error) => Err(self.store_failed(error, "create", &name)),
+            Err(error) => {
+                *object = stored;
+                Err(self.store_failed(error, "create", &name))
+            }
         }
     }
 

@@ -83,6 +83,11 @@ pub trait StoredCodec: Send + Sync + 'static {
     /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
 
+    /// What decoding gives after an object was encoded, where that is known without doing it; else the object again.
+    fn as_decoded(&self, object: Value) -> Result<Value, Value> {
+        Err(object)
+    }
+
     /// Whether a webhook converts between the stored version and this one. Then `decode` and `encode` only know what was
     /// prepared before.
     fn converts_by_webhook(&self) -> bool {
@@ -102,6 +107,11 @@ pub trait StoredCodec: Send + Sync + 'static {
     /// An object of one version of the kind in another one.
     async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
         Err(format!("{} is not converted to {to} here", object.api_version()))
+    }
+
+    /// The string at a path (`spec.nodeName`) that has no default; "" if there is none.
+    fn text_at(&self, bytes: &Bytes, path: &Str) -> Result<Str, String> {
+        Ok(text_at(&self.decode(bytes)?, path))
     }
 
     /// Decodes at least what is at these paths.
@@ -188,13 +198,6 @@ impl Storage {
         key.get(self.root..).unwrap_or(key)
     }
 
-    /// What was just encoded, as it will be read.
-    pub(crate) fn decode(&self, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
-        let mut object = self.codec.decode(bytes).map_err(Status::internal)?;
-        object.set_meta_str("resourceVersion", &revision.to_string());
-        Ok(object)
-    }
-
     /// The bytes to store: without what the store itself knows.
     pub(crate) fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
         object.set_type(&self.kind);
@@ -217,11 +220,17 @@ impl Storage {
         self.codec.prepare(&stored).await.map_err(|why| Status::unknown(500, why))
     }
 
-    /// The bytes to store, and what they will be read as.
-    pub(crate) async fn encoded(&self, object: &mut Value, revision: Revision) -> Result<(Bytes, Value), Status> {
-        let bytes = self.to_bytes(object).await?;
+    /// The bytes to store, and what they will be read as. Clients get what is stored, which is not always what was sent: an
+    /// empty list, for one, has no stored form.
+    pub(crate) async fn encoded(&self, mut object: Value, revision: Revision) -> Result<(Bytes, Value), Status> {
+        let bytes = self.to_bytes(&mut object).await?;
         let _prepared = self.prepare(std::iter::once(&bytes)).await?;
-        let stored = self.decode(&bytes, revision)?;
+        let stored = match self.codec.as_decoded(object) {
+            Ok(stored) => Ok(stored),
+            Err(_) => self.codec.decode(&bytes).map_err(Status::internal),
+        };
+        let mut stored = stored?;
+        stored.set_meta_str("resourceVersion", &revision.to_string());
         Ok((bytes, stored))
     }
 
@@ -371,6 +380,13 @@ impl Describe for Describer {
             _ => Header { unreadable: true, ..Header::default() },
         }
     }
+
+    fn indexed(&self, entry: &Entry, field: &Str) -> Option<Str> {
+        if entry.sealed().is_some() {
+            return None;
+        }
+        self.codec.text_at(&entry.value, field).ok()
+    }
 }
 
 impl Describer {
@@ -380,6 +396,11 @@ impl Describer {
         paths.extend_from_slice(strategy.selected_paths());
         Describer { strategy, codec, paths }
     }
+}
+
+pub(crate) fn text_at(object: &Value, path: &str) -> Str {
+    let value = path.split('.').fold(object, |value, name| value.field(name));
+    value.as_str().unwrap_or("").into()
 }
 
 /// What selectors look at.

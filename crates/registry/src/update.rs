@@ -150,8 +150,8 @@ impl Storage {
         if self.is_finished(&new, old) {
             return self.remove_finished(cx, name, entry, new, warnings).await;
         }
-        let (bytes, mut stored) = self.encoded(&mut new, entry.mod_revision).await?;
         let ttl = self.strategy.time_to_live(&new);
+        let (bytes, mut stored) = self.encoded(new, entry.mod_revision).await?;
         let done = |object| Ok(Attempt::Done(Outcome { object, created: false, warnings }));
         if cx.dry_run || (bytes == entry.value && !entry.is_stale()) {
             return done(stored);
@@ -159,8 +159,8 @@ impl Storage {
         let mut written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         let is_too_large = matches!(written, Err(storage::Error::TooLarge { .. })) && !options.create;
         // Upstream drops managedFields from an object that is too large, and tries again.
-        if is_too_large && new.metadata_mut().remove("managedFields").is_some() {
-            let (bytes, smaller) = self.encoded(&mut new, entry.mod_revision).await?;
+        if is_too_large && stored.metadata_mut().remove("managedFields").is_some() {
+            let (bytes, smaller) = self.encoded(stored, entry.mod_revision).await?;
             stored = smaller;
             written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         }

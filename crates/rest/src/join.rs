@@ -17,6 +17,8 @@ use crate::{render, table, wire};
 
 /// Lists are sent in chunks of about this size.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Room for a chunk and the object that exceeds it, so that most chunks are never moved to a larger place.
+const CHUNK_ROOM: usize = CHUNK_BYTES + 16 * 1024;
 /// How many objects are decoded at once for a form that is not kept in the cache.
 const BATCH: usize = 500;
 
@@ -223,7 +225,7 @@ impl Joined {
         if self.done {
             return None;
         }
-        let mut out = BytesMut::with_capacity(CHUNK_BYTES);
+        let mut out = BytesMut::with_capacity(CHUNK_ROOM);
         out.put_slice(&std::mem::take(&mut self.frame.head));
         while out.len() < CHUNK_BYTES {
             let objects = &self.objects[self.next..];
@@ -278,7 +280,7 @@ fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes
     let mut started = Some(head);
     std::iter::from_fn(move || {
         let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
-        out.reserve(CHUNK_BYTES);
+        out.reserve(CHUNK_ROOM);
         while out.len() < CHUNK_BYTES
             && let Some(body) = bodies.next()
         {

@@ -68,7 +68,7 @@ fn fields(schema: Schema<'_>, id: StructId, value: &mut Value, depth: usize) {
     if known.no_defaults {
         return;
     }
-    for field in &known.fields {
+    for field in known.fields.iter().filter(|field| !field.no_defaults) {
         let inner = schema.with(&field.node);
         if let Some(default) = &field.node.default
             && is_unset(inner, field, map.get(&field.name))

@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         attributes(&mut node, rest)?;
         let omit = omit(&node.shape, pointer, flags);
         let required = flags.as_bytes().contains(&b'r');
-        let field = Field { name: name.into(), node, tag: number(tag)?, required, omit, pointer };
+        let field = Field { name: name.into(), node, tag: number(tag)?, required, omit, pointer, no_defaults: false };
         self.current()?.definition.fields.push(field);
         Ok(())
     }

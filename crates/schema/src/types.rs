@@ -8,7 +8,7 @@
 use std::ops::Deref;
 
 use hashbrown::HashMap;
-use object::{Str, Value};
+use object::{Str, Value, compare_names};
 
 use crate::Pattern;
 
@@ -78,6 +78,8 @@ pub struct Field {
     /// Held by a pointer in Go: unset is nil and not zero. Protobuf writes it only when set, whereas scalars and structs
     /// held by value are always written. Custom resources have no zero values, so all of their fields are pointers.
     pub pointer: bool,
+    /// Neither it nor anything in it has a default, so defaulting need not look. [`Types::mark_defaults`] finds out.
+    pub no_defaults: bool,
 }
 
 /// When Go's encoder leaves a field out.
@@ -324,8 +326,12 @@ impl Types {
                 break;
             }
         }
-        for (definition, defaulted) in self.structs.iter_mut().zip(defaulted) {
-            definition.no_defaults = !defaulted;
+        for (at, definition) in self.structs.iter_mut().enumerate() {
+            definition.no_defaults = !defaulted[at];
+            for field in &mut definition.fields {
+                let below = struct_of(&field.node).is_some_and(|id| defaulted[id.0 as usize]);
+                field.no_defaults = !below && !has_default(&field.node);
+            }
         }
     }
 
@@ -363,7 +369,7 @@ fn struct_of(node: &Node) -> Option<StructId> {
 
 impl Struct {
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok().map(|i| &self.fields[i])
+        self.fields.binary_search_by(|f| compare_names(&f.name, name)).ok().map(|i| &self.fields[i])
     }
 
     /// The fields as JSON prints them: by name where no order was defined.

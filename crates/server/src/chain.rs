@@ -123,9 +123,7 @@ impl Server {
             None => {
                 let parsed = Parsed { info, query, tracked: &mut tracked };
                 // A panic ends only the request it happens in.
-                // Boxed because hyper moves the future, and this one holds everything that a request can need.
-                let answer =
-                    AssertUnwindSafe(Box::pin(self.filter(request, parsed, &audit_id, &timeout))).catch_unwind().await;
+                let answer = AssertUnwindSafe(self.filter(request, parsed, &audit_id, &timeout)).catch_unwind().await;
                 answer.unwrap_or_else(|_| {
                     self.metrics.panicked();
                     tracing::error!(audit_id, "a request ended in a panic");

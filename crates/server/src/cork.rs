@@ -1,8 +1,9 @@
-//! Small frames of HTTP/2 leave together.
+//! Frames of HTTP/2 leave together.
 //!
 //! h2 asks for a flush after every frame of data that is not tiny. With a TLS record and a system call each, fifty watchers
 //! on one connection would cost fifty of both for one event. [`Cork`] collects what is written and lets the task of the
 //! connection run once more: by then h2 has written everything it had, and its next step, which is to read, lets it go.
+//! Large answers leave in pieces that fill their TLS records and share a system call.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,9 +11,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// More than this is not held back; what comes in pieces this large does not gain from waiting.
-const HELD_MAX: usize = 16 * 1024;
-/// Connections that are idle, of which there may be many, keep no more than this for the next time.
+/// What is held back at most: four full TLS records, which is what rustls passes on to the system at once.
+const HELD_MAX: usize = 64 * 1024;
+/// A connection that last sent no more than this keeps no more memory for the next time.
 const KEPT_MAX: usize = 1024;
 
 pub struct Cork<S> {
@@ -44,8 +45,10 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
             }
         }
         self.gone = 0;
+        if self.held.len() <= KEPT_MAX {
+            self.held.shrink_to(KEPT_MAX);
+        }
         self.held.clear();
-        self.held.shrink_to(KEPT_MAX);
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 }
@@ -70,15 +73,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        if self.held.len() + length > HELD_MAX {
-            ready!(self.let_go(cx))?;
-        }
-        if !self.holds || length > HELD_MAX {
+        if !self.holds {
             return Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
         }
-        pieces.iter().for_each(|piece| self.held.extend_from_slice(piece));
-        Poll::Ready(Ok(length))
+        if self.held.len() >= HELD_MAX {
+            ready!(self.let_go(cx))?;
+        }
+        let before = self.held.len();
+        for piece in pieces {
+            let room = HELD_MAX - self.held.len();
+            self.held.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+        Poll::Ready(Ok(self.held.len() - before))
     }
 
     fn is_write_vectored(&self) -> bool {

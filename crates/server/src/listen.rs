@@ -154,14 +154,15 @@ impl Connection {
                 peer.go_away();
             }
             let (server, peer) = (self.server.clone(), peer.clone());
-            async move {
+            // Boxed because hyper moves the future several times, and this one holds everything that a request can need.
+            Box::pin(async move {
                 let is_websocket = extended_connect::accept(&mut request);
                 let mut response = server.serve(request, peer).await;
                 if is_websocket {
                     extended_connect::answer(&mut response);
                 }
                 Ok::<_, Infallible>(response)
-            }
+            })
         });
         let builder = builder(self.options.max_streams);
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");

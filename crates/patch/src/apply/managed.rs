@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use object::timestamp::Time;
 use object::{Map, Raw, Str, Value, quote};
@@ -17,6 +18,25 @@ pub(super) struct Managed {
 }
 
 pub(super) type Owners = BTreeMap<Id, Owned>;
+
+/// What no manager owns: the object's identity and what the server alone writes.
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    let paths: [&[&str]; 12] = [
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ];
+    FieldSet::of(paths)
+});
 
 /// What one manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,31 +207,20 @@ impl Managed {
     /// Adds fields to what a manager owns.
     pub fn add(&mut self, id: &Id, owned: Owned) {
         match self.owners.get_mut(id) {
-            Some(previous) => *previous = Owned { set: owned.set.union(&previous.set), ..owned },
+            Some(previous) => {
+                let set = owned.set.joined(std::mem::take(&mut previous.set));
+                *previous = Owned { set, ..owned };
+            }
             None => {
                 self.owners.insert(id.clone(), owned);
             }
         }
     }
 
-    /// Removes what no manager owns: the object's identity and what the server alone writes.
+    /// Removes what no manager owns.
     pub fn strip_metadata(&mut self, id: &Id) {
         let Some(owned) = self.owners.get_mut(id) else { return };
-        let stripped: [&[&str]; 12] = [
-            &["apiVersion"],
-            &["kind"],
-            &["metadata"],
-            &["metadata", "name"],
-            &["metadata", "namespace"],
-            &["metadata", "creationTimestamp"],
-            &["metadata", "selfLink"],
-            &["metadata", "uid"],
-            &["metadata", "clusterName"],
-            &["metadata", "generation"],
-            &["metadata", "managedFields"],
-            &["metadata", "resourceVersion"],
-        ];
-        owned.set = owned.set.difference(&FieldSet::of(stripped));
+        owned.set.subtract(&UNOWNED);
         if owned.set.is_empty() {
             self.owners.remove(id);
         }

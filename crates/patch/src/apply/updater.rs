@@ -83,8 +83,9 @@ impl<'a> Updater<'a> {
         let owners = self.reconcile(live, owners)?;
         let taken = self.take_over(live, new, owners, manager, true);
         let (mut owners, changes) = taken.map_err(|refusal| refusal.into_status().message)?;
-        let had = owners.remove(manager).map(|owned| owned.set).unwrap_or_default();
-        let set = had.difference(&changes.removed).union(&changes.modified).union(&changes.added);
+        let mut had = owners.remove(manager).map(|owned| owned.set).unwrap_or_default();
+        had.subtract(&changes.removed);
+        let set = had.joined(changes.modified).joined(changes.added);
         let set = self.resets.filter(set);
         if !set.is_empty() {
             owners.insert(manager.clone(), Owned { set, version: new.version.clone(), applied: false });
@@ -128,14 +129,16 @@ impl<'a> Updater<'a> {
         // What changed and what went, by version; None for versions that are gone.
         let mut by_version: BTreeMap<Str, Option<(FieldSet, FieldSet)>> = BTreeMap::new();
         let split = |changes: &Comparison| (changes.modified.union(&changes.added), changes.removed.clone());
-        by_version.insert(new.version.clone(), Some(split(&changes)));
         let mut lost: Vec<(Id, FieldSet)> = Vec::new(); // What changed of what others own.
         let mut conflicts = Vec::new();
         let mut obsolete = Vec::new();
         for (id, owned) in owners.iter().filter(|(id, _)| *id != manager) {
             if !by_version.contains_key(&owned.version) {
-                let changes = self.changes_at(old, new, &owned.version)?;
-                by_version.insert(owned.version.clone(), changes.as_ref().map(split));
+                let changed = match owned.version == new.version {
+                    true => Some(split(&changes)),
+                    false => self.changes_at(old, new, &owned.version)?.as_ref().map(split),
+                };
+                by_version.insert(owned.version.clone(), changed);
             }
             let Some(Some((changed, removed))) = by_version.get(&owned.version) else {
                 obsolete.push(id.clone());
@@ -143,7 +146,7 @@ impl<'a> Updater<'a> {
             };
             let contested = owned.set.intersection(changed);
             contested.each(&mut |path| conflicts.push(Conflict { owner: id.clone(), path: path.to_vec() }));
-            lost.push((id.clone(), contested.union(&owned.set.intersection(removed))));
+            lost.push((id.clone(), contested.joined(owned.set.intersection(removed))));
         }
         if !force && !conflicts.is_empty() {
             return Err(Refusal::Conflicts(conflicts));
@@ -153,7 +156,7 @@ impl<'a> Updater<'a> {
         });
         for (id, lost) in lost {
             if let Some(owned) = owners.get_mut(&id) {
-                owned.set = owned.set.difference(&lost);
+                owned.set.subtract(&lost);
             }
         }
         owners.retain(|_, owned| !owned.set.is_empty());
@@ -280,10 +283,13 @@ impl<'a> Updater<'a> {
 
 impl Resets {
     /// The set without what is reset.
-    fn filter(&self, set: FieldSet) -> FieldSet {
+    fn filter(&self, mut set: FieldSet) -> FieldSet {
         match self {
             Resets::Nothing => set,
-            Resets::Fields(fields) => set.recursive_difference(fields),
+            Resets::Fields(fields) => {
+                set.prune(fields);
+                set
+            }
             Resets::AllBut(paths) => {
                 let paths: Vec<&[Option<&str>]> = paths.iter().map(Vec::as_slice).collect();
                 reached(&set, &paths)

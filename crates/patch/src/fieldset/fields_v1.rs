@@ -87,11 +87,11 @@ fn read(map: &Map) -> Result<(FieldSet, bool), String> {
 
 /// The element as the key of a JSON object, and the colon after it.
 fn write_key(element: &PathElement, out: &mut String) {
-    let start = out.len();
     match element {
         PathElement::Field(name) => {
-            go::write_json_string(out, name);
-            out.insert_str(start + 1, "f:");
+            out.push_str("\"f:");
+            go::write_escaped(out, name);
+            out.push('"');
         }
         PathElement::Key(fields) => {
             let mut text = String::from("k:{");

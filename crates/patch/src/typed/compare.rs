@@ -1,7 +1,5 @@
 //! What changed between two objects.
 
-use std::collections::BTreeMap;
-
 use object::Value;
 
 use super::merge::{entries, items, zip_maps};
@@ -38,6 +36,13 @@ enum Fate {
     Removed,
     Modified,
     Added,
+}
+
+/// Which of the two objects an item is of.
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
 }
 
 impl Comparison {
@@ -124,34 +129,43 @@ impl Walker {
         if !problems.is_empty() {
             problems = problems.below(&element);
         }
-        if let Some(fate) = below.own {
-            self.found.of(fate).insert_member(element.clone());
-        }
         let Comparison { removed, modified, added } = below.found;
         for (fate, set) in [(Fate::Removed, removed), (Fate::Modified, modified), (Fate::Added, added)] {
             if !set.is_empty() {
                 self.found.of(fate).insert_child(element.clone(), set);
             }
         }
+        if let Some(fate) = below.own {
+            self.found.of(fate).insert_member(element);
+        }
         problems
     }
 
     fn walk_items(&mut self, left: &[Value], right: &[Value], list: List<'_>) -> Problems {
         let mut problems = Problems::none();
-        let mut all: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
-        for (index, item) in left.iter().enumerate() {
-            match list.element(item) {
-                Ok(element) => all.entry(element).or_default().0.push(item),
-                Err(message) => problems.push(format!("element {index}: {message}")),
+        let mut all: Vec<(PathElement, Side, &Value)> = Vec::with_capacity(left.len() + right.len());
+        for (side, items) in [(Side::Left, left), (Side::Right, right)] {
+            for (index, item) in items.iter().enumerate() {
+                match list.element(item) {
+                    Ok(element) => all.push((element, side, item)),
+                    Err(message) => problems.push(format!("element {index}: {message}")),
+                }
             }
         }
-        for (index, item) in right.iter().enumerate() {
-            match list.element(item) {
-                Ok(element) => all.entry(element).or_default().1.push(item),
-                Err(message) => problems.push(format!("element {index}: {message}")),
+        all.sort_by(|one, two| one.0.cmp(&two.0));
+        let mut all = all.into_iter().peekable();
+        let (mut l, mut r) = (Vec::new(), Vec::new());
+        while let Some((element, side, item)) = all.next() {
+            l.clear();
+            r.clear();
+            let mut put = |side, item| match side {
+                Side::Left => l.push(item),
+                Side::Right => r.push(item),
+            };
+            put(side, item);
+            while let Some((_, side, item)) = all.next_if(|(next, ..)| *next == element) {
+                put(side, item);
             }
-        }
-        for (element, (l, r)) in all {
             problems.add(self.walk_item(element, &l, &r, list.items));
         }
         problems

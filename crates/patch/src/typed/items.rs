@@ -11,6 +11,15 @@ impl<'a> List<'a> {
         matches!(self.relation, ListRelation::Atomic)
     }
 
+    /// Whether an item obviously has a path element, or needs none; else [`List::element`] tells.
+    pub fn has_name(&self, item: &Value) -> bool {
+        match (self.relation, item) {
+            (ListRelation::Atomic, _) | (ListRelation::Set, Value::String(_)) => true,
+            (ListRelation::Keyed(keys), Value::Map(item)) => keys.iter().any(|key| item.contains_key(key)),
+            _ => false,
+        }
+    }
+
     /// The path element of an item, or why it cannot have one.
     pub fn element(&self, item: &Value) -> Result<PathElement, String> {
         match self.relation {

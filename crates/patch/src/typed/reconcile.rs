@@ -11,7 +11,11 @@ pub(crate) fn reconcile(set: &FieldSet, of: Type<'_>) -> Option<FieldSet> {
     let mut walker = Walker { path: Vec::new(), became_atomic: FieldSet::new() };
     walker.walk(Some(set), of, false);
     let became_atomic = walker.became_atomic;
-    (!became_atomic.is_empty()).then(|| set.recursive_difference(&became_atomic).union(&became_atomic))
+    (!became_atomic.is_empty()).then(|| {
+        let mut set = set.clone();
+        set.prune(&became_atomic);
+        set.joined(became_atomic)
+    })
 }
 
 struct Walker {

@@ -3,7 +3,7 @@
 //! Upstream tracks the fields of built-in kinds on Go structs, where a field exists when the encoder would print it:
 //! `resources: {}` of a container is present although the client did not write it, and an empty list is absent although it did.
 
-use object::{Map, Value};
+use object::{Map, Value, compare_names};
 use schema::{Field, Omit, Schema, Shape, Struct};
 
 use super::items::zero;
@@ -53,8 +53,12 @@ fn walk(value: &Value, schema: Schema<'_>, raw: Raw) -> Value {
 
 fn fields(map: &Map, schema: Schema<'_>, of: &Struct, raw: Raw) -> Map {
     let mut out = Vec::with_capacity(map.len() + 2);
+    // Both are sorted by name.
+    let mut entries = map.iter().peekable();
     for field in &of.fields {
-        let value = map.get(&field.name).filter(|value| !value.is_null());
+        while entries.next_if(|(key, _)| compare_names(key, &field.name).is_lt()).is_some() {}
+        let entry = entries.next_if(|(key, _)| *key == field.name.as_str());
+        let value = entry.map(|(_, value)| value).filter(|value| !value.is_null());
         if is_left_out(field, value) {
             continue;
         }

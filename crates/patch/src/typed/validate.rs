@@ -61,6 +61,10 @@ fn list_problems(items: &[Value], list: List<'_>, duplicates: Duplicates) -> Pro
         if problems_found.is_full() {
             break;
         }
+        let inner = problems(item, list.items, duplicates);
+        if duplicates == Duplicates::Allowed && inner.is_empty() && list.has_name(item) {
+            continue;
+        }
         let element = if list.is_atomic() {
             PathElement::Index(index as i64)
         } else {
@@ -72,7 +76,6 @@ fn list_problems(items: &[Value], list: List<'_>, duplicates: Duplicates) -> Pro
                 }
             }
         };
-        let inner = problems(item, list.items, duplicates);
         if !list.is_atomic() && duplicates == Duplicates::Refused {
             if seen.contains(&element) {
                 problems_found.push(format!("duplicate entries for key {element}"));
