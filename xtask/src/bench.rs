@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: ferrokube beside kube-apiserver and etcd, under the same load, in the same run; with
+//! `cargo xtask bench`: ferrokube beside kube-apiserver on etcd and on SQLite, under the same load, in the same run; with
 //! `--against <commit>` beside an earlier build of itself; with `fairness` how one user's load affects another user.
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,10 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
             "compared"
         }
         first => {
-            let tools = components::ensure(&["etcd", "kube-apiserver"])?;
-            command.arg("--kube-apiserver").arg(&tools["kube-apiserver"]).arg("--etcd").arg(&tools["etcd"]);
+            let tools = components::ensure(&["etcd", "kube-apiserver", "kine"])?;
+            for (flag, tool) in [("--kube-apiserver", "kube-apiserver"), ("--etcd", "etcd"), ("--kine", "kine")] {
+                command.arg(flag).arg(&tools[tool]);
+            }
             command.arg("--versions").arg(versions(&tools)?);
             let (report, rest) = match first {
                 Some((name, rest)) if name == "fairness" => {
@@ -86,7 +88,8 @@ fn versions(tools: &std::collections::BTreeMap<String, PathBuf>) -> Result<Strin
     let etcd = first(&tools["etcd"], "--version")?;
     let commit = first_line("git", &["rev-parse", "--short", "HEAD"]);
     let date = first_line("date", &["-u", "+%Y-%m-%d"]);
-    Ok(format!("{kubernetes} with {etcd}; ferrokube at {commit}; {date}."))
+    let kine = first(&tools["kine"], "--version")?;
+    Ok(format!("{kubernetes} with {etcd} and {kine}; ferrokube at {commit}; {date}."))
 }
 
 fn first_line(program: &str, arguments: &[&str]) -> String {

@@ -20,9 +20,10 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::Client;
-use crate::load::{self, Cost};
-use crate::objects::{NAMESPACE, config_map};
-use crate::scenarios::{AT_ONCE, JSON, request, write};
+use crate::load::{self, Extent};
+use crate::objects::config_map;
+use crate::report::{Figure, Line};
+use crate::scenarios::{AT_ONCE, JSON, collection, request, write};
 use crate::target::Target;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -32,16 +33,16 @@ const WEBHOOKS: [u64; 2] = [1, 3];
 const REFUSED: &str = "refused";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub async fn run(target: &Target, seconds: u64) -> Result<Vec<Cost>, String> {
+pub async fn run(target: &Target, seconds: u64) -> Result<Vec<Line>, String> {
     let client = Client::connect(target.port).await?;
-    let mut loads = Vec::new();
+    let mut lines = Vec::new();
     for count in POLICIES {
         for number in 0..count {
             create(&client, "validatingadmissionpolicies", &policy(number)).await?;
             create(&client, "validatingadmissionpolicybindings", &binding(number)).await?;
         }
         wait_until(&client, count > 0).await?;
-        loads.push(load(target, &format!("create, {count} policies"), seconds).await?);
+        lines.extend(load(target, &format!("create, {count} policies"), seconds).await?);
         for number in 0..count {
             delete(&client, &format!("validatingadmissionpolicybindings/b{number}")).await?;
             delete(&client, &format!("validatingadmissionpolicies/p{number}")).await?;
@@ -52,23 +53,21 @@ pub async fn run(target: &Target, seconds: u64) -> Result<Vec<Cost>, String> {
     for count in WEBHOOKS {
         create(&client, "validatingwebhookconfigurations", &webhooks(count, port, &bundle)).await?;
         wait_until(&client, true).await?;
-        loads.push(load(target, &format!("create, {count} webhooks"), seconds).await?);
+        lines.extend(load(target, &format!("create, {count} webhooks"), seconds).await?);
         delete(&client, "validatingwebhookconfigurations/bench").await?;
         wait_until(&client, false).await?;
     }
-    Ok(loads)
+    Ok(lines)
 }
 
-async fn load(target: &Target, name: &str, seconds: u64) -> Result<Cost, String> {
-    let (maps, prefix) = (maps(), name.replace([',', ' '], "-"));
+async fn load(target: &Target, name: &str, seconds: u64) -> Result<Vec<Line>, String> {
+    let (maps, prefix) = (collection("configmaps"), name.replace([',', ' '], "-"));
     let create = request(move |client, n| {
         write(client, Method::POST, maps.clone(), JSON, config_map(&format!("{prefix}-{n}"), n)).boxed()
     });
-    load::run(target, name, AT_ONCE, seconds, u64::MAX, create).await
-}
-
-fn maps() -> String {
-    format!("/api/v1/namespaces/{NAMESPACE}/configmaps")
+    let extent = Extent { at_once: AT_ONCE, seconds, at_most: u64::MAX };
+    let cost = load::run(target, name, extent, create).await?;
+    Ok(vec![Line::new(format!("{name}: CPU"), Figure::Cpu(cost.cpu))])
 }
 
 fn rules() -> Value {
@@ -117,16 +116,16 @@ fn webhooks(count: u64, port: u16, bundle: &str) -> Value {
 }
 
 async fn create(client: &Client, resource: &str, object: &Value) -> Result<(), String> {
-    write(client.clone(), Method::POST, format!("{GROUP}/{resource}"), JSON, object.to_string().into()).await
+    write(client.clone(), Method::POST, format!("{GROUP}/{resource}"), JSON, object.to_string().into()).await.map(drop)
 }
 
 async fn delete(client: &Client, path: &str) -> Result<(), String> {
-    write(client.clone(), Method::DELETE, format!("{GROUP}/{path}"), JSON, Bytes::new()).await
+    write(client.clone(), Method::DELETE, format!("{GROUP}/{path}"), JSON, Bytes::new()).await.map(drop)
 }
 
 /// Waits until the name that admission refuses is refused, or no longer.
 async fn wait_until(client: &Client, refused: bool) -> Result<(), String> {
-    let path = format!("{}?dryRun=All", maps());
+    let path = format!("{}?dryRun=All", collection("configmaps"));
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         let reply = client.send(Method::POST, &path, JSON, JSON, config_map(REFUSED, 0)).await?;

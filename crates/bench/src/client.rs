@@ -28,6 +28,8 @@ pub struct Reply {
     pub status: StatusCode,
     /// The beginning of the body.
     pub head: Vec<u8>,
+    /// How long the body was.
+    pub bytes: u64,
 }
 
 impl Client {
@@ -68,13 +70,14 @@ impl Client {
         body: Bytes,
     ) -> Result<Reply, String> {
         let (status, mut incoming) = self.open(method, path, accept, content, body).await?;
-        let mut head = Vec::new();
+        let (mut head, mut bytes) = (Vec::new(), 0);
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() {
+                bytes += data.len() as u64;
                 head.extend_from_slice(&data[..data.len().min(HEAD - head.len())]);
             }
         }
-        Ok(Reply { status, head })
+        Ok(Reply { status, head, bytes })
     }
 
     /// The port that it is connected to.

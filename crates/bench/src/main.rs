@@ -7,16 +7,19 @@ mod fairness;
 mod load;
 mod objects;
 mod report;
+mod scale;
 mod scenarios;
 mod streams;
+mod tail;
 mod target;
 mod watchers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
+use report::Line;
 use target::Kind;
 
 /// How often two builds of ferrokube are measured in turn.
@@ -34,21 +37,34 @@ pub struct Arguments {
     pub kube_apiserver: Option<PathBuf>,
     #[arg(long)]
     pub etcd: Option<PathBuf>,
+    #[arg(long)]
+    pub kine: Option<PathBuf>,
     /// Seconds for each load.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 4)]
     pub seconds: u64,
     /// How many pods of about 4 KB are listed.
     #[arg(long, default_value_t = 5000)]
     pub pods: usize,
-    /// Only these targets: ferrokube, ferrokube-etcd, kube-apiserver.
+    /// How many pods and config maps a large cluster has.
+    #[arg(long, default_value_t = 80_000)]
+    pub scale_pods: u64,
+    #[arg(long, default_value_t = 60_000)]
+    pub scale_config_maps: u64,
+    /// For how long the tail is looked at.
+    #[arg(long, default_value_t = 40)]
+    pub tail_seconds: u64,
+    /// A tenth of everything, to see that it works.
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these targets: kube-apiserver, kube-apiserver-kine, ferrokube, ferrokube-etcd.
     #[arg(long)]
     pub only: Vec<String>,
     /// Only how one user's load affects another user.
     #[arg(long)]
     pub fairness: bool,
-    /// Only streams.
-    #[arg(long)]
-    pub streams: bool,
+    /// Only these parts.
+    #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Tail, Part::Scale, Part::Streams])]
+    pub parts: Vec<Part>,
     /// Where the report goes.
     #[arg(long)]
     pub out: Option<PathBuf>,
@@ -57,8 +73,33 @@ pub struct Arguments {
     pub versions: String,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// One kind of request at a time.
+    Loads,
+    /// Latencies at a steady rate, over time.
+    Tail,
+    /// A large cluster.
+    Scale,
+    /// What is spoken after an upgrade.
+    Streams,
+}
+
+impl Arguments {
+    fn shortened(mut self) -> Arguments {
+        if self.quick {
+            self.seconds = 1;
+            self.pods /= 10;
+            self.scale_pods /= 10;
+            self.scale_config_maps /= 10;
+            self.tail_seconds = 10;
+        }
+        self
+    }
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse().shortened();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.to_string()),
@@ -80,35 +121,66 @@ async fn run(arguments: &Arguments) -> Result<String, String> {
         return compare(arguments).await;
     }
     let mut results = Vec::new();
-    for kind in [Kind::KubeApiserver, Kind::Ferrokube, Kind::FerrokubeOnEtcd] {
+    for kind in [Kind::KubeApiserver, Kind::KubeApiserverOnKine, Kind::Ferrokube, Kind::FerrokubeOnEtcd] {
         let wanted = arguments.only.is_empty() || arguments.only.iter().any(|name| name == kind.name());
-        if !wanted || !kind.is_possible(arguments) {
-            continue;
+        if wanted && kind.is_possible(arguments) {
+            results.push((kind, measure(arguments, kind).await?));
+            // What is known so far is not lost if a later server fails.
+            write_report(arguments, &results)?;
         }
-        eprintln!("== {}", kind.name());
-        results.push((kind, scenarios::all(arguments, kind).await?));
     }
-    let text = report::table(arguments, &results);
+    write_report(arguments, &results)
+}
+
+fn write_report(arguments: &Arguments, results: &[(Kind, Vec<Line>)]) -> Result<String, String> {
+    let text = report::table(arguments, results);
     if let Some(path) = &arguments.out {
         std::fs::write(path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(text)
 }
 
-/// Both builds in turn, several times: of each line the run with the least CPU counts, which other processes disturbed least.
+async fn measure(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String> {
+    eprintln!("== {}", kind.name());
+    let has = |part| arguments.parts.contains(&part);
+    let mut lines = Vec::new();
+    if has(Part::Loads) {
+        lines.extend(scenarios::all(arguments, kind).await?);
+    }
+    if has(Part::Tail) {
+        lines.extend(tail::run(arguments, kind).await?);
+    }
+    // Filling SQLite takes longer than everything else together, and etcd's part is the same under both servers.
+    if has(Part::Scale) && !matches!(kind, Kind::KubeApiserverOnKine | Kind::FerrokubeOnEtcd) {
+        lines.extend(scale::run(arguments, kind).await?);
+    }
+    if has(Part::Streams) && kind != Kind::KubeApiserverOnKine {
+        lines.extend(streams::run(arguments, kind).await?);
+    }
+    Ok(lines)
+}
+
+/// Both builds in turn, several times: the best of each line counts, which other processes disturbed least.
 async fn compare(arguments: &Arguments) -> Result<String, String> {
-    let mut best: Vec<(Kind, scenarios::Measured)> = Vec::new();
+    let (mut earlier, mut now) = (Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
-        for kind in [Kind::Earlier, Kind::Ferrokube] {
-            eprintln!("== {}, round {round} of {ROUNDS}", kind.name());
-            let measured = scenarios::all(arguments, kind).await?;
-            match best.iter_mut().find(|(known, _)| *known == kind) {
-                Some((_, known)) => known.keep_best(measured),
-                None => best.push((kind, measured)),
-            }
+        eprintln!("round {round} of {ROUNDS}");
+        keep_best(&mut earlier, measure(arguments, Kind::Earlier).await?);
+        keep_best(&mut now, measure(arguments, Kind::Ferrokube).await?);
+    }
+    Ok(report::comparison(arguments, &earlier, &now))
+}
+
+fn keep_best(best: &mut Vec<Line>, lines: Vec<Line>) {
+    if best.is_empty() {
+        *best = lines;
+        return;
+    }
+    for (mine, other) in best.iter_mut().zip(lines) {
+        if other.figure.cost() < mine.figure.cost() {
+            *mine = other;
         }
     }
-    Ok(report::comparison(arguments, &best))
 }
 
 fn fail(why: &str) -> ExitCode {

@@ -1,132 +1,162 @@
-//! The measurements as one table of ratios, in Markdown.
+//! The measurements as one table, in Markdown.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::Arguments;
-use crate::load::Cost;
-use crate::scenarios::Measured;
-use crate::target::{Cpu, Kind};
+use crate::target::{Cpu, Kind, Memory};
 
 /// By how many percent a line may be worse than before.
 const TOLERATED: f64 = 3.0;
 
-pub fn line(cost: &Cost) -> String {
-    format!(
-        "{:44} {:>9.0}/s  p50 {:>8}  p99 {:>8}  cpu {:>8}  peak {:>5} MiB",
-        cost.name,
-        cost.requests as f64 / cost.seconds,
-        time(cost.p50),
-        time(cost.p99),
-        time(cost.cpu.total()),
-        cost.peak_memory >> 20
-    )
+/// One thing that was measured.
+pub struct Line {
+    pub name: String,
+    pub figure: Figure,
 }
 
-pub fn table(arguments: &Arguments, results: &[(Kind, Measured)]) -> String {
+pub enum Figure {
+    Cpu(Cpu),
+    PerSecond(f64),
+    BytesPerSecond(f64),
+    /// Percentiles; the last one is compared.
+    Latency(Vec<Duration>),
+    Memory(Memory),
+    Took(Duration),
+    /// So many of one for one of another.
+    Times(f64),
+}
+
+impl Line {
+    pub fn new(name: impl Into<String>, figure: Figure) -> Line {
+        let line = Line { name: name.into(), figure };
+        eprintln!("{:64} {}", line.name, line.figure.text());
+        line
+    }
+}
+
+impl Figure {
+    fn text(&self) -> String {
+        match self {
+            Figure::Cpu(cpu) => pair(cpu.server, cpu.store, time),
+            Figure::PerSecond(rate) => format!("{rate:.0}/s"),
+            Figure::BytesPerSecond(rate) => format!("{:.0} MB/s", rate / 1e6),
+            Figure::Latency(percentiles) => percentiles.iter().map(|p| time(*p)).collect::<Vec<_>>().join(", "),
+            Figure::Memory(memory) => pair(memory.server, memory.store, |bytes| format!("{} MiB", bytes >> 20)),
+            Figure::Took(duration) => time(*duration),
+            Figure::Times(times) => format!("{times:.2}"),
+        }
+    }
+
+    /// A number that is lower the better the figure is.
+    pub fn cost(&self) -> f64 {
+        match self {
+            Figure::Cpu(cpu) => cpu.total().as_secs_f64(),
+            Figure::PerSecond(rate) | Figure::BytesPerSecond(rate) => 1.0 / rate.max(1e-9),
+            Figure::Latency(percentiles) => percentiles.last().map_or(0.0, Duration::as_secs_f64),
+            Figure::Memory(memory) => (memory.server + memory.store) as f64,
+            Figure::Took(duration) => duration.as_secs_f64(),
+            Figure::Times(times) => *times,
+        }
+    }
+
+    /// What this figure costs of the API server alone, where that is known.
+    fn own_cost(&self) -> f64 {
+        match self {
+            Figure::Cpu(cpu) => cpu.server.as_secs_f64(),
+            Figure::Memory(memory) => memory.server as f64,
+            other => other.cost(),
+        }
+    }
+
+    /// Whether it does not depend on what else the machine does, so that builds can be compared by it.
+    fn is_stable(&self) -> bool {
+        matches!(self, Figure::Cpu(_) | Figure::Memory(_) | Figure::Took(_) | Figure::Times(_))
+    }
+}
+
+/// The API server's part and, where there is one, that of its store.
+fn pair<T: Default + PartialEq>(server: T, store: T, text: impl Fn(T) -> String) -> String {
+    if store == T::default() { text(server) } else { format!("{} + {}", text(server), text(store)) }
+}
+
+/// All servers side by side, and what others take in multiples of what ferrokube takes.
+pub fn table(arguments: &Arguments, results: &[(Kind, Vec<Line>)]) -> String {
     let mut out = String::from("# Benchmarks\n\n");
-    let _ = writeln!(
-        out,
-        "Written by `cargo xtask bench`: each server alone on the machine, one after the other, under the same load over \
-         HTTP/2 and TLS, with one process of the load generator beside it. CPU is that of all the server's processes (etcd \
-         included, in brackets without it) divided by requests; a request of a watch line is one event delivered to one watcher. The ratio is \
-         ferrokube's figure in kube-apiserver's: ×5 means five times as many requests, or a fifth of the CPU, time or memory.\n"
-    );
-    let _ = writeln!(out, "{}\n\n{}\n", machine(), arguments.versions);
-    let base = results.iter().find(|(kind, _)| *kind == Kind::KubeApiserver).map(|(_, measured)| measured);
-    for (kind, measured) in results.iter().filter(|(kind, _)| *kind != Kind::KubeApiserver) {
-        let _ = writeln!(out, "## {} against kube-apiserver + etcd\n", title(*kind));
-        out.push_str("| | kube-apiserver + etcd | ferrokube | ratio |\n|---|---:|---:|---:|\n");
-        let base_ready = base.map(|base| base.ready);
-        row(&mut out, "start to ready", base_ready.map(time), time(measured.ready), ratio(base_ready, measured.ready));
-        let memory = |bytes: u64| format!("{} MiB", bytes >> 20);
-        let less = base.map(|base| base.idle_memory as f64 / measured.idle_memory.max(1) as f64);
-        row(&mut out, "idle memory", base.map(|base| memory(base.idle_memory)), memory(measured.idle_memory), less);
-        for cost in &measured.loads {
-            let other = base.and_then(|base| base.loads.iter().find(|other| other.name == cost.name));
-            costs(&mut out, cost, other);
+    let _ = writeln!(out, "{}\n\n{}\n\n{}\n", ABOUT, machine(), arguments.versions);
+    let base = results.iter().find(|(kind, _)| *kind == Kind::KubeApiserver);
+    let (mut head, mut rule) = (String::from("| |"), String::from("|---|"));
+    for (kind, _) in results {
+        let _ = write!(head, " {} |", kind.title());
+        rule.push_str("---:|");
+        if base.is_some() && kind.is_ferrokube() {
+            head.push_str(" ratio |");
+            rule.push_str("---:|");
+        }
+    }
+    let _ = writeln!(out, "{head}\n{rule}");
+    for name in names(results) {
+        let _ = write!(out, "| {name} |");
+        for (kind, lines) in results {
+            let figure = find(lines, name);
+            let _ = write!(out, " {} |", figure.map(Figure::text).unwrap_or_default());
+            if let (Some((_, base)), true) = (base, kind.is_ferrokube()) {
+                let ratio = figure.zip(find(base, name)).map(|(ours, base)| match kind {
+                    Kind::FerrokubeOnEtcd => base.own_cost() / ours.own_cost(),
+                    _ => base.cost() / ours.cost(),
+                });
+                let _ = write!(out, " {} |", ratio.map(times).unwrap_or_default());
+            }
         }
         out.push('\n');
     }
     out
 }
 
-fn costs(out: &mut String, cost: &Cost, base: Option<&Cost>) {
-    let rate = |cost: &Cost| cost.requests as f64 / cost.seconds;
-    let faster = base.map(|base| rate(cost) / rate(base));
-    let name = &cost.name;
-    row(
-        out,
-        &format!("{name}: per second"),
-        base.map(|b| format!("{:.0}", rate(b))),
-        format!("{:.0}", rate(cost)),
-        faster,
-    );
-    let latency = |cost: &Cost| format!("{} / {}", time(cost.p50), time(cost.p99));
-    let quicker = ratio(base.map(|base| base.p99), cost.p99);
-    row(out, &format!("{name}: p50 / p99"), base.map(latency), latency(cost), quicker);
-    let cheaper = ratio(base.map(|base| base.cpu.total()), cost.cpu.total());
-    row(out, &format!("{name}: CPU each"), base.map(|base| cpu(base.cpu)), cpu(cost.cpu), cheaper);
-    let memory = |cost: &Cost| format!("{} MiB", cost.peak_memory >> 20);
-    let less = base.map(|base| base.peak_memory as f64 / cost.peak_memory.max(1) as f64);
-    row(out, &format!("{name}: peak memory so far"), base.map(memory), memory(cost), less);
+const ABOUT: &str = "Written by `cargo xtask bench`: each server alone on the machine, one after the other, under the same load over \
+    HTTP/2 and TLS, with one process of the load generator beside it. CPU is per request, memory is resident; where a server has a store \
+    of its own, that store's part stands behind the plus sign. A request of a watch line is one event delivered to one watcher. The ratio \
+    says how many times better ferrokube is than kube-apiserver with etcd, both processes counted; for ferrokube on etcd it compares the \
+    API servers alone, as both have the same etcd.";
+
+/// The names of all lines, in the order in which they were measured.
+fn names(results: &[(Kind, Vec<Line>)]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for line in results.iter().flat_map(|(_, lines)| lines) {
+        if !names.contains(&line.name.as_str()) {
+            names.push(&line.name);
+        }
+    }
+    names
 }
 
-/// The CPU of both processes, and in brackets the API server's own where etcd is one of them.
-fn cpu(cpu: Cpu) -> String {
-    match cpu.store.is_zero() {
-        true => time(cpu.server),
-        false => format!("{} ({})", time(cpu.total()), time(cpu.server)),
-    }
+fn find<'a>(lines: &'a [Line], name: &str) -> Option<&'a Figure> {
+    lines.iter().find(|line| line.name == name).map(|line| &line.figure)
 }
 
 /// An earlier build beside this one; lines that got worse by more than [`TOLERATED`] are marked.
-pub fn comparison(arguments: &Arguments, results: &[(Kind, Measured)]) -> String {
-    let [(_, earlier), (_, now)] = results else { return String::new() };
-    let mut out = format!(
-        "{}\n\n{}\n\n| CPU each | earlier | now | change |\n|---|---:|---:|---:|\n",
-        machine(),
-        arguments.versions
-    );
-    let mut line = |name: &str, earlier: (String, f64), now: (String, f64)| {
-        let change = (now.1 / earlier.1.max(1e-12) - 1.0) * 100.0;
+pub fn comparison(arguments: &Arguments, earlier: &[Line], now: &[Line]) -> String {
+    let mut out =
+        format!("{}\n\n{}\n\n| | earlier | now | change |\n|---|---:|---:|---:|\n", machine(), arguments.versions);
+    for (before, after) in earlier.iter().zip(now).filter(|(_, after)| after.figure.is_stable()) {
+        let change = (after.figure.cost() / before.figure.cost().max(1e-12) - 1.0) * 100.0;
         let mark = if change > TOLERATED { " **worse**" } else { "" };
-        let _ = writeln!(out, "| {name} | {} | {} | {change:+.1} %{mark} |", earlier.0, now.0);
-    };
-    let timed = |duration: Duration| (time(duration), duration.as_secs_f64());
-    let sized = |bytes: u64| (format!("{} MiB", bytes >> 20), bytes as f64);
-    line("start to ready", timed(earlier.ready), timed(now.ready));
-    line("idle memory", sized(earlier.idle_memory), sized(now.idle_memory));
-    for (before, after) in earlier.loads.iter().zip(&now.loads) {
-        line(&after.name, timed(before.cpu.total()), timed(after.cpu.total()));
+        let (then, now) = (before.figure.text(), after.figure.text());
+        let _ = writeln!(out, "| {} | {then} | {now} | {change:+.1} %{mark} |", after.name);
     }
-    let peak = |measured: &Measured| sized(measured.loads.iter().map(|load| load.peak_memory).max().unwrap_or(0));
-    line("peak memory", peak(earlier), peak(now));
     out
 }
 
-fn row(out: &mut String, name: &str, base: Option<String>, ours: String, ratio: Option<f64>) {
-    let ratio =
-        ratio.map_or("".into(), |ratio| if ratio >= 10.0 { format!("×{ratio:.0}") } else { format!("×{ratio:.1}") });
-    let _ = writeln!(out, "| {name} | {} | {ours} | {ratio} |", base.unwrap_or_default());
-}
-
-fn ratio(base: Option<Duration>, ours: Duration) -> Option<f64> {
-    base.map(|base| base.as_secs_f64() / ours.as_secs_f64().max(1e-9))
+fn times(ratio: f64) -> String {
+    if ratio >= 10.0 { format!("×{ratio:.0}") } else { format!("×{ratio:.1}") }
 }
 
 fn time(duration: Duration) -> String {
-    match duration.as_micros() {
-        micros @ 0..1000 => format!("{micros} µs"),
-        micros @ 1000..100_000 => format!("{:.1} ms", micros as f64 / 1e3),
-        micros => format!("{:.0} ms", micros as f64 / 1e3),
-    }
-}
-
-fn title(kind: Kind) -> &'static str {
-    match kind {
-        Kind::FerrokubeOnEtcd => "ferrokube on etcd",
-        _ => "ferrokube on its embedded store",
+    match duration.as_nanos() {
+        nanos @ 0..100_000 => format!("{:.1} µs", nanos as f64 / 1e3),
+        nanos @ 100_000..1_000_000 => format!("{} µs", nanos / 1000),
+        nanos @ 1_000_000..100_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
+        nanos => format!("{} ms", nanos / 1_000_000),
     }
 }
 

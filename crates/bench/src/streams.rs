@@ -11,10 +11,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use crate::Arguments;
 use crate::client::Client;
-use crate::load::Cost;
+use crate::report::{Figure, Line};
 use crate::scenarios::{JSON, write};
-use crate::target::{Cpu, TOKEN, Target};
+use crate::target::{Cpu, Kind, Memory, TOKEN, Target};
 
 const MEGABYTE: usize = 1 << 20;
 const IDLE: usize = 1000;
@@ -22,20 +23,23 @@ const HEAD_MAX: usize = 16 * 1024;
 const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
                         X-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n";
 
-pub async fn run(target: &Target, seconds: u64) -> Result<Vec<Cost>, String> {
+pub async fn run(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String> {
+    let target = Target::start(arguments, kind).await?;
     let port = serve_kubelet().await?;
-    register(target, port).await?;
-    let mut loads = Vec::new();
-    loads.push(measured(None, "relay without TLS, per MB", seconds, relayed().await?).await?);
-    loads.push(measured(Some(target), "exec stream, per MB", seconds, exec(target, "flood").await?).await?);
-    let before = target.memory();
+    register(&target, port).await?;
+    let seconds = arguments.seconds;
+    let mut lines = measured(None, "a megabyte through a relay without TLS", seconds, relayed().await?).await?;
+    let stream = exec(&target, "flood").await?;
+    lines.extend(measured(Some(&target), "a megabyte through exec", seconds, stream).await?);
+    let before = target.memory().server;
     let mut idle = Vec::new();
     for _ in 0..IDLE {
-        idle.push(exec(target, "idle").await?);
+        idle.push(exec(&target, "idle").await?);
     }
-    let each = target.memory().saturating_sub(before) / IDLE as u64;
-    eprintln!("{IDLE} idle execs: {} KiB each", each >> 10);
-    Ok(loads)
+    let server = target.memory().server.saturating_sub(before);
+    lines.push(Line::new(format!("{IDLE} idle execs: memory"), Figure::Memory(Memory { server, store: 0 })));
+    target.stop().await;
+    Ok(lines)
 }
 
 /// Reads for so long; a request is a megabyte.
@@ -44,31 +48,22 @@ async fn measured(
     name: &str,
     seconds: u64,
     mut stream: impl AsyncRead + Unpin,
-) -> Result<Cost, String> {
+) -> Result<Vec<Line>, String> {
     let cpu = || target.map_or_else(Cpu::default, Target::cpu);
     let (began, before) = (Instant::now(), cpu());
     let mut buffer = vec![0; MEGABYTE];
-    let mut times = Vec::new();
+    let mut megabytes = 0;
     while began.elapsed() < Duration::from_secs(seconds) {
-        let one = Instant::now();
         stream.read_exact(&mut buffer).await.map_err(|error| format!("{name}: {error}"))?;
-        times.push(one.elapsed());
+        megabytes += 1;
     }
-    let elapsed = began.elapsed();
-    times.sort();
-    let requests = times.len() as u64;
-    let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
-    let cost = Cost {
-        name: name.into(),
-        requests,
-        seconds: elapsed.as_secs_f64(),
-        p50: at(50),
-        p99: at(99),
-        cpu: cpu().since(before).per(requests),
-        peak_memory: target.map_or(0, Target::peak_memory),
-    };
-    eprintln!("{}", crate::report::line(&cost));
-    Ok(cost)
+    let rate = Figure::BytesPerSecond((megabytes * MEGABYTE) as f64 / began.elapsed().as_secs_f64());
+    let mut lines = vec![Line::new(format!("{name}: throughput"), rate)];
+    if target.is_some() {
+        let cpu = cpu().since(before).per(megabytes as u64);
+        lines.push(Line::new(format!("{name}: CPU"), Figure::Cpu(cpu)));
+    }
+    Ok(lines)
 }
 
 /// A node that is this process, and a pod on it.
@@ -82,7 +77,8 @@ async fn register(target: &Target, port: u16) -> Result<(), String> {
         "nodeName": "streams", "containers": [{"name": "c", "image": "none"}],
     }});
     write(client.clone(), Method::POST, "/api/v1/nodes".into(), JSON, node.to_string().into()).await?;
-    write(client, Method::POST, "/api/v1/namespaces/default/pods".into(), JSON, pod.to_string().into()).await
+    let pods = "/api/v1/namespaces/default/pods".into();
+    write(client, Method::POST, pods, JSON, pod.to_string().into()).await.map(drop)
 }
 
 /// An exec that has been upgraded.

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     KubeApiserver,
+    /// kube-apiserver on SQLite, as k3s runs it.
+    KubeApiserverOnKine,
     /// An earlier build of ferrokube.
     Earlier,
     Ferrokube,
@@ -30,10 +32,26 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::KubeApiserver => "kube-apiserver",
+            Kind::KubeApiserverOnKine => "kube-apiserver-kine",
             Kind::Earlier => "earlier ferrokube",
             Kind::Ferrokube => "ferrokube",
             Kind::FerrokubeOnEtcd => "ferrokube-etcd",
         }
+    }
+
+    /// The head of its column.
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::KubeApiserver => "kube-apiserver + etcd",
+            Kind::KubeApiserverOnKine => "kube-apiserver + kine (SQLite)",
+            Kind::Earlier => "ferrokube, earlier",
+            Kind::Ferrokube => "ferrokube",
+            Kind::FerrokubeOnEtcd => "ferrokube + etcd",
+        }
+    }
+
+    pub fn is_ferrokube(self) -> bool {
+        !matches!(self, Kind::KubeApiserver | Kind::KubeApiserverOnKine)
     }
 
     pub fn is_possible(self, arguments: &Arguments) -> bool {
@@ -42,11 +60,19 @@ impl Kind {
             Kind::Earlier => arguments.earlier.is_some(),
             Kind::FerrokubeOnEtcd => arguments.etcd.is_some(),
             Kind::KubeApiserver => arguments.etcd.is_some() && arguments.kube_apiserver.is_some(),
+            Kind::KubeApiserverOnKine => arguments.kine.is_some() && arguments.kube_apiserver.is_some(),
         }
     }
 }
 
-/// CPU time of the API server and of its etcd.
+/// Resident memory of the API server and of its store, in bytes.
+#[derive(Clone, Copy, Default)]
+pub struct Memory {
+    pub server: u64,
+    pub store: u64,
+}
+
+/// CPU time of the API server and of its store.
 #[derive(Clone, Copy, Default)]
 pub struct Cpu {
     pub server: Duration,
@@ -70,12 +96,37 @@ impl Cpu {
 
 /// The processes and what they need.
 pub struct Target {
+    kind: Kind,
+    /// Further flags of the API server.
+    flags: Vec<String>,
     server: Child,
-    etcd: Option<Cluster>,
+    store: Option<Store>,
     pub port: u16,
     /// From the start of the API server until it said that it is ready.
     pub ready: Duration,
-    _folder: TempDir,
+    folder: TempDir,
+}
+
+/// A store that is a process of its own.
+enum Store {
+    Etcd(Cluster),
+    Kine { process: Child, port: u16 },
+}
+
+impl Store {
+    fn endpoint(&self) -> String {
+        match self {
+            Store::Etcd(cluster) => cluster.endpoint(0),
+            Store::Kine { port, .. } => format!("http://127.0.0.1:{port}"),
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        match self {
+            Store::Etcd(cluster) => cluster.pid(0),
+            Store::Kine { process, .. } => process.id(),
+        }
+    }
 }
 
 impl Target {
@@ -86,21 +137,35 @@ impl Target {
     /// Starts a server with further flags.
     pub async fn start_with(arguments: &Arguments, kind: Kind, flags: &[&str]) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let etcd = match kind {
+        let store = match kind {
             Kind::Ferrokube | Kind::Earlier => None,
-            _ => Some(Cluster::start(arguments.etcd.as_deref().ok_or("etcd is missing")?, 1, &[])),
+            Kind::KubeApiserverOnKine => Some(start_kine(arguments, folder.path()).await?),
+            Kind::KubeApiserver | Kind::FerrokubeOnEtcd => {
+                let etcd = arguments.etcd.as_deref().ok_or("etcd is missing")?;
+                Some(Store::Etcd(Cluster::start(etcd, 1, &["--quota-backend-bytes=8589934592"])))
+            }
         };
         let port = free_port()?;
-        let mut command = command(arguments, kind, folder.path(), port)?;
-        command.args(flags);
-        if let Some(etcd) = &etcd {
-            command.arg(format!("--etcd-servers={}", etcd.endpoint(0)));
-        }
         let began = Instant::now();
-        let server = spawn(&mut command, &folder.path().join("server.log"))?;
-        let mut target = Target { server, etcd, port, ready: Duration::ZERO, _folder: folder };
+        let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
+        let server = start_server(arguments, kind, folder.path(), port, store.as_ref(), &flags)?;
+        let mut target = Target { kind, flags, server, store, port, ready: Duration::ZERO, folder };
         target.wait_until_ready(began).await?;
         Ok(target)
+    }
+
+    /// Ends the API server in order and starts it again with what it has stored.
+    pub async fn restart(&mut self, arguments: &Arguments) -> Result<(), String> {
+        if let Some(pid) = self.server.id() {
+            let sent = Command::new("kill").arg(pid.to_string()).status().await;
+            sent.map_err(|error| format!("kill: {error}"))?;
+        }
+        let ended = tokio::time::timeout(PATIENCE, self.server.wait()).await;
+        ended.map_err(|_| "the server does not end")?.map_err(|error| error.to_string())?;
+        let began = Instant::now();
+        let (folder, store) = (self.folder.path(), self.store.as_ref());
+        self.server = start_server(arguments, self.kind, folder, self.port, store, &self.flags)?;
+        self.wait_until_ready(began).await
     }
 
     async fn wait_until_ready(&mut self, began: Instant) -> Result<(), String> {
@@ -121,26 +186,55 @@ impl Target {
     /// CPU time so far.
     pub fn cpu(&self) -> Cpu {
         let of = |pid: Option<u32>| pid.and_then(cpu_of).unwrap_or_default();
-        Cpu { server: of(self.server.id()), store: of(self.etcd.as_ref().and_then(|etcd| etcd.pid(0))) }
+        Cpu { server: of(self.server.id()), store: of(self.store.as_ref().and_then(Store::pid)) }
     }
 
-    /// Resident memory of all processes now, in bytes.
-    pub fn memory(&self) -> u64 {
-        self.pids().filter_map(|pid| memory_of(pid, "VmRSS:")).sum()
-    }
-
-    /// The most that each process ever had, summed.
-    pub fn peak_memory(&self) -> u64 {
-        self.pids().filter_map(|pid| memory_of(pid, "VmHWM:")).sum()
-    }
-
-    fn pids(&self) -> impl Iterator<Item = u32> {
-        self.server.id().into_iter().chain(self.etcd.as_ref().and_then(|etcd| etcd.pid(0)))
+    /// Resident memory now.
+    pub fn memory(&self) -> Memory {
+        let of = |pid: Option<u32>| pid.and_then(memory_of).unwrap_or_default();
+        Memory { server: of(self.server.id()), store: of(self.store.as_ref().and_then(Store::pid)) }
     }
 
     pub async fn stop(mut self) {
         let _ = self.server.kill().await;
     }
+}
+
+/// kine with the settings that k3s gives it.
+async fn start_kine(arguments: &Arguments, folder: &Path) -> Result<Store, String> {
+    let port = free_port()?;
+    let database = folder.join("state.db");
+    let mut command = Command::new(arguments.kine.as_ref().ok_or("kine is missing")?);
+    command.arg("--endpoint").arg(format!(
+        "sqlite://{}?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate",
+        database.display()
+    ));
+    command.arg(format!("--listen-address=127.0.0.1:{port}")).arg("--metrics-bind-address=0");
+    let process = spawn(&mut command, &folder.join("kine.log"))?;
+    let began = Instant::now();
+    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        if began.elapsed() > PATIENCE {
+            return Err("kine did not become ready".into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(Store::Kine { process, port })
+}
+
+fn start_server(
+    arguments: &Arguments,
+    kind: Kind,
+    folder: &Path,
+    port: u16,
+    store: Option<&Store>,
+    flags: &[String],
+) -> Result<Child, String> {
+    let mut command = command(arguments, kind, folder, port)?;
+    command.args(flags);
+    if let Some(store) = store {
+        command.arg(format!("--etcd-servers={}", store.endpoint()));
+    }
+    spawn(&mut command, &folder.join("server.log"))
 }
 
 fn command(arguments: &Arguments, kind: Kind, folder: &Path, port: u16) -> Result<Command, String> {
@@ -150,11 +244,13 @@ fn command(arguments: &Arguments, kind: Kind, folder: &Path, port: u16) -> Resul
         format!("{TOKEN},admin,admin,\"system:masters\"\n{GREEDY_TOKEN},greedy,greedy\n{POLITE_TOKEN},polite,polite\n");
     std::fs::write(&tokens, users).map_err(text)?;
     let mut command;
-    if kind == Kind::KubeApiserver {
+    if !kind.is_ferrokube() {
         command = Command::new(arguments.kube_apiserver.as_ref().ok_or("kube-apiserver is missing")?);
         let key = folder.join("sa.key");
-        let made = std::process::Command::new("openssl").args(["genrsa", "-out"]).arg(&key).arg("2048").output();
-        made.map_err(|error| format!("openssl: {error}"))?;
+        if !key.exists() {
+            let made = std::process::Command::new("openssl").args(["genrsa", "-out"]).arg(&key).arg("2048").output();
+            made.map_err(|error| format!("openssl: {error}"))?;
+        }
         command.arg("--cert-dir").arg(folder.join("certs"));
         command.arg("--service-account-issuer=https://kubernetes.default.svc");
         command.arg("--service-account-key-file").arg(&key).arg("--service-account-signing-key-file").arg(&key);
@@ -195,8 +291,8 @@ fn cpu_of(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-fn memory_of(pid: u32, field: &str) -> Option<u64> {
+fn memory_of(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with(field))?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }

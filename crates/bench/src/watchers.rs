@@ -8,11 +8,13 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::task::JoinSet;
 
 use crate::client::Client;
-use crate::load::{self, Cost};
-use crate::objects::{NAMESPACE, config_map_object};
-use crate::scenarios::write;
+use crate::load;
+use crate::objects::config_map_object;
+use crate::report::{Figure, Line};
+use crate::scenarios::{JSON, collection, write};
 use crate::target::Target;
 
 /// A connection may have 100 requests open, here as upstream; one more would wait for another to end.
@@ -20,59 +22,94 @@ const WATCHES_PER_CONNECTION: usize = 50;
 const WRITES_PER_SECOND: u64 = 50;
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// When something was sent, from the beginning, and how long it took.
+pub type Sample = (Duration, Duration);
+
+/// Watchers that wait for events with one label.
+pub struct Watchers {
+    label: String,
+    count: usize,
+    began: Instant,
+    delivered: Arc<AtomicU64>,
+    events: u64,
+    tasks: JoinSet<Result<Vec<Sample>, String>>,
+}
+
 /// `count` watchers see every one of the writes; a request in the result is one event delivered to one watcher.
-pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Cost, String> {
-    let name = format!("{count} watchers, {WRITES_PER_SECOND} writes/s, per event");
+pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Vec<Line>, String> {
     let writer = Client::connect(target.port).await?;
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-    let label = format!("watched-{count}");
-    let head = writer.get(&format!("{path}?limit=1")).await?;
-    let head = String::from_utf8_lossy(&head.head).into_owned();
-    let found = head.split_once("\"resourceVersion\":\"").and_then(|(_, rest)| rest.split_once('"'));
-    let revision = found.ok_or("a list has no revision")?.0.to_string();
-    let began = Instant::now();
-    let delivered = Arc::new(AtomicU64::new(0));
     let writes = WRITES_PER_SECOND * seconds;
-    let mut tasks = tokio::task::JoinSet::new();
-    let mut client = None;
-    for number in 0..count {
-        if number % WATCHES_PER_CONNECTION == 0 {
-            client = Some(Client::connect(target.port).await?);
-        }
-        let Some(client) = client.clone() else { continue };
-        let watch = format!("{path}?watch=true&resourceVersion={revision}&labelSelector=set%3D{label}");
-        let (status, body) =
-            client.open(Method::GET, &watch, "application/json", "application/json", Bytes::new()).await?;
-        if !status.is_success() {
-            return Err(format!("a watch was refused: {status}"));
-        }
-        tasks.spawn(follow(body, writes, began, delivered.clone()));
-    }
+    let watchers = Watchers::start(target, &format!("watched-{count}"), count, writes).await?;
     let cpu_before = target.cpu();
     let sent = Instant::now();
     for number in 0..writes {
-        tokio::time::sleep_until((sent + Duration::from_secs(1) * number as u32 / WRITES_PER_SECOND as u32).into())
-            .await;
-        let mut object = config_map_object(&format!("{label}-{number}"), &number.to_string());
-        object["metadata"]["labels"]["set"] = label.clone().into();
-        object["metadata"]["annotations"] = serde_json::json!({"sent": began.elapsed().as_nanos().to_string()});
-        write(writer.clone(), Method::POST, path.clone(), "application/json", object.to_string().into()).await?;
+        let due = sent + Duration::from_secs(1) * number as u32 / WRITES_PER_SECOND as u32;
+        tokio::time::sleep_until(due.into()).await;
+        watchers.create(&writer, number).await?;
     }
-    let mut latencies = Vec::new();
-    let all = async {
-        while let Some(watcher) = tasks.join_next().await {
-            latencies.extend(watcher.map_err(|error| error.to_string())??);
+    let mut latencies: Vec<Duration> = watchers.finish().await?.into_iter().map(|(_, latency)| latency).collect();
+    let cpu = target.cpu().since(cpu_before).per(latencies.len() as u64);
+    latencies.sort_unstable();
+    let name = format!("an event to each of {count} watchers");
+    let percentiles = vec![load::at(&latencies, 0.5), load::at(&latencies, 0.99)];
+    Ok(vec![
+        Line::new(format!("{name}: CPU"), Figure::Cpu(cpu)),
+        Line::new(format!("{name}: p50, p99"), Figure::Latency(percentiles)),
+    ])
+}
+
+impl Watchers {
+    /// Starts watchers, each of which ends after so many events.
+    pub async fn start(target: &Target, label: &str, count: usize, events: u64) -> Result<Watchers, String> {
+        let first = Client::connect(target.port).await?;
+        let path = collection("configmaps");
+        let head = first.get(&format!("{path}?limit=1")).await?;
+        let head = String::from_utf8_lossy(&head.head).into_owned();
+        let found = head.split_once("\"resourceVersion\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        let revision = found.ok_or("a list has no revision")?.0.to_string();
+        let (began, delivered) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+        let (mut tasks, mut client) = (JoinSet::new(), first);
+        for number in 0..count {
+            if number % WATCHES_PER_CONNECTION == 0 {
+                client = Client::connect(target.port).await?;
+            }
+            let watch = format!("{path}?watch=true&resourceVersion={revision}&labelSelector=set%3D{label}");
+            let (status, body) = client.open(Method::GET, &watch, JSON, JSON, Bytes::new()).await?;
+            if !status.is_success() {
+                return Err(format!("a watch was refused: {status}"));
+            }
+            tasks.spawn(follow(body, events, began, delivered.clone()));
         }
-        Ok::<_, String>(())
-    };
-    if tokio::time::timeout(PATIENCE, all).await.is_err() {
-        let got = delivered.load(Ordering::Relaxed);
-        return Err(format!("{name}: {got} of {} events arrived", writes * count as u64));
+        Ok(Watchers { label: label.to_string(), count, began, delivered, events, tasks })
     }
-    let (took, cpu) = (sent.elapsed(), target.cpu().since(cpu_before));
-    let cost = load::cost(target, &name, latencies, took, cpu);
-    eprintln!("{}", crate::report::line(&cost));
-    Ok(cost)
+
+    /// Creates an object that all of them watch, and returns when it was sent and how long that took.
+    pub async fn create(&self, client: &Client, number: u64) -> Result<Sample, String> {
+        let mut object = config_map_object(&format!("{}-{number}", self.label), &number.to_string());
+        object["metadata"]["labels"]["set"] = self.label.clone().into();
+        let sent = self.began.elapsed();
+        object["metadata"]["annotations"] = serde_json::json!({"sent": sent.as_nanos().to_string()});
+        write(client.clone(), Method::POST, collection("configmaps"), JSON, object.to_string().into()).await?;
+        Ok((sent, self.began.elapsed() - sent))
+    }
+
+    /// Waits until all events have arrived.
+    pub async fn finish(mut self) -> Result<Vec<Sample>, String> {
+        let mut samples = Vec::new();
+        let all = async {
+            while let Some(watcher) = self.tasks.join_next().await {
+                samples.extend(watcher.map_err(|error| error.to_string())??);
+            }
+            Ok::<_, String>(())
+        };
+        match tokio::time::timeout(PATIENCE, all).await {
+            Ok(outcome) => outcome.map(|()| samples),
+            Err(_) => {
+                let (got, all) = (self.delivered.load(Ordering::Relaxed), self.events * self.count as u64);
+                Err(format!("{got} of {all} events arrived"))
+            }
+        }
+    }
 }
 
 /// Counts events until all have come; the time each was sent is in it.
@@ -81,22 +118,23 @@ async fn follow(
     wanted: u64,
     began: Instant,
     delivered: Arc<AtomicU64>,
-) -> Result<Vec<Duration>, String> {
-    let mut latencies = Vec::new();
+) -> Result<Vec<Sample>, String> {
+    let mut samples = Vec::new();
     let mut rest: Vec<u8> = Vec::new();
-    while (latencies.len() as u64) < wanted {
+    while (samples.len() as u64) < wanted {
         let Some(frame) = body.frame().await else { return Err("a watch ended".into()) };
         let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
         rest.extend_from_slice(&data);
         let Some(end) = memchr::memrchr(b'\n', &rest) else { continue };
         let now = began.elapsed();
         for line in rest[..end].split(|byte| *byte == b'\n') {
-            latencies.push(now.saturating_sub(sent_at(line).ok_or("an event does not say when it was sent")?));
+            let sent = sent_at(line).ok_or("an event does not say when it was sent")?;
+            samples.push((sent, now.saturating_sub(sent)));
             delivered.fetch_add(1, Ordering::Relaxed);
         }
         rest.drain(..=end);
     }
-    Ok(latencies)
+    Ok(samples)
 }
 
 fn sent_at(line: &[u8]) -> Option<Duration> {

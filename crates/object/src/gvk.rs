@@ -54,6 +54,15 @@ impl GroupVersion {
 }
 
 impl GroupVersionKind {
+    /// Whether its apiVersion is written like this: `v1`, `apps/v1`.
+    pub fn has_api_version(&self, text: &str) -> bool {
+        let version = match self.group.as_str() {
+            "" => Some(text),
+            group => text.strip_prefix(group).and_then(|rest| rest.strip_prefix('/')),
+        };
+        version == Some(self.version.as_str())
+    }
+
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(self.group.clone(), self.version.clone())
     }

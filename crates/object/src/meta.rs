@@ -15,7 +15,15 @@ pub trait Meta {
         self.object().str_at(&["kind"])
     }
 
+    /// Whether it states this type.
+    fn is_of_type(&self, gvk: &GroupVersionKind) -> bool {
+        self.kind() == gvk.kind && gvk.has_api_version(self.api_version())
+    }
+
     fn set_type(&mut self, gvk: &GroupVersionKind) {
+        if self.is_of_type(gvk) {
+            return;
+        }
         self.object_mut().set(&["apiVersion"], gvk.group_version().to_string());
         self.object_mut().set(&["kind"], gvk.kind.clone());
     }

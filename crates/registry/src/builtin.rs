@@ -315,8 +315,7 @@ impl BuiltinCodec {
         let envelope =
             bytes.starts_with(codec::proto::MAGIC).then(|| codec::proto::Envelope::open(bytes).ok()).flatten();
         envelope.is_some_and(|envelope| {
-            let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
-            group == self.kind.group && version == self.kind.version && envelope.kind == self.kind.kind.as_str()
+            self.kind.has_api_version(&envelope.api_version) && *envelope.kind == *self.kind.kind
         })
     }
 

@@ -1,5 +1,7 @@
 //! UPDATE: replace an object.
 
+use std::borrow::Cow;
+
 use admission::Operation;
 use async_trait::async_trait;
 use http::StatusCode;
@@ -137,8 +139,12 @@ impl Change for Write<'_> {
         let admission = if existing.is_some() { &self.admit.updating } else { &self.admit.creating };
         let scope = admission.scope;
         let live = match existing {
-            Some(stored) => scope.from_storage(stored.clone())?,
-            None => Value::map(),
+            // The stored version is shown as it is.
+            Some(stored) if scope.resource.conversion.is_none() && stored.is_of_type(&scope.resource.kind) => {
+                Cow::Borrowed(stored)
+            }
+            Some(stored) => Cow::Owned(scope.from_storage(stored.clone())?),
+            None => Cow::Owned(Value::map()),
         };
         self.warnings.clear();
         let object = match &self.wanted {
