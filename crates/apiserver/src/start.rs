@@ -39,8 +39,8 @@ use crate::store::{self, Opened};
 use crate::zpages::Zpages;
 use crate::{Config, Pki, aggregation, own_service, repair, serving, traces};
 
-/// How many bytes of other encodings of stored objects are kept in memory.
-const RENDITION_BUDGET_BYTES: usize = 256 * 1024 * 1024;
+/// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
+const RENDITION_BUDGET_BYTES: usize = 512 * 1024 * 1024;
 
 /// Why a server does not start: one sentence for the administrator.
 #[derive(Debug, thiserror::Error)]

@@ -2,13 +2,14 @@
 
 mod follow;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use object::Str;
 use object::fields::Selector;
 use parking_lot::{Mutex, RwLock};

@@ -19,14 +19,21 @@ pub(crate) struct Fields<'s> {
     hint: usize,
 }
 
+/// How many fields most objects have at most.
+const FEW: usize = 8;
 /// How many fields to try before searching. Documents mostly come in the order they are printed in, with gaps.
 const NEAR: usize = 8;
 
 impl<'s> Fields<'s> {
     /// Starts from what an earlier occurrence of the same struct left behind, if there was one: Go decodes over it.
     pub fn new(of: &'s Struct, earlier: Value) -> Fields<'s> {
-        let mut fields =
-            Fields { of, entries: Vec::new(), seen: FieldSet::default(), map_entries: Vec::new(), hint: 0 };
+        let mut fields = Fields {
+            of,
+            entries: Vec::with_capacity(FEW),
+            seen: FieldSet::default(),
+            map_entries: Vec::new(),
+            hint: 0,
+        };
         if let Value::Map(map) = earlier {
             for (key, value) in map {
                 if let Some((index, _)) = fields.find(&key) {

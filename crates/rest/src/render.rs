@@ -24,7 +24,8 @@ pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Med
 
 fn build(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
     let value = value(resource, object, revision)?;
-    Ok(encode_body(resource, value, media))
+    // A copy, because it may be kept: it takes no more room than it needs.
+    Ok(Bytes::copy_from_slice(&encode_body(resource, value, media)))
 }
 
 /// The object as the requested version shows it.
@@ -47,7 +48,7 @@ pub fn encode_body(resource: &Resource, mut value: Value, media: Media) -> Bytes
     }
     match (media, resource.form.wire_schema()) {
         (Media::Proto, Some(schema)) => {
-            let mut out = Vec::with_capacity(1024);
+            let mut out = Vec::with_capacity(crate::wire::ENCODED_BYTES);
             if let Err(error) = codec::proto::encode_message(&value, schema, &mut out) {
                 tracing::error!(%error, kind = %resource.kind, "an object has no protobuf form");
             }

@@ -7,6 +7,9 @@ use schema::Schema;
 
 use crate::media::Media;
 
+/// Most objects are encoded in no more than this.
+pub const ENCODED_BYTES: usize = 8 * 1024;
+
 /// Decodes a whole object.
 pub fn decode(bytes: &[u8], media: Media, schema: Option<Schema<'_>>, notes: &mut Notes) -> Result<Value, String> {
     match (media, schema) {
@@ -20,7 +23,7 @@ pub fn decode(bytes: &[u8], media: Media, schema: Option<Schema<'_>>, notes: &mu
 
 /// Encodes a whole object, its type included.
 pub fn encode(value: &Value, media: Media, schema: Option<Schema<'_>>, pretty: bool) -> Bytes {
-    let mut out = Vec::with_capacity(1024);
+    let mut out = Vec::with_capacity(ENCODED_BYTES);
     let written = match (media, schema) {
         (Media::Cbor, schema) => codec::cbor::encode(value, schema, &mut out),
         (Media::Proto, Some(schema)) => codec::proto::encode(value, schema, &mut out),

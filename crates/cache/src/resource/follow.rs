@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use storage::{Batch, Entry, Progress, RangeQuery, Revision, Subscriber, WatchRequest};
+use hashbrown::HashMap;
+use storage::{Batch, Entry, Key, Progress, RangeQuery, Revision, Subscriber, WatchRequest};
 
 use super::Cache;
 use crate::{Error, Event, Object};
 
 /// How many objects one page of the initial list has.
 const LOAD_PAGE: usize = 2000;
+/// Fewer objects than this are not worth a thread.
+const OBJECTS_PER_THREAD: usize = 5000;
 /// How long to wait before following the store again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -51,18 +54,19 @@ impl Cache {
     }
 
     fn replace(&self, entries: Vec<Arc<Entry>>, revision: Revision) {
-        let mut state = self.state.write();
-        let old = std::mem::take(&mut state.objects);
-        state.bytes = 0;
-        state.index.clear();
-        for entry in entries {
-            // An object that has not changed keeps its header and renditions.
-            let object = match old.get(&entry.key) {
-                Some(object) if object.is_of(&entry) => object.clone(),
-                _ => self.object(entry),
-            };
-            self.put(&mut state, object);
+        // An object that has not changed keeps its header and renditions.
+        let objects: Vec<Arc<Object>> = entries.iter().map(|entry| self.wrap(entry)).collect();
+        self.read_index_values(&objects);
+        let mut index: HashMap<String, Vec<(Key, Arc<Object>)>> = HashMap::new();
+        for object in &objects {
+            if let Some(value) = self.index_value(object) {
+                index.entry_ref(value).or_default().push((object.key().clone(), object.clone()));
+            }
         }
+        let mut state = self.state.write();
+        state.bytes = objects.iter().map(|object| object.value().len()).sum();
+        state.index = index.into_iter().map(|(value, objects)| (value, objects.into_iter().collect())).collect();
+        state.objects = objects.into_iter().map(|object| (object.key().clone(), object)).collect();
         let mut woken = Vec::new();
         state.channel.reset(revision, &mut woken);
         self.changed.store(revision, Ordering::Release);
@@ -70,6 +74,23 @@ impl Cache {
         drop(state);
         self.followed.notify_waiters();
         self.wake(woken);
+    }
+
+    /// Reads the indexed field of all objects from their bytes, on all processors if there are many.
+    fn read_index_values(&self, objects: &[Arc<Object>]) {
+        if self.options.index.is_none() || objects.is_empty() {
+            return;
+        }
+        let read = |objects: &[Arc<Object>]| objects.iter().for_each(|object| _ = self.index_value(object));
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let mut parts = objects.chunks(objects.len().div_ceil(threads).max(OBJECTS_PER_THREAD));
+            let own = parts.next();
+            for part in parts {
+                scope.spawn(move || read(part));
+            }
+            own.into_iter().for_each(read);
+        });
     }
 
     fn apply(&self, batch: &Batch) {

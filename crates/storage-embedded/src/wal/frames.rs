@@ -124,13 +124,19 @@ pub(super) fn push_sectors(frame: &[u8], nonce: u64, out: &mut Vec<u8>) {
 
 /// Whether the sector was written since the file was begun with this nonce. One byte of it may have been damaged since.
 pub(super) fn is_written(sector: &[u8], nonce: u64) -> bool {
-    let differing = sector.iter().zip(nonce.to_le_bytes()).filter(|(found, expected)| **found != *expected).count();
+    let expected = nonce.to_le_bytes();
+    if sector.starts_with(&expected) {
+        return sector.len() == SECTOR_BYTES;
+    }
+    let differing = sector.iter().zip(expected).filter(|(found, expected)| **found != *expected).count();
     sector.len() == SECTOR_BYTES && differing <= 1
 }
 
 /// What sectors hold of frames.
 pub(super) fn join(sectors: &[u8]) -> Vec<u8> {
-    sectors.chunks(SECTOR_BYTES).flat_map(body).copied().collect()
+    let mut joined = Vec::with_capacity(sectors.len());
+    sectors.chunks(SECTOR_BYTES).for_each(|sector| joined.extend_from_slice(body(sector)));
+    joined
 }
 
 fn body(sector: &[u8]) -> &[u8] {
