@@ -115,9 +115,10 @@ fn monitor(
     recorder.kubectl.wait("get secret prometheus-main -o name", |name| name.starts_with("secret"))?;
     let reconciled = "get prometheus main -o jsonpath={.status.conditions[?(@.type==\"Reconciled\")].status}";
     recorder.kubectl.wait(reconciled, |status| status == "True")?;
-    recorder.show("scale prometheus main --replicas=3");
-    let replicas = "get statefulset prometheus-main -o jsonpath={.spec.replicas}";
-    recorder.kubectl.wait(replicas, |replicas| replicas == "3")?;
+    // Its scale is the number of shards, which are StatefulSets.
+    recorder.show("scale prometheus main --replicas=2");
+    let shard = "get statefulset prometheus-main-shard-1 -o name";
+    recorder.kubectl.wait(shard, |name| name.starts_with("statefulset"))?;
     for line in MONITORED {
         recorder.show(line);
     }
