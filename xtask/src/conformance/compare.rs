@@ -73,7 +73,7 @@ impl Recorder {
 
     pub fn show(&mut self, line: &str) {
         let printed = self.kubectl.run(line).unwrap_or_else(|why| why);
-        self.printed.push((line.to_string(), printed.replace(ADMINISTRATORS[0], ADMINISTRATORS[1])));
+        self.printed.push((line.to_string(), without_uids(&printed.replace(ADMINISTRATORS[0], ADMINISTRATORS[1]))));
     }
 
     pub fn apply(&mut self, manifest: &str) {
@@ -90,6 +90,31 @@ impl Recorder {
         self.printed.push((format!("{ERRORS}{}", log.file_name().unwrap_or_default().display()), lines.join("\n")));
         Ok(())
     }
+}
+
+/// A text with `UID` for each UID.
+fn without_uids(text: &str) -> String {
+    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+    let is_uid = |part: &str| {
+        let groups: Vec<&str> = part.split('-').collect();
+        let is_hexadecimal = |group: &&str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
+        groups.iter().map(|group| group.len()).eq(GROUPS) && groups.iter().all(is_hexadecimal)
+    };
+    let length = GROUPS.iter().sum::<usize>() + GROUPS.len() - 1;
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(first) = rest.chars().next() {
+        match rest.get(..length).filter(|part| is_uid(part)) {
+            Some(_) => {
+                out.push_str("UID");
+                rest = &rest[length..];
+            }
+            None => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
 }
 
 /// The message of a line of klog or slog that is an error or a warning. A write that came after another one is no error: it is
@@ -118,6 +143,17 @@ mod tests {
         check("ts=2026 level=INFO msg=fine", None);
         check("ts=2026 level=WARN caller=a.go:3 msg=odd", Some("WARN caller=a.go: msg=odd"));
         check("Error is the first word of this line", None);
+    }
+
+    #[test]
+    fn uids_are_replaced() {
+        let uid = "4d4b47d2-4bf1-4092-aef6-0e75cb91dc4b";
+        for (text, want) in [
+            (format!("a-{uid}.yaml {uid}"), "a-UID.yaml UID"),
+            ("ä-4d4b47d2-4bf1-4092-aef6-0e75cb91dc4".into(), "ä-4d4b47d2-4bf1-4092-aef6-0e75cb91dc4"),
+        ] {
+            assert_eq!(without_uids(&text), want);
+        }
     }
 
     #[test]
