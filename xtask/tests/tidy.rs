@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["kinds", "admission", "authn", "authz"],
     &["rest"],
     &["aggregator"],
+    &["peers"],
     &["crd", "discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["testing", "difftest"],

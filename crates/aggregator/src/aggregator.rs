@@ -67,7 +67,7 @@ impl Aggregator {
             let mut ready = Some(ready);
             let mut remotes = Remotes::default();
             let followed = storage.clone();
-            follow::follow(followed, move |batch| {
+            follow::follow(followed, "", move |batch| {
                 follower.apply(&storage, batch, &mut remotes);
                 ready.take().map(|ready| ready.send(()));
             })

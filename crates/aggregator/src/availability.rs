@@ -68,7 +68,7 @@ pub async fn follow_services(aggregator: Arc<Aggregator>) {
         async move {
             let Some(storage) = storage else { return };
             let named = storage.clone();
-            follow::follow(storage, move |batch| {
+            follow::follow(storage, "", move |batch| {
                 if batch.complete {
                     return;
                 }

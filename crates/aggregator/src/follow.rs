@@ -20,18 +20,18 @@ pub struct Batch {
     pub gone: Vec<Arc<Object>>,
 }
 
-/// Hands all objects to `hear`, then every change; for ever.
-pub async fn follow(storage: Arc<Storage>, mut hear: impl FnMut(Batch)) {
+/// Hands all objects of a namespace, "" for all of them, to `hear`, then every change; for ever.
+pub async fn follow(storage: Arc<Storage>, namespace: &str, mut hear: impl FnMut(Batch)) {
     loop {
-        if let Err(error) = once(&storage, &mut hear).await {
+        if let Err(error) = once(&storage, namespace, &mut hear).await {
             tracing::warn!(resource = %storage.resource.resource, %error, "a watch is begun again");
             tokio::time::sleep(RETRY_AFTER).await;
         }
     }
 }
 
-async fn once(storage: &Storage, hear: &mut impl FnMut(Batch)) -> Result<(), cache::Error> {
-    let mut watcher = storage.cache.watch(storage.range("").into(), Start::Now).await?;
+async fn once(storage: &Storage, namespace: &str, hear: &mut impl FnMut(Batch)) -> Result<(), cache::Error> {
+    let mut watcher = storage.cache.watch(storage.range(namespace).into(), Start::Now).await?;
     let mut initial = Some(Batch { complete: true, ..Batch::default() });
     loop {
         let mut items = vec![watcher.next().await?];

@@ -12,11 +12,11 @@ mod availability;
 mod backend;
 mod convert;
 mod discovered;
-mod follow;
+pub mod follow;
 mod meters;
 pub mod openapi;
 mod priorities;
-mod proxy;
+pub mod proxy;
 mod service;
 
 pub use aggregator::{Aggregator, Setup};

@@ -1,4 +1,4 @@
-//! Passes a request on to a backend and its response back.
+//! Passes a request on to a backend and its response back; the parts that every proxy to another API server needs are public.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Backend {
             }
         };
         let path = format!("{}{}", call.info.path, query_of(call));
-        let headers = self.headers(call, &address, from, audit_id);
+        let headers = headers_for(call, &address, from, audit_id, self.settings.sends_uid);
         let target = Target { tls: true, host: address.host.clone(), port: address.port, path, ..Target::default() };
         let connection = Connection { client, address };
         let sent = rest::forward(&connection, &target, call.method.clone(), &headers, body);
@@ -69,31 +69,6 @@ impl Backend {
         }
     }
 
-    /// The client's headers, without those that only this server should see or set.
-    fn headers(&self, call: &Call, address: &Address, from: IpAddr, audit_id: &str) -> HeaderMap {
-        let mut headers = call.headers.clone();
-        // The backend's own name takes its place.
-        headers.remove(header::HOST);
-        set_identity(&mut headers, &call.user);
-        if !self.settings.sends_uid {
-            headers.remove("x-remote-uid");
-        }
-        let before: Vec<&str> =
-            headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
-        let forwarded = before.into_iter().map(str::to_string).chain([from.to_string()]).collect::<Vec<_>>().join(", ");
-        let mut set = |name: &'static str, text: &str| {
-            if let Ok(value) = HeaderValue::from_str(text) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
-        };
-        set("x-forwarded-for", &forwarded);
-        set("x-forwarded-uri", &call.info.path);
-        set("x-forwarded-host", &address.to_string());
-        set("x-forwarded-proto", "https");
-        set("audit-id", audit_id);
-        headers
-    }
-
     /// What a backend answered, unless it is something that must not reach the client.
     fn checked(&self, mut reply: Reply, upgrades: bool) -> Reply {
         let switched = reply.status == StatusCode::SWITCHING_PROTOCOLS;
@@ -107,9 +82,33 @@ impl Backend {
             let body = ReplyBody::Ready(Bytes::from_static(message.as_bytes()));
             return Reply::new(StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", body);
         }
-        CORS.iter().for_each(|name| drop(reply.headers.remove(name)));
+        remove_cors(&mut reply);
         reply
     }
+}
+
+/// The client's headers, without those that only this server should see or set.
+pub fn headers_for(call: &Call, address: &Address, from: IpAddr, audit_id: &str, sends_uid: bool) -> HeaderMap {
+    let mut headers = call.headers.clone();
+    // The other server's own name takes its place.
+    headers.remove(header::HOST);
+    set_identity(&mut headers, &call.user);
+    if !sends_uid {
+        headers.remove("x-remote-uid");
+    }
+    let before: Vec<&str> = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
+    let forwarded = before.into_iter().map(str::to_string).chain([from.to_string()]).collect::<Vec<_>>().join(", ");
+    let mut set = |name: &'static str, text: &str| {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    set("x-forwarded-for", &forwarded);
+    set("x-forwarded-uri", &call.info.path);
+    set("x-forwarded-host", &address.to_string());
+    set("x-forwarded-proto", "https");
+    set("audit-id", audit_id);
+    headers
 }
 
 /// Says in headers who the user is, and nothing that the client said about it.
@@ -153,13 +152,18 @@ fn escaped_key(key: &str) -> String {
     out
 }
 
+/// Removes the headers in which the other server says which pages may read the response.
+pub fn remove_cors(reply: &mut Reply) {
+    CORS.iter().for_each(|name| drop(reply.headers.remove(name)));
+}
+
 /// `/apis/<group>/<version>` itself.
 fn is_discovery(call: &Call) -> bool {
     !call.info.is_resource && call.info.path.trim_matches('/').split('/').count() == 3
 }
 
 /// The query with its question mark, sorted by key; "" if there is none.
-fn query_of(call: &Call) -> String {
+pub fn query_of(call: &Call) -> String {
     let escape = |text: &str, out: &mut String| {
         for byte in text.bytes() {
             match byte {
@@ -183,17 +187,17 @@ fn query_of(call: &Call) -> String {
 }
 
 /// A failure as upstream's proxy writes it.
-fn refused(status: StatusCode, why: &str) -> Reply {
+pub fn refused(status: StatusCode, why: &str) -> Reply {
     let body = ReplyBody::Ready(format!("{why}\n").into());
     let mut reply = Reply::new(status, "text/plain; charset=utf-8", body);
     reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
 
-/// Sends one request to the address that the backend's Service was resolved to.
-struct Connection {
-    client: Arc<Client>,
-    address: Address,
+/// Sends requests to one address.
+pub struct Connection {
+    pub client: Arc<Client>,
+    pub address: Address,
 }
 
 #[async_trait]

@@ -25,7 +25,6 @@ pub use self::trust::Trust;
 use crate::accounts::{Accounts, StoredObjects};
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
-use crate::start::hostname;
 use crate::{Config, Pki};
 
 /// How long the issuers of a changed file have to be found.
@@ -57,7 +56,7 @@ impl Authentication {
         let trust = Trust::open(config, pki, features)?;
         let (configuration, contents) = flags.configuration()?;
         let anonymous = anonymous(config, &configuration)?;
-        let server = Identity::lease_name_on(&hostname());
+        let server = Identity::lease_name_on(&config.hostname);
         let egress_selectors = features.enabled("StructuredAuthenticationConfigurationEgressSelector");
         let disallowed_issuers = accounts.issuers.clone();
         let errors = validate(&configuration, &disallowed_issuers, egress_selectors);

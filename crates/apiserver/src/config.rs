@@ -15,6 +15,7 @@ use crate::authentication::AuthenticationConfig;
 use crate::authorization::AuthorizationConfig;
 use crate::debugging::Debugging;
 use crate::own_service::OwnServiceConfig;
+use crate::peering::PeerConfig;
 use crate::serving::Serving;
 use crate::shown_metrics::ShownMetrics;
 use crate::versions::Versions;
@@ -72,6 +73,9 @@ pub struct Config {
     /// `--api-audiences`; whom tokens for this server are meant for. Empty: its issuers.
     pub api_audiences: Vec<String>,
     pub own_service: OwnServiceConfig,
+    /// The machine's name, of which the server's identity is made.
+    pub hostname: String,
+    pub peering: PeerConfig,
     pub request_timeout: Duration,
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
@@ -160,6 +164,8 @@ impl Default for Config {
             egress_file: None,
             api_audiences: Vec::new(),
             own_service: OwnServiceConfig::default(),
+            hostname: crate::start::hostname(),
+            peering: PeerConfig::default(),
             request_timeout: Duration::from_secs(60),
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,

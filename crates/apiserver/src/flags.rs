@@ -13,8 +13,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
 use crate::{
-    Config, aggregation, audit, authentication, authorization, debugging, own_service, serving, shown_metrics, store,
-    versions,
+    Config, aggregation, audit, authentication, authorization, debugging, own_service, peering, serving, shown_metrics,
+    store, versions,
 };
 pub(crate) use given::{Given, boolean};
 
@@ -352,6 +352,7 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
         other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
         other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
+        other if peering::FLAGS.contains(&other) => config.peering.apply(other, given)?,
         other if shown_metrics::FLAGS.contains(&other) => config.metrics.apply(other, given)?,
         other if authentication::FLAGS.contains(&other) => config.authentication.apply(other, given)?,
         other if debugging::FLAGS.contains(&other) => config.debugging.apply(other, given)?,
@@ -368,6 +369,7 @@ fn is_honoured(flag: &str) -> bool {
         || aggregation::FLAGS.contains(&flag)
         || own_service::FLAGS.contains(&flag)
         || authorization::FLAGS.contains(&flag)
+        || peering::FLAGS.contains(&flag)
         || shown_metrics::FLAGS.contains(&flag)
         || authentication::FLAGS.contains(&flag)
         || debugging::FLAGS.contains(&flag)

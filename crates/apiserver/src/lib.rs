@@ -23,6 +23,7 @@ mod metered;
 mod metrics;
 mod openid;
 mod own_service;
+mod peering;
 mod pki;
 mod reload;
 mod reload_meters;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Flow, Settings};
+use registry::Features;
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{
     Always, Check, ConnectionOptions, Cors, Delayed, Endpoint, Health, Hook, Lifecycle, Seats, ShutdownCheck,
@@ -12,7 +13,7 @@ use server::{
 };
 
 use crate::flags::Given;
-use crate::{Config, Pki};
+use crate::{Config, Pki, peering};
 
 /// The flags that [`Serving`] takes.
 pub const FLAGS: &[&str] = &[
@@ -213,6 +214,9 @@ const HOOKS: &[&str] = &[
     "poststarthook/crd-informer-synced",
     "poststarthook/start-system-namespaces-controller",
     "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/mixed-version-proxy-handler",
+    "poststarthook/local-discovery-cache-sync",
+    "poststarthook/peer-discovery-workers",
     "poststarthook/start-cluster-authentication-info-controller",
     "poststarthook/start-kube-apiserver-identity-lease-controller",
     "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
@@ -229,20 +233,39 @@ const HOOKS: &[&str] = &[
     "poststarthook/apiservice-status-remote-available-controller",
     "poststarthook/apiservice-registration-controller",
     "poststarthook/apiservice-discovery-controller",
+    peering::STORAGE_VERSION_HOOK,
     "poststarthook/kube-apiserver-autoregistration",
     "autoregister-completion",
     "poststarthook/apiservice-openapi-controller",
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
+/// Whether a hook belongs to a feature that is on.
+fn is_run(hook: &str, config: &Config, features: &Features) -> bool {
+    match hook.trim_start_matches("poststarthook/") {
+        "peer-endpoint-reconciler-controller" => features.enabled(peering::PEER_PROXY),
+        "mixed-version-proxy-handler" | "local-discovery-cache-sync" | "peer-discovery-workers" => {
+            features.enabled(peering::PEER_PROXY) && config.peering.authority.is_some()
+        }
+        "start-kube-apiserver-identity-lease-controller" => features.enabled(peering::IDENTITY),
+        "start-kube-apiserver-identity-lease-garbage-collector" => features.enabled(peering::IDENTITY),
+        _ if hook == peering::STORAGE_VERSION_HOOK => {
+            features.enabled(peering::STORAGE_VERSIONS) && features.enabled(peering::IDENTITY)
+        }
+        _ => true,
+    }
+}
+
 /// The checks in the order upstream lists them; the hooks are finished when the server has started.
 pub fn health(
+    config: &Config,
+    features: &Features,
     store: Vec<(Arc<dyn Check>, &[Endpoint])>,
     lifecycle: &Lifecycle,
-    livez_grace: Duration,
 ) -> (Health, Vec<Arc<Hook>>) {
     let health = Health::default();
-    let hooks: Vec<Arc<Hook>> = HOOKS.iter().map(|name| Hook::new(name)).collect();
+    let run = HOOKS.iter().filter(|name| is_run(name, config, features));
+    let hooks: Vec<Arc<Hook>> = run.map(|name| Hook::new(name)).collect();
     let synced = Hook::new("informer-sync");
     health.add(Arc::new(Always("ping")), true, true);
     health.add(Arc::new(Always("log")), true, true);
@@ -253,7 +276,7 @@ pub fn health(
     health.add(synced.clone(), false, true);
     for hook in &hooks {
         health.add_to(&[Endpoint::Healthz, Endpoint::Readyz], hook.clone());
-        health.add_to(&[Endpoint::Livez], Delayed::new(hook.clone(), livez_grace));
+        health.add_to(&[Endpoint::Livez], Delayed::new(hook.clone(), config.serving.livez_grace));
     }
     health.add(Arc::new(ShutdownCheck(lifecycle.clone())), false, true);
     (health, hooks.into_iter().chain([synced]).collect())

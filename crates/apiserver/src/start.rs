@@ -17,7 +17,7 @@ use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, Release, Report, Setup};
 use rest::{Api, Body, Call, Limits, Meters, Reply};
 use server::tls::Handshake;
-use server::{Health, Impersonation, Lifecycle, Listener, Paths, Server, ShutdownTimeouts, Unfinished};
+use server::{Health, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Unfinished};
 use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
@@ -33,6 +33,7 @@ use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
+use crate::peering::Peering;
 use crate::pki::Hosts;
 use crate::services::Services;
 use crate::store::{self, Opened};
@@ -74,6 +75,7 @@ struct Background {
     alone: Option<standalone::Loops>,
     own: standalone::Loops,
     own_service: Arc<OwnService>,
+    peering: Peering,
     tasks: JoinSet<()>,
 }
 
@@ -87,8 +89,9 @@ impl Running {
     /// is over.
     pub async fn stop(self, delay: Duration) {
         let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
-        let Background { alone, own, own_service, mut tasks } = self.background;
-        self.lifecycle.shut_down(&timeouts, own_service.leave()).await;
+        let Background { alone, own, own_service, peering, mut tasks } = self.background;
+        let leave = async { drop(tokio::join!(own_service.leave(), peering.leave())) };
+        self.lifecycle.shut_down(&timeouts, leave).await;
         for loops in alone.into_iter().chain([own]) {
             loops.stop().await;
         }
@@ -150,30 +153,19 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     let dial = set_unstored(&config, &mut catalog, &actions, opened.store.clone(), &egress)?;
     let host = host(&config, &authorizer);
     let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
-    let api = Arc::new(Api {
-        catalog: LiveCatalog::new(catalog),
-        admission,
-        authorizer: authorizer.clone(),
-        clock: Arc::new(SystemClock),
-        features: Arc::new(features),
-        limits: limits(&config),
-        describe_column: descriptions::column,
-        meters: Meters::default(),
-        dial: Some(dial),
-        streams: Arc::default(),
-        recent: rest::Recent::default(),
-        definitions: Default::default(),
-    });
+    let api = api(&config, catalog, admission, authorizer.clone(), features, dial);
     host.connect(&api);
     kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
     let lifecycle = Lifecycle::default();
-    let (health, hooks) = serving::health(opened.checks(&config.store), &lifecycle, config.serving.livez_grace);
+    let (health, hooks) = serving::health(&config, &api.features, opened.checks(&config.store), &lifecycle);
     let metrics = opened.metrics(&config.store, &api, config.metrics.open().map_err(StartError::Setting)?);
     let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
     let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
     let meters = crate::metrics::contribute(&metrics, &api, timings, &kinds, &host);
     let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
+    let peering = Peering::open(&config, &api, &advertised, store.clone(), &egress, &metrics);
+    let peering = peering.map_err(StartError::Setting)?;
     let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authentication, &authorization, &egress);
     let seats = config.serving.seats();
@@ -183,11 +175,13 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
         authenticator: authentication.authenticator.clone(),
         authorizer,
         impersonation: Impersonation::new(api.features.enabled("ConstrainedImpersonation")),
-        paths: paths(&config, &api, &aggregator, &accounts, &advertised, &health),
+        paths: paths(&config, &api, &aggregator, &peering, &accounts, &advertised, &health),
         health,
         metrics,
         version: config.version(),
         aggregator: Some(aggregator.clone()),
+        peers: peering.peers.clone(),
+        write_barrier: peering.write_barrier(),
         lifecycle: lifecycle.clone(),
         seats: seats.clone(),
         unfinished: Unfinished::default(),
@@ -197,19 +191,22 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
         request_timeout: config.request_timeout,
         hsts: config.serving.hsts.clone(),
         limits_anonymous_http2: api.features.enabled("UnauthenticatedHTTP2DOSMitigation"),
+        refuses_while_leaving: config.serving.connections.answer_while_leaving,
     });
     create_own_objects(&api, &authentication.trust.published()).await;
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
     begin_tasks(&config, &api, authentication, &pki, &mut tasks)?;
-    let own = standalone::start_own(api.clone(), identity(&advertised), seats.flow().cloned(), config.leadership);
+    let own = start_own(&config, &api, &peering, &seats);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
     let webhooks = WebhookOptions::new(host.services.clone(), &egress);
     crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, meters, &host), &mut tasks).await;
     let alone = standalone_loops(&config, &pki, &aggregator).await?;
     own_service.begin(&mut tasks).await;
-    hooks.iter().for_each(|hook| hook.finish());
+    peering.begin(&mut tasks).await;
+    peering.finish(hooks, &mut tasks);
     let serving = tokio::spawn(listener.serve(server));
-    let (timeouts, background) = (serving::shutdown_timeouts(&config), Background { alone, own, own_service, tasks });
+    let (timeouts, background) =
+        (serving::shutdown_timeouts(&config), Background { alone, own, own_service, peering, tasks });
     Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
 }
 
@@ -226,10 +223,34 @@ fn begin_tasks(
     config.debugging.listen(tasks).map_err(StartError::Setting)
 }
 
+fn api(
+    config: &Config,
+    catalog: Catalog,
+    admission: ::admission::Chain,
+    authorizer: Arc<dyn Authorizer>,
+    features: Features,
+    dial: Arc<Dialer>,
+) -> Arc<Api> {
+    Arc::new(Api {
+        catalog: LiveCatalog::new(catalog),
+        admission,
+        authorizer,
+        clock: Arc::new(SystemClock),
+        features: Arc::new(features),
+        limits: limits(config),
+        describe_column: descriptions::column,
+        meters: Meters::default(),
+        dial: Some(dial),
+        streams: Arc::default(),
+        recent: rest::Recent::default(),
+        definitions: Default::default(),
+    })
+}
+
 /// What admission asks the server for.
 fn host(config: &Config, authorizer: &Arc<dyn Authorizer>) -> Arc<Host> {
     let services = Services::new(config.aggregation.to_endpoints);
-    Arc::new(Host::new(authorizer.clone(), services, &Identity::lease_name_on(&hostname())))
+    Arc::new(Host::new(authorizer.clone(), services, &Identity::lease_name_on(&config.hostname)))
 }
 
 /// The admission chain; with RBAC it ends with the check that users grant no more than they have.
@@ -331,12 +352,10 @@ pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn identity(advertised: &Advertised) -> Identity {
-    Identity {
-        hostname: hostname(),
-        peer_address: SocketAddr::new(advertised.address, advertised.port).to_string(),
-        instance: uuid::Uuid::new_v4().to_string(),
-    }
+/// What every server does beside requests.
+fn start_own(config: &Config, api: &Arc<Api>, peering: &Peering, seats: &Seats) -> standalone::Loops {
+    let (identity, versions) = (peering.identity.clone(), peering.storage_versions.clone());
+    standalone::start_own(api.clone(), identity, seats.flow().cloned(), config.leadership, versions)
 }
 
 /// What a controller manager would do, if there is none.
@@ -357,6 +376,7 @@ fn paths(
     config: &Config,
     api: &Arc<Api>,
     aggregator: &Arc<Aggregator>,
+    peering: &Peering,
     accounts: &Accounts,
     advertised: &Advertised,
     health: &Health,
@@ -366,7 +386,7 @@ fn paths(
         host if host.contains(':') => host.to_string(),
         host => format!("{host}:{}", advertised.port),
     };
-    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), own.clone());
+    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), peering.peers.clone(), own.clone());
     let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
     if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
         paths.push(Arc::new(openid));

@@ -1,7 +1,7 @@
 //! A small TCP balancer: each connection goes to one of the servers that are ready. It can cut servers off, as a network would.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -25,14 +25,20 @@ pub struct Balancer {
 struct Server {
     port: u16,
     ready: AtomicBool,
+    /// Counts processes: what a probe of an earlier one has found says nothing about the present one.
+    process: AtomicU64,
     /// Whether nothing gets through. Connections keep silent until it is over and are closed then.
     cut_off: watch::Sender<bool>,
 }
 
 impl Balancer {
     pub async fn start(ports: &[u16]) -> Result<Balancer, String> {
-        let server =
-            |port: &u16| Server { port: *port, ready: AtomicBool::new(false), cut_off: watch::Sender::new(false) };
+        let server = |port: &u16| Server {
+            port: *port,
+            ready: AtomicBool::new(false),
+            process: AtomicU64::new(0),
+            cut_off: watch::Sender::new(false),
+        };
         let servers: Arc<Vec<Server>> = Arc::new(ports.iter().map(server).collect());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| error.to_string())?;
         let port = listener.local_addr().map_err(|error| error.to_string())?.port();
@@ -49,6 +55,12 @@ impl Balancer {
         self.servers[server].cut_off.send_replace(cut);
     }
 
+    /// Forgets what is known about a server, because its process has ended.
+    pub fn forget(&self, server: usize) {
+        self.servers[server].process.fetch_add(1, Ordering::SeqCst);
+        self.servers[server].ready.store(false, Ordering::SeqCst);
+    }
+
     pub fn is_ready(&self, server: usize) -> bool {
         self.servers[server].ready.load(Ordering::SeqCst)
     }
@@ -56,10 +68,16 @@ impl Balancer {
 
 async fn probe(servers: Arc<Vec<Server>>, index: usize) {
     let server = &servers[index];
-    let mut client = Client::new(server.port, PROBE_TIMEOUT);
+    let (mut client, mut probed) = (Client::new(server.port, PROBE_TIMEOUT), 0);
     loop {
+        let process = server.process.load(Ordering::SeqCst);
+        if process != probed {
+            (client, probed) = (Client::new(server.port, PROBE_TIMEOUT), process);
+        }
         let answer = client.send(Method::GET, "/readyz", None).await;
-        server.ready.store(matches!(answer, Outcome::Answered { status: 200, .. }), Ordering::SeqCst);
+        if server.process.load(Ordering::SeqCst) == process {
+            server.ready.store(matches!(answer, Outcome::Answered { status: 200, .. }), Ordering::SeqCst);
+        }
         tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }

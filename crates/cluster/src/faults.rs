@@ -13,6 +13,9 @@ use crate::replicas::Replicas;
 /// How long a server may take to stop when asked, and to be ready after a start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How many etcd members there are.
+pub const MEMBERS: usize = 3;
+
 /// The processes and the network between them and the clients.
 pub struct World {
     pub etcd: Cluster,
@@ -21,6 +24,8 @@ pub struct World {
     pub count: usize,
     /// What was done how often.
     pub done: BTreeMap<&'static str, usize>,
+    /// The longest time from SIGTERM to the end of a process.
+    pub slowest_stop: Duration,
 }
 
 impl World {
@@ -30,12 +35,16 @@ impl World {
         while began.elapsed() < duration {
             pause(random, 300..2000).await;
             let n = random.random_range(0..self.count);
-            match random.random_range(0..7) {
+            match random.random_range(0..14) {
                 0 | 1 => self.kill(n, random).await?,
                 2 => self.freeze(n, random).await?,
                 3 => self.cut_off(n, random).await,
-                4 => self.kill_member(random).await,
-                5 => self.hang_member(random).await,
+                4 | 5 => self.kill_member(random).await,
+                6 => self.hang_member(random).await,
+                7 => self.fill_etcd(random).await?,
+                8 => self.defragment(random).await?,
+                9 => self.replace_member(random).await?,
+                10 => self.change_clock(n, random).await?,
                 _ => self.restart(n).await?,
             }
         }
@@ -56,6 +65,7 @@ impl World {
     async fn kill(&mut self, n: usize, random: &mut StdRng) -> Result<(), String> {
         self.note("kill -9 of a server");
         self.replicas.kill(n);
+        self.balancer.forget(n);
         pause(random, 100..1500).await;
         self.replicas.launch(n)?;
         if random.random_bool(0.5) { self.until_ready(n).await } else { Ok(()) }
@@ -77,7 +87,7 @@ impl World {
 
     async fn kill_member(&mut self, random: &mut StdRng) {
         self.note("kill -9 of an etcd member");
-        let member = random.random_range(0..3);
+        let member = random.random_range(0..MEMBERS);
         self.etcd.kill(member);
         pause(random, 200..2000).await;
         tokio::task::block_in_place(|| self.etcd.revive(member));
@@ -85,10 +95,44 @@ impl World {
 
     async fn hang_member(&mut self, random: &mut StdRng) {
         self.note("stop and continue of an etcd member");
-        let member = random.random_range(0..3);
+        let member = random.random_range(0..MEMBERS);
         self.etcd.hang(member);
         pause(random, 200..3000).await;
         self.etcd.go_on(member);
+    }
+
+    /// All members refuse writes; reads go on.
+    async fn fill_etcd(&mut self, random: &mut StdRng) -> Result<(), String> {
+        self.note("etcd without space");
+        let member = random.random_range(0..MEMBERS);
+        tokio::task::block_in_place(|| self.etcd.set_full(member, true))?;
+        pause(random, 200..2000).await;
+        tokio::task::block_in_place(|| self.etcd.set_full(member, false))
+    }
+
+    async fn defragment(&mut self, random: &mut StdRng) -> Result<(), String> {
+        self.note("defragmentation of an etcd member");
+        let member = random.random_range(0..MEMBERS);
+        tokio::task::block_in_place(|| self.etcd.defragment(member))
+    }
+
+    async fn replace_member(&mut self, random: &mut StdRng) -> Result<(), String> {
+        self.note("replaced etcd member");
+        let member = random.random_range(0..MEMBERS);
+        tokio::task::block_in_place(|| self.etcd.replace(member))
+    }
+
+    /// The wall clock of a server is wrong by up to an hour, for a while or until the next jump.
+    async fn change_clock(&mut self, n: usize, random: &mut StdRng) -> Result<(), String> {
+        if !self.replicas.set_clock(n, random.random_range(-3600..3600))? {
+            return Ok(());
+        }
+        self.note("clock jump of a server");
+        pause(random, 200..2000).await;
+        if random.random_bool(0.5) {
+            self.replicas.set_clock(n, 0)?;
+        }
+        Ok(())
     }
 
     async fn restart(&mut self, n: usize) -> Result<(), String> {
@@ -102,6 +146,8 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        self.slowest_stop = self.slowest_stop.max(began.elapsed());
+        self.balancer.forget(n);
         self.replicas.launch(n)?;
         self.until_ready(n).await
     }

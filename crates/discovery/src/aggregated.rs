@@ -56,7 +56,8 @@ fn describe_remote(version: &GroupVersion, discovered: Option<Arc<Discovered>>) 
     described
 }
 
-fn document(items: Vec<Value>) -> Document {
+/// A document of these groups.
+pub fn document(items: Vec<Value>) -> Document {
     let mut value = value!({"metadata": {}, "items": items});
     let mut json = Vec::new();
     codec::json::encode(&value, schema::builtin().schema(&kind()), &mut json);

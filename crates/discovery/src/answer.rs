@@ -12,6 +12,8 @@ use registry::Catalog;
 use rest::accept::{self, Chosen, Convert};
 use rest::{Accept, Api, Call, Media, Reply, ReplyBody};
 
+use peers::Peers;
+
 use crate::openapi::Documents;
 use crate::{aggregated, conditional, groups, plain};
 
@@ -27,6 +29,8 @@ struct Shared {
     api: Arc<Api>,
     /// Knows the APIServices; None in a server without any.
     aggregator: Option<Arc<Aggregator>>,
+    /// Knows what other servers on the same store serve, if requests are passed on to them.
+    peers: Option<Arc<Peers>>,
     /// Where clients reach this server: host and port.
     address: String,
     latest: ArcSwapOption<Snapshot>,
@@ -37,15 +41,24 @@ struct Snapshot {
     catalog: Weak<Catalog>,
     /// That of the aggregator.
     generation: u64,
+    /// That of the peers.
+    peer_generation: u64,
     core: OnceLock<aggregated::Document>,
     groups: OnceLock<aggregated::Document>,
+    /// Those of this server and of its peers; None if these are the same as `groups`.
+    merged: OnceLock<Option<aggregated::Document>>,
     documents: Documents,
 }
 
 impl Discovery {
     /// `address` is what clients are told to reach this server at.
-    pub fn new(api: Arc<Api>, aggregator: Option<Arc<Aggregator>>, address: impl Into<String>) -> Discovery {
-        let shared = Shared { api, aggregator, address: address.into(), latest: ArcSwapOption::empty() };
+    pub fn new(
+        api: Arc<Api>,
+        aggregator: Option<Arc<Aggregator>>,
+        peers: Option<Arc<Peers>>,
+        address: impl Into<String>,
+    ) -> Discovery {
+        let shared = Shared { api, aggregator, peers, address: address.into(), latest: ArcSwapOption::empty() };
         Discovery { shared: Arc::new(shared) }
     }
 
@@ -86,9 +99,10 @@ impl Shared {
     fn snapshot(&self) -> (Arc<Catalog>, Arc<Snapshot>) {
         let catalog = self.api.catalog.load_full();
         let generation = self.aggregator.as_ref().map_or(0, |aggregator| aggregator.generation());
+        let peer_generation = self.peers.as_ref().map_or(0, |peers| peers.generation());
         let latest = self.latest.load_full();
         if let Some(latest) = &latest
-            && latest.generation == generation
+            && (latest.generation, latest.peer_generation) == (generation, peer_generation)
             && latest.catalog.ptr_eq(&Arc::downgrade(&catalog))
         {
             return (catalog, latest.clone());
@@ -99,8 +113,10 @@ impl Shared {
         let snapshot = Arc::new(Snapshot {
             catalog: Arc::downgrade(&catalog),
             generation,
+            peer_generation,
             core: OnceLock::new(),
             groups: OnceLock::new(),
+            merged: OnceLock::new(),
             documents,
         });
         self.latest.store(Some(snapshot.clone()));
@@ -144,13 +160,31 @@ impl Shared {
     fn group_list(&self, call: &Call) -> Reply {
         let (catalog, snapshot) = self.snapshot();
         if let Some(chosen) = self.aggregated(call) {
-            return self.document(
-                call,
-                chosen,
-                snapshot.groups.get_or_init(|| aggregated::all(&catalog, self.aggregator.as_deref())),
-            );
+            let own = snapshot.groups.get_or_init(|| aggregated::all(&catalog, self.aggregator.as_deref()));
+            return self.document(call, chosen, self.with_peers(&snapshot, own, chosen.profile));
         }
         self.plain(call, &plain::group_list(&groups::listed(&catalog, self.aggregator.as_deref())))
+    }
+
+    /// The document of this server and its peers, unless the client wants this server's alone.
+    fn with_peers<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        own: &'a aggregated::Document,
+        profile: &str,
+    ) -> &'a aggregated::Document {
+        let Some(peers) = &self.peers else { return own };
+        if profile == "nopeer" {
+            peers.meters.no_peer();
+            return own;
+        }
+        peers.meters.merged(snapshot.merged.get().is_none());
+        let merged = snapshot.merged.get_or_init(|| {
+            let served = peers.served();
+            let served = served.iter().map(|(server, peer)| (server.clone(), peer.groups.clone())).collect();
+            peers::merge(&peers.server, own.value.list_at(&["items"]), &served).map(aggregated::document)
+        });
+        merged.as_ref().unwrap_or(own)
     }
 
     fn group(&self, call: &Call, group: &str) -> Option<Reply> {

@@ -77,7 +77,7 @@ impl Server {
             recent: rest::Recent::default(),
             definitions: Default::default(),
         });
-        Server { discovery: Discovery::new(api.clone(), None, ADDRESS), api }
+        Server { discovery: Discovery::new(api.clone(), None, None, ADDRESS), api }
     }
 
     /// Swaps the catalog as the server does when a custom resource comes or goes.

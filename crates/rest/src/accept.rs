@@ -31,6 +31,8 @@ pub struct Chosen<'a> {
     pub media: Media,
     pub convert: Option<Convert<'a>>,
     pub pretty: bool,
+    /// Which variant of a discovery document: `nopeer`, "" for the usual one.
+    pub profile: &'a str,
 }
 
 /// The first Accept header: Go's servers do not look at more of them.
@@ -49,12 +51,13 @@ pub fn choose<'a>(
     let accept = header(headers);
     let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
-        return offered.first().map(|&media| Chosen { media, convert: None, pretty });
+        return offered.first().map(|&media| Chosen { media, convert: None, pretty, profile: "" });
     }
     for clause in parse(accept) {
         for &media in offered.iter().filter(|media| clause.covers(media.content_type())) {
             if let Some(convert) = clause.convert(media).filter(|&convert| allows(media, convert)) {
-                return Some(Chosen { media, convert, pretty: pretty || clause.parameter("pretty") == Some("1") });
+                let pretty = pretty || clause.parameter("pretty") == Some("1");
+                return Some(Chosen { media, convert, pretty, profile: clause.parameter("profile").unwrap_or("") });
             }
         }
     }

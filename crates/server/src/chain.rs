@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
 use object::{GroupResource, GroupVersionKind, Status};
+use peers::Peers;
 use request::{RequestInfo, User};
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure, untyped_failure};
 use tokio::time::Instant;
@@ -59,6 +60,10 @@ pub struct Server {
     pub paths: Vec<Arc<dyn Paths>>,
     /// Knows which requests other API servers answer.
     pub aggregator: Option<Arc<Aggregator>>,
+    /// Knows which requests other servers on the same store answer, if any are passed on to them.
+    pub peers: Option<Arc<Peers>>,
+    /// Refuses writes that have to wait until other servers know how this one stores objects.
+    pub write_barrier: Option<WriteBarrier>,
     pub lifecycle: Lifecycle,
     pub seats: Seats,
     /// Bodies that are being received.
@@ -74,7 +79,12 @@ pub struct Server {
     pub hsts: String,
     /// The feature gate `UnauthenticatedHTTP2DOSMitigation`: anonymous clients get one request over an HTTP/2 connection.
     pub limits_anonymous_http2: bool,
+    /// `--shutdown-send-retry-after`: requests that come while the last ones finish are answered with 429.
+    pub refuses_while_leaving: bool,
 }
+
+/// Why a request of a user has to wait; None if it may go on.
+pub type WriteBarrier = Arc<dyn Fn(&RequestInfo, &User) -> Option<Status> + Send + Sync>;
 
 /// A request that was parsed, and what the filters know about it.
 struct Parsed<'a> {
@@ -179,10 +189,11 @@ impl Server {
 
     /// Filters before authentication: shutdown and CORS preflight.
     fn turn_away(&self, request: &Request<Incoming>, from_allowed_page: bool) -> Option<Reply> {
-        // During shutdown every request gets 429 with Retry-After, except health checks and metrics.
+        // During shutdown requests get 429 with Retry-After if that was asked for, except health checks and metrics. Otherwise
+        // those that were sent before the client got the GOAWAY are served.
         let path = request.uri().path();
         let is_check = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
-        if self.lifecycle.phase().is_leaving() && !is_check {
+        if self.refuses_while_leaving && self.lifecycle.phase().is_leaving() && !is_check {
             let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
             if request.version() != http::Version::HTTP_2 {
                 reply.headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
@@ -333,11 +344,22 @@ impl Server {
 
     /// Passes requests for other API servers on; resources are in the catalog; all other paths are answered by `path`.
     async fn carry_out(&self, call: Permitted<Call>, body: Body, peer: &Peer, audit_id: &str) -> Reply {
+        if let Some(status) = self.write_barrier.as_ref().and_then(|barrier| barrier(&call.info, &call.user)) {
+            return failure(&status, &self.api.accept_of_status(&call.headers, &call.query));
+        }
         let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
-        match backend {
-            Some(backend) => Box::pin(backend.answer(&call, body, peer.address.ip(), audit_id)).await,
-            None if call.info.is_resource => rest::serve(&self.api, call, body).await,
-            None => self.path(&call, body).await,
+        if let Some(backend) = backend {
+            return Box::pin(backend.answer(&call, body, peer.address.ip(), audit_id)).await;
+        }
+        if let Some(peers) = &self.peers {
+            let able = peers.serving(&call);
+            if !able.is_empty() {
+                return Box::pin(peers.answer(&able, &call, body, peer.address.ip(), audit_id)).await;
+            }
+        }
+        match call.info.is_resource {
+            true => rest::serve(&self.api, call, body).await,
+            false => self.path(&call, body).await,
         }
     }
 

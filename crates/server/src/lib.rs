@@ -27,7 +27,7 @@ mod version;
 
 pub use self::metrics::{Metrics, Shown};
 pub use ::metrics::{Histogram, head as metric_head};
-pub use chain::Server;
+pub use chain::{Server, WriteBarrier};
 pub use cors::Cors;
 pub use health::{Always, Check, Delayed, Endpoint, Health, Hook};
 pub use impersonate::Impersonation;

@@ -1,5 +1,6 @@
 //! A lease that says which server this is and that it is alive, and the removal of leases whose servers are long gone.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use object::timestamp::{MicroTime, Timestamp};
@@ -8,9 +9,11 @@ use sha2::{Digest, Sha256};
 
 use rest::client::{Client, Failure};
 
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const LABEL: &str = "apiserver.kubernetes.io/identity";
 const COMPONENT: &str = "kube-apiserver";
+/// The feature gate of requests that servers pass on to each other.
+pub(crate) const PEER_PROXY: &str = "UnknownVersionInteroperabilityProxy";
 const LEASE_SECONDS: i64 = 3600;
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(3600);
@@ -19,8 +22,8 @@ const COLLECT_INTERVAL: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub hostname: String,
-    /// `address:port` under which other servers reach it.
-    pub peer_address: String,
+    /// Where other servers reach it.
+    pub peer_address: SocketAddr,
     /// Different with every start.
     pub instance: String,
 }
@@ -74,7 +77,9 @@ async fn keep(client: &Client, identity: &Identity) -> Result<(), Failure> {
     };
     lease.set(&["metadata", "labels", LABEL], COMPONENT);
     lease.set(&["metadata", "labels", "kubernetes.io/hostname"], identity.hostname.clone());
-    lease.set_annotation("kubernetes.io/peer-advertise-address", &identity.peer_address);
+    if client.api.features.enabled(PEER_PROXY) {
+        lease.set_annotation("kubernetes.io/peer-advertise-address", &identity.peer_address.to_string());
+    }
     lease.set(&["spec", "holderIdentity"], format!("{name}_{}", identity.instance));
     lease.set(&["spec", "leaseDurationSeconds"], LEASE_SECONDS);
     lease.set(&["spec", "renewTime"], renewed);
@@ -87,7 +92,7 @@ async fn keep(client: &Client, identity: &Identity) -> Result<(), Failure> {
 
 async fn collect_once(client: &Client) -> Result<(), Failure> {
     let list = client.list(LEASES).await?;
-    for lease in list.list_at(&["items"]).iter().filter(|lease| lease.label(LABEL) == Some(COMPONENT)) {
+    for lease in list.list_at(&["items"]).iter().filter(|lease| is_identity(lease)) {
         let path = format!("{LEASES}/{}", lease.name());
         // The list has metadata only, and who decides should look at what is there now.
         let lease = client.get(&path).await?;
@@ -100,6 +105,11 @@ async fn collect_once(client: &Client) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether a lease is that of an API server.
+pub(crate) fn is_identity(lease: &Value) -> bool {
+    lease.label(LABEL) == Some(COMPONENT)
 }
 
 fn is_expired(lease: &Value, now: Timestamp) -> bool {
@@ -137,9 +147,7 @@ mod tests {
 
     #[test]
     fn leases_are_named_as_upstream_names_them() {
-        let identity =
-            Identity { hostname: "vm".into(), peer_address: "192.0.2.2:6443".into(), instance: "one".into() };
-        assert_eq!(identity.lease_name(), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
+        assert_eq!(Identity::lease_name_on("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a controller manager does that people expect of a server used alone: namespaces that are deleted become empty and
 //! go away, objects whose owners are gone are collected, quotas are counted, the types of policies' expressions are checked,
 //! every namespace has its default service account and the authority's certificate. Besides, what every server does by
-//! itself: flow schemas say whether their priority level is there.
+//! itself: flow schemas say whether their priority level is there, leases and StorageVersions tell other servers about it.
 //!
 //! The loops use the public API only: every call is authorized and goes through a REST verb, as if it came over the
 //! network. They keep no state that a restart could lose.
@@ -14,10 +14,12 @@ mod garbage;
 mod identity;
 mod namespaces;
 mod own_service;
+mod peer_lease;
 mod policies;
 mod queue;
 mod quotas;
 mod resources;
+mod storage_versions;
 
 use std::sync::Arc;
 
@@ -30,7 +32,9 @@ use tokio::task::JoinSet;
 pub use elections::Leadership;
 pub use identity::Identity;
 pub use own_service::{Advertised, EndpointReconciler, OwnService};
+pub use peer_lease::PeerLease;
 pub use queue::Queue;
+pub use storage_versions::StorageVersions;
 
 /// The running loops; they end when this is dropped.
 pub struct Loops {
@@ -46,7 +50,13 @@ impl Loops {
 
 /// Starts the loops that every server runs, alone or not.
 /// `flow` follows the flow schemas and priority levels, if priority and fairness is on.
-pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>, leadership: Leadership) -> Loops {
+pub fn start_own(
+    api: Arc<Api>,
+    identity: Identity,
+    flow: Option<Arc<Flow>>,
+    leadership: Leadership,
+    storage_versions: Option<Arc<StorageVersions>>,
+) -> Loops {
     let client = Client::new(api, "kube-apiserver");
     let mut tasks = JoinSet::new();
     tasks.spawn(flow_schemas::run(client.clone(), flow.clone()));
@@ -57,8 +67,13 @@ pub fn start_own(api: Arc<Api>, identity: Identity, flow: Option<Arc<Flow>>, lea
         let elector = format!("{}_{}", identity.hostname, identity.instance);
         tasks.spawn(elections::run(client.clone(), elector, leadership));
     }
-    tasks.spawn(identity::renew(client.clone(), identity));
-    tasks.spawn(identity::collect(client));
+    if let Some(versions) = storage_versions {
+        tasks.spawn(versions.run(client.clone(), identity.lease_name()));
+    }
+    if client.api.features.enabled("APIServerIdentity") {
+        tasks.spawn(identity::renew(client.clone(), identity));
+        tasks.spawn(identity::collect(client));
+    }
     Loops { tasks }
 }
 
@@ -71,6 +86,9 @@ pub async fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> Loops 
     tasks.spawn(namespaces::run(client.clone(), aggregator));
     tasks.spawn(quotas::run(client.clone()));
     tasks.spawn(policies::run(client.clone()));
+    if client.api.features.enabled("StorageVersionAPI") {
+        tasks.spawn(storage_versions::collect::run(client.clone()));
+    }
     tasks.spawn(garbage::run(client));
     // The loop answers or is gone: either way there is nothing more to wait for.
     let _ = when_ready.await;

@@ -2,7 +2,6 @@
 //! the Service itself, and Endpoints with an EndpointSlice that name the servers that are running.
 
 mod endpoints;
-mod leases;
 mod range;
 mod slices;
 

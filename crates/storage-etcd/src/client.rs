@@ -224,10 +224,12 @@ impl Pause {
             self.at_once -= 1;
             return true;
         }
-        if Instant::now() + self.next >= self.deadline {
+        // Servers that have lost the same member do not all come back at once.
+        let pause = self.next.mul_f64(0.5 + rand::random::<f64>());
+        if Instant::now() + pause >= self.deadline {
             return false;
         }
-        tokio::time::sleep(self.next).await;
+        tokio::time::sleep(pause).await;
         self.next = (self.next * 2).min(BACKOFF_MAX);
         true
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods)]
 
 pub mod access;
+mod maintenance;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,8 @@ struct Member {
     /// Plain HTTP, also where clients need TLS.
     health: u16,
     process: Option<Child>,
+    /// How often it was replaced; each time it has a data directory of its own.
+    replaced: usize,
 }
 
 impl Cluster {
@@ -81,7 +84,7 @@ impl Cluster {
         let ports = free_ports(count * 3);
         let member = |n: usize| {
             let [client, peer, health] = [ports[3 * n], ports[3 * n + 1], ports[3 * n + 2]];
-            Member { name: format!("m{n}"), client, peer, health, process: None }
+            Member { name: format!("m{n}"), client, peer, health, process: None, replaced: 0 }
         };
         let mut cluster = Cluster {
             binary: binary.to_owned(),
@@ -162,7 +165,8 @@ impl Cluster {
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--listen-metrics-urls", &health])
             .arg("--data-dir")
-            .arg(self.directory.path().join(&member.name))
+            .arg(self.directory.path().join(format!("{}-{}", member.name, member.replaced)))
+            .args(["--initial-cluster-state", if member.replaced == 0 { "new" } else { "existing" }])
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

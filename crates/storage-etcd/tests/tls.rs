@@ -83,6 +83,35 @@ async fn both_sides_prove_who_they_are() {
     }
 }
 
+/// Certificates are replaced while a server runs: first the authority of both sides, then the client's own certificate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_are_rotated() {
+    let Some(binary) = etcd() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (old, ca_file) = authority(directory.path(), "ca");
+    let (cert_file, key_file) = issue(&old, directory.path(), "client");
+    let mut cluster = member(&binary, &old, &ca_file, directory.path());
+    let options = Options {
+        ca_file: Some(ca_file.clone()),
+        cert_file: Some(cert_file),
+        key_file: Some(key_file),
+        ..Options::at(cluster.endpoints())
+    };
+    let store = EtcdStore::connect(options).await.unwrap();
+    let written = store.create("/rotated".into(), Bytes::from_static(b"x"), None).await.unwrap();
+    let (new, _) = authority(directory.path(), "ca");
+    for name in ["server", "client"] {
+        issue(&new, directory.path(), name);
+    }
+    tokio::task::block_in_place(|| {
+        cluster.kill(0);
+        cluster.revive(0);
+    });
+    assert_eq!(store.get(b"/rotated", None).await.unwrap().entry, written.entry);
+    let updated = store.update("/rotated".into(), Bytes::from_static(b"y"), written.revision, None).await.unwrap();
+    assert_eq!(store.get(b"/rotated", None).await.unwrap().entry, updated.entry);
+}
+
 /// etcd's access control, as operators set it up: a server has its certificate's name and a prefix of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_may_only_touch_its_prefix_does_without_receipts() {

@@ -89,6 +89,12 @@ impl Node {
         }
     }
 
+    /// Where its data and certificates are.
+    #[allow(dead_code)]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// A client with the administrator's certificate.
     pub async fn client(&self) -> Client {
         self.connect(true).await
@@ -106,7 +112,7 @@ impl Node {
         let stream = connector.connect(ServerName::from(self.address.ip()), stream).await.unwrap();
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        Client { sender }
+        Client { sender, accept: String::new() }
     }
 }
 
@@ -154,6 +160,8 @@ fn tls(pki: &Path, as_admin: bool) -> rustls::ClientConfig {
 /// One connection.
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
+    /// The Accept header, "" for none.
+    accept: String,
 }
 
 impl Client {
@@ -184,6 +192,15 @@ impl Client {
         (status, headers, decoded.unwrap_or_else(text))
     }
 
+    /// A document of the kind that an Accept header asks for.
+    #[allow(dead_code)]
+    pub async fn ask_for(&mut self, path: &str, accept: &str) -> (u16, Value) {
+        self.accept = accept.into();
+        let answer = self.ask("GET", path, &Value::Null).await;
+        self.accept.clear();
+        answer
+    }
+
     /// What a path answers that is not JSON.
     #[allow(dead_code)]
     pub async fn text(&mut self, path: &str) -> String {
@@ -198,6 +215,9 @@ impl Client {
         let mut request = http::Request::builder().method(method);
         if !token.is_empty() {
             request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if !self.accept.is_empty() {
+            request = request.header(http::header::ACCEPT, &self.accept);
         }
         let request = request
             .uri(path)

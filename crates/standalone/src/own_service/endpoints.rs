@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use object::{Meta, Value, value};
+use peers::{Leases, Place};
 use storage::Store;
 
-use super::leases::Leases;
 use super::{Advertised, EndpointReconciler, slices};
 use rest::client::{Client, Failure};
 
@@ -33,7 +33,7 @@ impl Reconciler {
         storage_prefix: &str,
     ) -> Reconciler {
         let ports = value!([{"name": "https", "port": (i64::from(advertised.port)), "protocol": "TCP"}]);
-        let leases = Leases::new(store, storage_prefix);
+        let leases = Leases::of_service(store, storage_prefix);
         Reconciler { kind, client, leases, address: advertised.address.to_string(), ports }
     }
 
@@ -43,8 +43,9 @@ impl Reconciler {
             EndpointReconciler::None => Ok(()),
             EndpointReconciler::Lease => {
                 // Even if the Endpoints cannot be written now, another server will do it as long as the lease is there.
-                self.leases.renew(&self.address).await?;
-                let servers = self.leases.list().await?;
+                let place = Place { address: self.address.clone(), ..Place::default() };
+                self.leases.renew(&self.address, &place).await?;
+                let servers = self.leases.addresses().await?;
                 if servers.is_empty() {
                     let message = "no API server IP addresses were listed in storage, refusing to erase all endpoints for the kubernetes Service";
                     return Err(Failure { code: 500, message: message.into() });
@@ -65,7 +66,7 @@ impl Reconciler {
                 if !self.leases.remove(&self.address).await? {
                     return Ok(());
                 }
-                let servers = self.leases.list().await?;
+                let servers = self.leases.addresses().await?;
                 self.write(|current| current.and_then(|_| with_servers(current, &servers, &self.ports, true))).await
             }
             EndpointReconciler::MasterCount(_) => self.write(|current| without_address(current?, &self.address)).await,

@@ -1,0 +1,87 @@
+//! Servers on one etcd of which one serves what the other does not.
+
+// Helpers of tests fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use object::{Value, value};
+use storage_etcd::testing::Cluster;
+use support::Node;
+
+const RANGE: &str = "10.7.0.0/24";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+
+/// A server that serves everything, and has a front proxy's certificate that it believes.
+async fn complete(etcd: &Cluster) -> Node {
+    Node::start_with(&etcd.endpoints(), RANGE, |config| {
+        config.hostname = "complete".into();
+        config.advertise_address = Some("127.0.0.1".parse().unwrap());
+        config.standalone = true;
+    })
+    .await
+}
+
+/// A server without batch/v1 that passes requests on to the other.
+async fn partial(etcd: &Cluster, other: &Node) -> Node {
+    let pki = other.directory().join("pki");
+    Node::start_with(&etcd.endpoints(), RANGE, |config| {
+        config.hostname = "partial".into();
+        config.advertise_address = Some("127.0.0.1".parse().unwrap());
+        config.runtime_config = vec![("batch/v1".into(), false)];
+        config.peering.authority = Some(pki.join("ca.crt"));
+        config.aggregation.certificate = Some(pki.join("front-proxy-client.crt"));
+        config.aggregation.key = Some(pki.join("front-proxy-client.key"));
+    })
+    .await
+}
+
+fn job(name: &str) -> Value {
+    let pod = value!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}});
+    value!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": (pod)}})
+}
+
+fn group_names(document: &Value) -> Vec<&str> {
+    document.list_at(&["items"]).iter().map(|group| group.str_at(&["metadata", "name"])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_go_where_they_are_served() {
+    let Some(etcd) = Cluster::single() else { return };
+    let one = complete(&etcd).await;
+    let two = partial(&etcd, &one).await;
+    let mut client = two.client().await;
+    // The server's lease is written after it has started.
+    let began = Instant::now();
+    let created = loop {
+        let (code, created) = client.ask("POST", JOBS, &job("one")).await;
+        if code != 404 {
+            break (code, created);
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "nothing is passed on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((created.0, created.1.str_at(&["metadata", "name"])), (201, "one"), "{created:?}");
+    let (code, list) = client.ask("GET", &format!("{JOBS}?labelSelector=a%20in%20(b)"), &Value::Null).await;
+    assert_eq!((code, list.list_at(&["items"]).len()), (200, 0), "the query is passed on");
+    let (code, list) = one.client().await.ask("GET", JOBS, &Value::Null).await;
+    assert_eq!((code, list.list_at(&["items"]).len()), (200, 1));
+
+    let merged = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let (_, all) = client.ask_for("/apis", merged).await;
+    assert!(group_names(&all).contains(&"batch"), "{:?}", group_names(&all));
+    let (_, own) = client.ask_for("/apis", &format!("{merged};profile=nopeer")).await;
+    assert!(!group_names(&own).contains(&"batch"), "{:?}", group_names(&own));
+    let metrics = client.text("/metrics").await;
+    let counted = "apiserver_rerouted_request_total{code=\"201\",group=\"batch\",version=\"v1\",resource=\"jobs\"} 1";
+    assert!(metrics.contains(counted), "{counted}");
+
+    // What no server serves any more is said to be out of reach, and what none ever served is not found.
+    one.stop().await;
+    let (code, refused) = client.ask("GET", JOBS, &Value::Null).await;
+    let why = "Error getting ip and port info of the remote server while proxying";
+    assert_eq!((code, refused.str_at(&["message"])), (503, why));
+    assert_eq!(client.ask("GET", "/apis/nothing.io/v1/things", &Value::Null).await.0, 404);
+}

@@ -1,0 +1,88 @@
+//! Removes what servers that are gone have told in StorageVersions, as kube-controller-manager's garbage collector does.
+
+use object::timestamp::Time;
+use object::{Meta, Value, value};
+use rest::client::{Client, Failure};
+
+use super::{PATH, settle};
+use crate::follow::{Change, follow};
+use crate::identity::{self, LEASES};
+use crate::queue::Queue;
+
+/// Runs until it is dropped.
+pub async fn run(client: Client) {
+    let queue: Queue<String> = Queue::new();
+    let leases = follow(
+        &client,
+        LEASES,
+        |_| true,
+        |change| {
+            // Every object is looked at when a server's lease is gone, or may be.
+            if matches!(&change, Change::Gone(lease) if identity::is_identity(lease))
+                || matches!(change, Change::Listed(_))
+            {
+                queue.add(String::new());
+            }
+            true
+        },
+    );
+    let objects = follow(
+        &client,
+        PATH,
+        |_| true,
+        |change| {
+            match change {
+                Change::Listed(objects) => objects.iter().for_each(|object| queue.add(object.name().to_string())),
+                Change::Set(object) => queue.add(object.name().to_string()),
+                Change::Gone(_) => {}
+            }
+            true
+        },
+    );
+    let work = async {
+        loop {
+            let name = queue.next().await;
+            match sync(&client, &name, &queue).await {
+                Ok(()) => queue.forget(&name),
+                Err(failure) => {
+                    tracing::debug!(name, %failure, "a storage version cannot be looked at");
+                    queue.retry(name);
+                }
+            }
+        }
+    };
+    tokio::join!(leases, objects, work);
+}
+
+async fn sync(client: &Client, name: &str, queue: &Queue<String>) -> Result<(), Failure> {
+    if name.is_empty() {
+        let list = client.list(PATH).await?;
+        list.list_at(&["items"]).iter().for_each(|object| queue.add(object.name().to_string()));
+        return Ok(());
+    }
+    let path = format!("{PATH}/{name}");
+    let mut object = match client.get(&path).await {
+        Err(failure) if failure.is_not_found() => return Ok(()),
+        other => other?,
+    };
+    let told = object.list_at(&["status", "storageVersions"]).to_vec();
+    let mut kept: Vec<Value> = Vec::new();
+    for server in &told {
+        match client.get(&format!("{LEASES}/{}", server.str_at(&["apiServerID"]))).await {
+            Ok(lease) if identity::is_identity(&lease) => kept.push(server.clone()),
+            Ok(_) => {}
+            Err(failure) if failure.is_not_found() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    if kept.len() == told.len() {
+        return Ok(());
+    }
+    if kept.is_empty() {
+        let options = value!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": (object.uid())}});
+        return client.delete(&path, &options).await;
+    }
+    object.set(&["status", "storageVersions"], kept);
+    settle(&mut object, &Time(client.api.clock.now()).to_string());
+    client.replace(&format!("{path}/status"), &object).await.map(drop)
+}
