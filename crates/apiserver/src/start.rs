@@ -90,7 +90,9 @@ impl Running {
     pub async fn stop(self, delay: Duration) {
         let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
         let Background { alone, own, own_service, peering, mut tasks } = self.background;
-        let leave = async { drop(tokio::join!(own_service.leave(), peering.leave())) };
+        let leave = async {
+            tokio::join!(own_service.leave(), peering.leave());
+        };
         self.lifecycle.shut_down(&timeouts, leave).await;
         for loops in alone.into_iter().chain([own]) {
             loops.stop().await;

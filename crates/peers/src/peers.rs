@@ -126,8 +126,9 @@ impl Peers {
             catalog.get(group, "v1", resource).and_then(|resource| resource.storage.clone())
         };
         let (seen, is_seen) = tokio::sync::oneshot::channel();
-        if let Some(leases) = storage("coordination.k8s.io", "leases") {
-            tasks.spawn(self.clone().follow_leases(leases, seen));
+        match storage("coordination.k8s.io", "leases") {
+            Some(leases) => drop(tasks.spawn(self.clone().follow_leases(leases, seen))),
+            None => drop(seen),
         }
         for (group, resource, versions_of) in [
             ("apiextensions.k8s.io", "customresourcedefinitions", claims::of_definition as fn(&Value) -> _),
