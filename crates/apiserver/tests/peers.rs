@@ -75,7 +75,7 @@ async fn requests_go_where_they_are_served() {
     let (_, own) = client.ask_for("/apis", &format!("{merged};profile=nopeer")).await;
     assert!(!group_names(&own).contains(&"batch"), "{:?}", group_names(&own));
     let metrics = client.text("/metrics").await;
-    let counted = "apiserver_rerouted_request_total{code=\"201\",group=\"batch\",version=\"v1\",resource=\"jobs\"} 1";
+    let counted = "apiserver_rerouted_request_total{code=\"201\",group=\"batch\",resource=\"jobs\",version=\"v1\"} 1";
     assert!(metrics.contains(counted), "{counted}");
 
     // What no server serves any more is said to be out of reach, and what none ever served is not found.

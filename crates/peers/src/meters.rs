@@ -13,20 +13,25 @@ pub struct Meters {
 
 impl Default for Meters {
     fn default() -> Meters {
-        let alone = |name, help| Family::new(name, help, &[], Counter::default);
+        // Counters without labels are shown from the start.
+        let alone = |name, help| {
+            let family = Family::new(name, help, &[], Counter::default);
+            family.with(&[]);
+            family
+        };
         Meters {
             rerouted: Family::new(
                 "apiserver_rerouted_request_total",
                 "Total number of requests that were proxied to a peer kube-apiserver because the local apiserver was not \
                  capable of serving it, broken down by 'group', 'version', and 'resource' indicating the GVR of the request. If \
                  all three are empty (\"\"), the request is a discovery request.",
-                &["code", "group", "version", "resource"],
+                &["code", "group", "resource", "version"],
                 Counter::default,
             ),
             proxy_errors: Family::new(
                 "apiserver_peer_proxy_errors_total",
                 "Total number of errors encountered while proxying requests to a peer kube apiserver",
-                &["type", "group", "version", "resource"],
+                &["group", "resource", "type", "version"],
                 Counter::default,
             ),
             sync_errors: Family::new(
@@ -54,11 +59,11 @@ impl Default for Meters {
 impl Meters {
     /// A request for a group, version and resource was passed on; all three are "" for discovery.
     pub fn rerouted(&self, code: u16, [group, version, resource]: [&str; 3]) {
-        self.rerouted.with(&[&code.to_string(), group, version, resource]).increment();
+        self.rerouted.with(&[&code.to_string(), group, resource, version]).increment();
     }
 
     pub fn proxy_failed(&self, why: &str, [group, version, resource]: [&str; 3]) {
-        self.proxy_errors.with(&[why, group, version, resource]).increment();
+        self.proxy_errors.with(&[group, resource, why, version]).increment();
     }
 
     pub fn sync_failed(&self, why: &str) {
