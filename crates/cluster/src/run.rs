@@ -19,9 +19,12 @@ use crate::faults::{MEMBERS, World};
 use crate::history;
 use crate::replicas::Replicas;
 use crate::watches::{self, Seen};
-use crate::workload::{self, History};
+use crate::workload::{self, History, KEYS_A_CLIENT, Pace};
 
-const CLIENTS: u64 = 6;
+/// Clients wait for each answer, so a higher rate needs more of them.
+const REQUESTS_A_CLIENT: u64 = 10;
+const CLIENTS_MIN: u64 = 6;
+const CLIENTS_MAX: u64 = 64;
 const WATCHERS: usize = 3;
 /// How long watchers may take to see the last write.
 const CATCH_UP: Duration = Duration::from_secs(60);
@@ -47,10 +50,11 @@ pub async fn run(settings: &Settings) -> Result<String, String> {
     watchers.iter().for_each(|seen| drop(following.spawn(watches::follow(port, seen.clone()))));
     let (history, stop) = (Arc::new(History::default()), Arc::new(AtomicBool::new(false)));
     let mut clients = JoinSet::new();
-    for number in 0..CLIENTS {
-        let rate = settings.rate as f64 / CLIENTS as f64;
+    let many = (settings.rate / REQUESTS_A_CLIENT).clamp(CLIENTS_MIN, CLIENTS_MAX);
+    for number in 0..many {
         let seed = settings.seed.wrapping_mul(1000).wrapping_add(number);
-        clients.spawn(workload::client(port, seed, rate, history.clone(), stop.clone()));
+        let pace = Pace { rate: settings.rate as f64 / many as f64, keys: many * KEYS_A_CLIENT };
+        clients.spawn(workload::client(port, seed, pace, history.clone(), stop.clone()));
     }
     let changing = settings.extensions.then(|| tokio::spawn(extensions::change(port, ports, stop.clone())));
     let began = Instant::now();

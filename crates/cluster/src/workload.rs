@@ -17,7 +17,8 @@ use crate::client::{Client, Outcome};
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// Every so often clients turn to other keys, so that the history of each is short enough to be checked.
 const EPOCH: Duration = Duration::from_secs(2);
-const KEYS: u64 = 8;
+/// Few keys, so that clients get in each other's way.
+pub const KEYS_A_CLIENT: u64 = 2;
 const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What was done and answered.
@@ -49,19 +50,26 @@ impl History {
     }
 }
 
-/// One client: about `rate` requests a second until told to stop.
-pub async fn client(port: u16, seed: u64, rate: f64, history: Arc<History>, stop: Arc<AtomicBool>) {
+/// How often a client asks, and about how many keys.
+#[derive(Clone, Copy)]
+pub struct Pace {
+    pub rate: f64,
+    pub keys: u64,
+}
+
+/// One client until told to stop.
+pub async fn client(port: u16, seed: u64, pace: Pace, history: Arc<History>, stop: Arc<AtomicBool>) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut client = Client::new(port, TIMEOUT);
     let mut known: BTreeMap<String, i64> = BTreeMap::new();
     let began = Instant::now();
     let mut next = tokio::time::Instant::now();
     while !stop.load(Ordering::SeqCst) {
-        next += Duration::from_secs_f64(1.0 / rate);
+        next += Duration::from_secs_f64(1.0 / pace.rate);
         tokio::time::sleep_until(next).await;
         next = next.max(tokio::time::Instant::now() - Duration::from_secs(1));
         let epoch = began.elapsed().as_secs() / EPOCH.as_secs();
-        let key = format!("cm-{epoch}-{}", random.random_range(0..KEYS));
+        let key = format!("cm-{epoch}-{}", random.random_range(0..pace.keys));
         known.retain(|known, _| known.starts_with(&format!("cm-{epoch}-")));
         let value = history.values.fetch_add(1, Ordering::SeqCst);
         let call = match (random.random_range(0..10), known.get(&key)) {
