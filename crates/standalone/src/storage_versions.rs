@@ -230,7 +230,7 @@ fn settle(object: &mut Value, now: &str) {
 /// The built-in resources that are stored, by group and name. What is stored at the same place is one of them.
 fn stored(catalog: &Catalog) -> Vec<Stored> {
     let mut by_place: BTreeMap<&str, Vec<&Arc<registry::Resource>>> = BTreeMap::new();
-    for resource in catalog.resources().filter(|resource| !resource.custom) {
+    for resource in catalog.resources().filter(|resource| !resource.is_custom()) {
         if let Some(storage) = &resource.storage {
             by_place.entry(storage.prefix.as_str()).or_default().push(resource);
         }
