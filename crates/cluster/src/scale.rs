@@ -13,7 +13,7 @@ use crate::Settings;
 use crate::client::{Client, Outcome};
 use crate::process::{Usage, usage};
 use crate::replicas::Replicas;
-use generator::{Latencies, Load};
+use generator::Load;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may take to be ready.
