@@ -2,9 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Cluster, PATIENCE};
+
+/// Between attempts.
+const PAUSE: Duration = Duration::from_millis(200);
 
 impl Cluster {
     /// Lets all members refuse writes as if their quota were used up, or takes writes again.
@@ -42,7 +45,18 @@ impl Cluster {
         Ok(list[before + 6..at].split('"').next().unwrap_or_default().to_string())
     }
 
+    /// Asks until the cluster is well enough to do it: a member that was killed a moment ago counts as unhealthy.
     fn post(&self, n: usize, path: &str, body: &str) -> Result<String, String> {
+        let began = Instant::now();
+        loop {
+            match self.try_post(n, path, body) {
+                Err(_) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_post(&self, n: usize, path: &str, body: &str) -> Result<String, String> {
         let ask = || {
             let mut stream = TcpStream::connect(("127.0.0.1", self.members[n].client))?;
             stream.set_read_timeout(Some(PATIENCE))?;
