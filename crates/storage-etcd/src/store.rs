@@ -20,8 +20,13 @@ use crate::receipt::Receipts;
 use crate::watch::{self, Watches};
 use crate::{Options, StartError, write};
 
-/// Keys in one answer of etcd. Larger ranges are read in pages, so that neither side holds a huge message.
+/// Keys in the first answer of etcd. Larger ranges are read in pages, so that neither side holds a huge message.
 const PAGE_KEYS: usize = 500;
+/// Later pages have as many keys as fit into so many bytes if objects go on as large as before. etcd counts all keys that are
+/// left for every page, so that many small pages of a large range cost it more than the range itself.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
+const PAGE_KEYS_MIN: usize = 50;
+const PAGE_KEYS_MAX: usize = 10_000;
 /// Earlier releases do not answer a request for progress, or answer too early.
 const OLDEST: [(u64, u64, u64); 2] = [(3, 4, 31), (3, 5, 13)];
 
@@ -204,13 +209,15 @@ impl Shared {
             ..RangeRequest::default()
         };
         let mut page = Page { entries: Vec::new(), more: false, count: 0, revision: 0 };
+        let mut keys = PAGE_KEYS;
         loop {
-            request.limit = i64::try_from((limit - page.entries.len()).min(PAGE_KEYS)).unwrap_or(i64::MAX);
+            request.limit = i64::try_from((limit - page.entries.len()).min(keys)).unwrap_or(i64::MAX);
             let answer = self.read(request.clone()).await?;
             if page.revision == 0 {
                 page.revision = query.at.unwrap_or(proto::revision(&answer.header));
                 page.count = usize::try_from(answer.count).unwrap_or(0);
             }
+            keys = next_page(&answer.kvs);
             page.entries.extend(answer.kvs.into_iter().map(entry));
             page.more = answer.more && limit > 0;
             match page.entries.last() {
@@ -273,6 +280,12 @@ impl Shared {
 const FIRST: Bytes = Bytes::from_static(b"\0");
 /// As the end of a range: everything from the start on.
 const TO_THE_END: Bytes = Bytes::from_static(b"\0");
+
+/// How many keys the page after this one has.
+fn next_page(kvs: &[KeyValue]) -> usize {
+    let bytes: usize = kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+    (PAGE_BYTES / (bytes / kvs.len().max(1)).max(1)).clamp(PAGE_KEYS_MIN, PAGE_KEYS_MAX)
+}
 
 /// A range as etcd writes it.
 pub(crate) fn bounds(range: &KeyRange) -> (Bytes, Bytes) {

@@ -11,7 +11,7 @@ use super::Cache;
 use crate::{Error, Event, Object};
 
 /// How many objects one page of the initial list has.
-const LOAD_PAGE: usize = 2000;
+const LOAD_PAGE: usize = 20_000;
 /// Fewer objects than this are not worth a thread.
 const OBJECTS_PER_THREAD: usize = 5000;
 /// How long to wait before following the store again after it failed.
