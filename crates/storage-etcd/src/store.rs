@@ -338,6 +338,15 @@ mod tests {
     }
 
     #[test]
+    fn pages_are_as_large_as_objects_allow() {
+        for (bytes, keys) in [(0, PAGE_KEYS_MAX), (100, PAGE_KEYS_MAX), (8192, 1024), (1024 * 1024, PAGE_KEYS_MIN)] {
+            let kv = KeyValue { value: vec![0; bytes].into(), ..KeyValue::default() };
+            assert_eq!(next_page(&[kv.clone(), kv]), keys, "{bytes} bytes");
+        }
+        assert_eq!(next_page(&[]), PAGE_KEYS_MAX);
+    }
+
+    #[test]
     fn ranges_as_etcd_writes_them() {
         let cases: [(KeyRange, &[u8], &[u8]); 4] = [
             (KeyRange::prefix("/a/"), b"/a/", b"/a0"),
