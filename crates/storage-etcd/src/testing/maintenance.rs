@@ -27,8 +27,9 @@ impl Cluster {
     pub fn replace(&mut self, n: usize) -> Result<(), String> {
         let other = (n + 1) % self.members.len();
         let id = self.member_id(n)?;
-        self.kill(n);
+        // It goes while all members can still agree.
         self.post(other, "/v3/cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}"))?;
+        self.kill(n);
         let peer = format!("http://127.0.0.1:{}", self.members[n].peer);
         self.post(other, "/v3/cluster/member/add", &format!("{{\"peerURLs\":[\"{peer}\"]}}"))?;
         self.members[n].replaced += 1;
