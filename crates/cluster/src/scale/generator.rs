@@ -181,7 +181,7 @@ impl Load {
             }
             known["spec"]["renewTime"] = now().into();
             *known = latencies.send("lease update", &mut client, Method::PUT, &path, Some(known)).await;
-            if (beat / count + *n) % status_every == 0 {
+            if (beat / count + *n).is_multiple_of(status_every) {
                 let path = format!("{NODES}/node-{n}");
                 let node = latencies.send("node get", &mut client, Method::GET, &path, None).await;
                 if !node.is_null() {
