@@ -22,9 +22,13 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
             "compared"
         }
         first => {
-            let tools = components::ensure(&["etcd", "kube-apiserver", "kine"])?;
-            for (flag, tool) in [("--kube-apiserver", "kube-apiserver"), ("--etcd", "etcd"), ("--kine", "kine")] {
-                command.arg(flag).arg(&tools[tool]);
+            let mut tools = components::ensure(&["etcd", "kube-apiserver"])?;
+            match components::ensure(&["kine"]) {
+                Ok(kine) => tools.extend(kine),
+                Err(why) => eprintln!("kine is left out: {why}"),
+            }
+            for (name, tool) in &tools {
+                command.arg(format!("--{name}")).arg(tool);
             }
             command.arg("--versions").arg(versions(&tools)?);
             let (report, rest) = match first {
@@ -88,8 +92,9 @@ fn versions(tools: &std::collections::BTreeMap<String, PathBuf>) -> Result<Strin
     let etcd = first(&tools["etcd"], "--version")?;
     let commit = first_line("git", &["rev-parse", "--short", "HEAD"]);
     let date = first_line("date", &["-u", "+%Y-%m-%d"]);
-    let kine = first(&tools["kine"], "--version")?;
-    Ok(format!("{kubernetes} with {etcd} and {kine}; ferrokube at {commit}; {date}."))
+    let kine = tools.get("kine").map(|kine| first(kine, "--version")).transpose()?;
+    let kine = kine.map(|kine| format!(" and {kine}")).unwrap_or_default();
+    Ok(format!("{kubernetes} with {etcd}{kine}; ferrokube at {commit}; {date}."))
 }
 
 fn first_line(program: &str, arguments: &[&str]) -> String {

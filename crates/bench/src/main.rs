@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long)]
     pub kine: Option<PathBuf>,
     /// Seconds for each load.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 3)]
     pub seconds: u64,
     /// How many pods of about 4 KB are listed.
     #[arg(long, default_value_t = 5000)]
@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 60_000)]
     pub scale_config_maps: u64,
     /// For how long the tail is looked at.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 20)]
     pub tail_seconds: u64,
     /// A tenth of everything, to see that it works.
     #[arg(long)]
@@ -147,10 +147,10 @@ async fn measure(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String>
     if has(Part::Loads) {
         lines.extend(scenarios::all(arguments, kind).await?);
     }
-    if has(Part::Tail) {
+    if has(Part::Tail) && kind != Kind::KubeApiserverOnKine {
         lines.extend(tail::run(arguments, kind).await?);
     }
-    // Filling SQLite takes longer than everything else together, and etcd's part is the same under both servers.
+    // Filling SQLite takes longer than everything else together; what etcd adds is the same under both servers.
     if has(Part::Scale) && !matches!(kind, Kind::KubeApiserverOnKine | Kind::FerrokubeOnEtcd) {
         lines.extend(scale::run(arguments, kind).await?);
     }
