@@ -255,14 +255,18 @@ impl<'a> Evaluation<'_, 'a> {
                 }
             }
         }
+        if let Some(counted) = call.counted {
+            counted.check(&args, failed)?;
+            // What is too expensive is not begun.
+            self.charge((call.cost)(&args, Val::Null, self.arena))?;
+        }
         let outcome = match failure {
             Some(error) => Err(error),
             None => self.invoke(call, &args),
         };
-        if let Some(counted) = call.counted {
-            counted.check(&args, failed)?;
+        if call.counted.is_none() {
+            self.charge((call.cost)(&args, outcome.unwrap_or(Val::Null), self.arena))?;
         }
-        self.charge((call.cost)(&args, outcome.unwrap_or(Val::Null), self.arena))?;
         outcome
     }
 

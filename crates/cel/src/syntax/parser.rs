@@ -84,6 +84,13 @@ struct Operand<'b> {
     height: u32,
 }
 
+/// The arguments of a call. A call whose end is wrong is looked at, too.
+struct Arguments<'b> {
+    args: Vec<Node<'b>>,
+    height: u32,
+    end: Parsed<()>,
+}
+
 impl<'b> Parser<'b, '_> {
     fn start(&mut self) -> Parsed<Node<'b>> {
         let operand = self.within(Set::of(&[Tok::Eof]), |parser| parser.expr(Set::of(&[Tok::Eof])))?;
@@ -198,8 +205,9 @@ impl<'b> Parser<'b, '_> {
     }
 
     fn unary(&mut self) -> Parsed<Operand<'b>> {
+        let offset = self.current().start;
         let operand = self.signed();
-        self.operand(operand)
+        self.operand(offset, operand)
     }
 
     /// An operand, with signs or negations in front.
@@ -266,8 +274,9 @@ impl<'b> Parser<'b, '_> {
                 self.advance();
                 let name = self.advance();
                 let open = self.advance().start;
-                let (args, height) = self.arguments()?;
+                let Arguments { args, height, end } = self.arguments()?;
                 let node = self.receiver_call(open, self.slice(name), operand.node, &args);
+                end?;
                 Ok(Operand { node, height: 1 + height.max(operand.height) })
             }
             (Tok::Ident | Tok::EscIdent, _) => {
@@ -328,11 +337,13 @@ impl<'b> Parser<'b, '_> {
     }
 
     /// `args? ')'` after the parenthesis.
-    fn arguments(&mut self) -> Parsed<(Vec<Node<'b>>, u32)> {
+    fn arguments(&mut self) -> Parsed<Arguments<'b>> {
         let follow = self.follow;
         let mut args = Vec::new();
         let mut height = 0;
-        self.sync(EXPR.or(Set::of(&[Tok::RParen])), Place::Arguments)?;
+        if let Err(stop) = self.sync(EXPR.or(Set::of(&[Tok::RParen])), Place::Arguments) {
+            return Ok(Arguments { args, height, end: Err(stop) });
+        }
         let after = Set::of(&[Tok::RParen, Tok::Comma]);
         while EXPR.has(self.peek()) || !args.is_empty() {
             let arg = self.within(Set::of(&[Tok::RParen, Tok::Comma]), |parser| parser.expr(after))?;
@@ -342,13 +353,14 @@ impl<'b> Parser<'b, '_> {
                 break;
             }
         }
-        self.expect(Tok::RParen, follow, Place::ArgumentsEnd)?;
-        Ok((args, height))
+        let end = self.expect(Tok::RParen, follow, Place::ArgumentsEnd);
+        Ok(Arguments { args, height, end })
     }
 
     fn primary(&mut self) -> Parsed<Operand<'b>> {
+        let offset = self.current().start;
         let operand = self.value();
-        self.operand(operand)
+        self.operand(offset, operand)
     }
 
     /// A name, a literal, or an expression in parentheses.
@@ -438,11 +450,12 @@ impl<'b> Parser<'b, '_> {
         let full = if dotted { self.bump.alloc_str(&format!(".{name}")) } else { name };
         if self.peek() == Tok::LParen {
             let open = self.advance().start;
-            let (args, height) = self.arguments()?;
+            let Arguments { args, height, end } = self.arguments()?;
             let node = match is_reserved(name) {
                 true => self.error_node(offset, format!("reserved identifier: {name}")),
                 false => self.call(open, full, &args),
             };
+            end?;
             return Ok(Operand { node, height });
         }
         let node = match is_reserved(name) {

@@ -116,12 +116,11 @@ impl<'b> Parser<'b, '_> {
         }
     }
 
-    /// The same for rules that are operands.
-    pub(super) fn operand(&mut self, parsed: Parsed<Operand<'b>>) -> Parsed<Operand<'b>> {
+    /// The same for rules that are operands, which begin at `offset`.
+    pub(super) fn operand(&mut self, offset: u32, parsed: Parsed<Operand<'b>>) -> Parsed<Operand<'b>> {
         if let Some(operand) = self.caught(parsed)? {
             return Ok(operand);
         }
-        let offset = self.current().start;
         Ok(Operand { node: self.node(offset, Kind::Unspecified), height: 0 })
     }
 
