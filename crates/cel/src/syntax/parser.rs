@@ -377,7 +377,8 @@ impl<'b> Parser<'b, '_> {
                 self.advance();
                 let follow = self.follow;
                 let inner = self.within(Set::of(&[Tok::RParen]), |parser| parser.expr(Set::of(&[Tok::RParen])))?;
-                self.expect(Tok::RParen, follow, Place::ParenthesesEnd)?;
+                let end = self.expect(Tok::RParen, follow, Place::ParenthesesEnd);
+                self.caught(end)?;
                 Ok(inner)
             }
             Tok::LBracket => self.list(),
@@ -455,7 +456,7 @@ impl<'b> Parser<'b, '_> {
                 true => self.error_node(offset, format!("reserved identifier: {name}")),
                 false => self.call(open, full, &args),
             };
-            end?;
+            self.caught(end)?;
             return Ok(Operand { node, height });
         }
         let node = match is_reserved(name) {

@@ -13,6 +13,7 @@ pub(crate) fn go_type(val: Val<'_>) -> &'static str {
         Val::Type(_) => "*types.Type",
         Val::List(list) => list_type(list),
         Val::Map(Map::Typed(..)) => "*common.unstructuredMap",
+        Val::Map(Map::Json(_) | Map::Escaped(_)) => "map[string]interface {}",
         Val::Map(_) => "*types.baseMap",
         Val::Optional(_) => "*types.Optional",
         Val::Bool(_) => "types.Bool",
@@ -28,6 +29,7 @@ pub(crate) fn go_type(val: Val<'_>) -> &'static str {
 fn list_type(list: List<'_>) -> &'static str {
     match list {
         List::Typed(_, decl) | List::Merged(_, decl) => typed_list(decl),
+        List::Json(_) | List::Escaped(_) => "[]interface {}",
         List::Concat(_) => "*types.concatList",
         _ => "*types.baseList",
     }

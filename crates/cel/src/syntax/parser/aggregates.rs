@@ -29,16 +29,18 @@ impl<'b> Parser<'b, '_> {
         let mut fields = Vec::new();
         let mut height = 0;
         let first = Set::of(&[Tok::RBrace, Tok::Comma, Tok::Question, Tok::Ident, Tok::EscIdent]);
-        self.sync(first, Place::Fields)?;
-        if matches!(self.peek(), Tok::Question | Tok::Ident | Tok::EscIdent) {
-            let end = Set::of(&[Tok::RBrace, Tok::Comma]);
-            let listed = self.within(end, |parser| {
-                let listed = parser.fields(&mut fields, &mut height);
-                parser.caught(listed)
-            });
-            listed?;
+        let mut end = self.sync(first, Place::Fields);
+        if end.is_ok() {
+            if matches!(self.peek(), Tok::Question | Tok::Ident | Tok::EscIdent) {
+                let after = Set::of(&[Tok::RBrace, Tok::Comma]);
+                self.within(after, |parser| {
+                    let listed = parser.fields(&mut fields, &mut height);
+                    parser.caught(listed)
+                })?;
+            }
+            end = self.close(Tok::RBrace, follow, [Place::FieldsComma, Place::FieldsEnd]);
         }
-        self.close(Tok::RBrace, follow, [Place::FieldsComma, Place::FieldsEnd])?;
+        self.caught(end)?;
         let type_name = self.bump.alloc_str(&name);
         let literal = StructLiteral { type_name, fields: self.bump.alloc_slice_fill_iter(fields) };
         Ok(Operand { node: self.node(offset, Kind::Struct(self.bump.alloc(literal))), height })
@@ -79,9 +81,9 @@ impl<'b> Parser<'b, '_> {
         let follow = self.follow;
         let (mut elements, mut optional) = (Vec::new(), Vec::new());
         let mut height = 0;
-        self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBracket])), Place::Elements)?;
+        let mut end = self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBracket])), Place::Elements);
         let after = Set::of(&[Tok::RBracket, Tok::Comma]);
-        while EXPR.has(self.peek()) || self.peek() == Tok::Question {
+        while end.is_ok() && (EXPR.has(self.peek()) || self.peek() == Tok::Question) {
             let (element, is_optional) = self.within(after, |parser| parser.optional_expr(after))?;
             height = height.max(element.height);
             elements.push(element.node);
@@ -90,7 +92,10 @@ impl<'b> Parser<'b, '_> {
                 break;
             }
         }
-        self.close(Tok::RBracket, follow, [Place::ElementsComma, Place::ElementsEnd])?;
+        if end.is_ok() {
+            end = self.close(Tok::RBracket, follow, [Place::ElementsComma, Place::ElementsEnd]);
+        }
+        self.caught(end)?;
         let elements = self.bump.alloc_slice_copy(&elements);
         let optional: &[bool] = if optional.contains(&true) { self.bump.alloc_slice_copy(&optional) } else { &[] };
         let list = self.bump.alloc(ListLiteral { elements, optional });
@@ -121,16 +126,18 @@ impl<'b> Parser<'b, '_> {
         let follow = self.follow;
         let mut entries = Vec::new();
         let mut height = 0;
-        self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBrace])), Place::Entries)?;
-        if EXPR.has(self.peek()) || self.peek() == Tok::Question {
-            let end = Set::of(&[Tok::RBrace, Tok::Comma]);
-            let listed = self.within(end, |parser| {
-                let listed = parser.entries(&mut entries, &mut height);
-                parser.caught(listed)
-            });
-            listed?;
+        let mut end = self.sync(EXPR.or(Set::of(&[Tok::Question, Tok::Comma, Tok::RBrace])), Place::Entries);
+        if end.is_ok() {
+            if EXPR.has(self.peek()) || self.peek() == Tok::Question {
+                let after = Set::of(&[Tok::RBrace, Tok::Comma]);
+                self.within(after, |parser| {
+                    let listed = parser.entries(&mut entries, &mut height);
+                    parser.caught(listed)
+                })?;
+            }
+            end = self.close(Tok::RBrace, follow, [Place::EntriesComma, Place::EntriesEnd]);
         }
-        self.close(Tok::RBrace, follow, [Place::EntriesComma, Place::EntriesEnd])?;
+        self.caught(end)?;
         let entries = self.bump.alloc_slice_fill_iter(entries);
         Ok(Operand { node: self.node(offset, Kind::Map(entries)), height })
     }
