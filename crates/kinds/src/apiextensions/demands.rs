@@ -1,7 +1,7 @@
 //! What validation demands of a definition. An update may keep what the stored definition has, although a new one could not
 //! have it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Cursor, Errors, Value};
 
@@ -122,21 +122,29 @@ fn expressions(spec: &Cursor) -> BTreeSet<String> {
 
 /// The versions that have a part alike in both specs.
 fn alike<'a>(spec: &Cursor<'a>, before: &Cursor<'a>, part: fn(&Cursor<'a>) -> Cursor<'a>) -> BTreeSet<String> {
-    let (now, before) = (spec.field("versions"), before.field("versions"));
-    let name = |version: &Cursor<'a>| version.field("name").str();
+    let known = by_name(before);
     let is_alike = |version: &Cursor<'a>| {
-        let known = before.each().find(|known| name(known) == name(version));
-        known.is_some_and(|known| same(part(version).value(), part(&known).value()))
+        let known = known.get(version.field("name").str());
+        known.is_some_and(|known| same(part(version).value(), part(known).value()))
     };
-    now.each().filter(is_alike).map(|version| name(&version).to_string()).collect()
+    let versions = spec.field("versions");
+    versions.each().filter(is_alike).map(|version| version.field("name").str().to_string()).collect()
+}
+
+/// The versions of a spec by their name; the first of those that have the same.
+fn by_name<'a>(spec: &Cursor<'a>) -> BTreeMap<&'a str, Cursor<'a>> {
+    let mut versions = BTreeMap::new();
+    for version in spec.field("versions").each() {
+        versions.entry(version.field("name").str()).or_insert(version);
+    }
+    versions
 }
 
 fn many_selectable(spec: &Cursor, before: &Cursor) -> BTreeSet<String> {
     let mut kept = alike(spec, before, |version| version.field("selectableFields"));
-    kept.retain(|name| {
-        let versions = spec.field("versions");
-        let mut named = versions.each().filter(|version| version.field("name").str() == name);
-        named.any(|version| version.field("selectableFields").len() > validate::SELECTABLE_FIELDS_MAX)
-    });
+    let has_many = |version: &Cursor| version.field("selectableFields").len() > validate::SELECTABLE_FIELDS_MAX;
+    let versions = spec.field("versions");
+    let many: BTreeSet<&str> = versions.each().filter(has_many).map(|version| version.field("name").str()).collect();
+    kept.retain(|name| many.contains(name.as_str()));
     kept
 }
