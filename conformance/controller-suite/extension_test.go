@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,6 +98,24 @@ func TestCustomResource(t *testing.T) {
 	if err := direct.Create(ctx, gadget(namespace, "b", 0)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.size") {
 		t.Errorf("creating an invalid gadget: %v", err)
 	}
+}
+
+// As many definitions as a large operator brings: envtest waits until each is served before the tests begin.
+func TestFiftyDefinitions(t *testing.T) {
+	var options envtest.CRDInstallOptions
+	for i := range 50 {
+		definition := gadgetDefinition()
+		names := &definition.Spec.Names
+		names.Plural, names.Singular = fmt.Sprintf("gizmos%d", i), fmt.Sprintf("gizmo%d", i)
+		names.Kind, names.ListKind = fmt.Sprintf("Gizmo%d", i), fmt.Sprintf("Gizmo%dList", i)
+		definition.Name = names.Plural + "." + definition.Spec.Group
+		options.CRDs = append(options.CRDs, definition)
+	}
+	began := time.Now()
+	installed, err := envtest.InstallCRDs(config, options)
+	must(t, err)
+	t.Logf("%d definitions were installed in %v", len(installed), time.Since(began))
+	must(t, envtest.UninstallCRDs(config, options))
 }
 
 func TestWebhook(t *testing.T) {

@@ -6,7 +6,9 @@ use arc_swap::ArcSwap;
 use object::{Meta, Status, Value};
 use parking_lot::Mutex;
 use registry::Storage;
-use storage::{Key, Revision};
+use storage::{Entry, Revision};
+
+use crate::parts::{Item, Parts};
 
 /// Compiled objects of one resource. A write that was answered is seen by every request that starts afterwards, because the
 /// cache is current before the answer is sent.
@@ -21,13 +23,7 @@ pub struct Compiled<T> {
 /// All compiled objects at one revision, sorted by namespace and name.
 pub struct Snapshot<T> {
     revision: Option<Revision>,
-    items: Vec<Item<T>>,
-}
-
-struct Item<T> {
-    key: Key,
-    revision: Revision,
-    compiled: Arc<T>,
+    items: Parts<T>,
 }
 
 impl<T> Snapshot<T> {
@@ -36,13 +32,18 @@ impl<T> Snapshot<T> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items.iter().next().is_none()
+    }
+
+    /// What an earlier snapshot has and this one has not, and what only this one has.
+    pub fn changes<'s>(&'s self, earlier: &'s Snapshot<T>) -> (Vec<&'s Arc<T>>, Vec<&'s Arc<T>>) {
+        self.items.changes(&earlier.items)
     }
 }
 
 impl<T> Compiled<T> {
     pub fn new(storage: Arc<Storage>, compile: impl Fn(&Value) -> T + Send + Sync + 'static) -> Compiled<T> {
-        let empty = Snapshot { revision: None, items: Vec::new() };
+        let empty = Snapshot { revision: None, items: Parts::default() };
         Compiled { storage, compile: Box::new(compile), latest: ArcSwap::from_pointee(empty), making: Mutex::new(()) }
     }
 
@@ -63,22 +64,52 @@ impl<T> Compiled<T> {
         if latest.revision == Some(revision) {
             return Ok(latest);
         }
+        let made = match self.followed(&latest)? {
+            Some(made) => made,
+            None => self.listed(&latest, revision)?,
+        };
+        let made = Arc::new(made);
+        self.latest.store(made.clone());
+        Ok(made)
+    }
+
+    /// A snapshot with the changes that came since; None if they are not all known any more.
+    fn followed(&self, latest: &Snapshot<T>) -> Result<Option<Snapshot<T>>, Status> {
+        let Some(known) = latest.revision else { return Ok(None) };
+        let Some((events, _)) = self.storage.cache.events_after(known) else { return Ok(None) };
+        let Some(revision) = events.last().map(|event| event.revision) else { return Ok(None) };
+        let mut items = latest.items.clone();
+        for event in events {
+            match (&event.object, event.subject()) {
+                (Some(object), _) => items.put(self.item(object.entry(), items.get(object.key()))?),
+                (None, Some(gone)) => items.remove(gone.key()),
+                (None, None) => {}
+            }
+        }
+        Ok(Some(Snapshot { revision: Some(revision), items }))
+    }
+
+    /// A snapshot of everything in the cache. What has not changed is taken over.
+    fn listed(&self, latest: &Snapshot<T>, revision: Revision) -> Result<Snapshot<T>, Status> {
         let objects = self.storage.cache.snapshot(&self.storage.range("").into()).objects;
-        let mut items = Vec::with_capacity(objects.len());
+        let mut items = Parts::default();
         // Both are in key order, so that hundreds of thousands of objects are gone through once.
         let mut known = latest.items.iter().peekable();
         for object in &objects {
             while known.next_if(|item| item.key < *object.key()).is_some() {}
-            let same = known.peek().filter(|item| item.key == *object.key() && item.revision == object.revision());
-            let compiled = match same {
-                Some(item) => item.compiled.clone(),
-                None => Arc::new((self.compile)(&self.storage.decode_entry(object.entry())?)),
-            };
-            items.push(Item { key: object.key().clone(), revision: object.revision(), compiled });
+            items.push(self.item(object.entry(), known.peek().copied())?);
         }
-        let made = Arc::new(Snapshot { revision: Some(revision), items });
-        self.latest.store(made.clone());
-        Ok(made)
+        Ok(Snapshot { revision: Some(revision), items })
+    }
+
+    /// An object, compiled now if it is not the one that was compiled before.
+    fn item(&self, entry: &Entry, known: Option<&Item<T>>) -> Result<Item<T>, Status> {
+        let same = known.filter(|item| item.key == entry.key && item.revision == entry.mod_revision);
+        let compiled = match same {
+            Some(item) => item.compiled.clone(),
+            None => Arc::new((self.compile)(&self.storage.decode_entry(entry)?)),
+        };
+        Ok(Item { key: entry.key.clone(), revision: entry.mod_revision, compiled })
     }
 }
 

@@ -12,6 +12,7 @@ mod manifests;
 mod matching;
 mod metadata;
 mod meters;
+mod parts;
 pub mod plugins;
 pub mod policy;
 mod reinvocation;

@@ -1,7 +1,7 @@
 //! [`Matcher`]: which requests a webhook or a policy is about: rules, scopes, selectors and matchPolicy.
 
 use object::labels::Selector;
-use object::{GroupResource, GroupVersionKind, GroupVersionResource, Meta, Status, Str, Value};
+use object::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Status, Str, Value};
 
 use crate::{Attributes, Operation};
 
@@ -173,7 +173,12 @@ fn equivalents(attributes: &Attributes<'_>) -> Vec<Matched> {
         (None, None) => other.resource.group == own.group,
         _ => false,
     };
-    let versions = catalog.versions().iter();
+    // Custom resources have other versions in their own group only; built-in group-versions come first in the catalog.
+    let versions: Vec<&GroupVersion> = match resource.is_custom() {
+        true => catalog.versions().iter().filter(|version| version.group == own.group).collect(),
+        false => catalog.versions().iter().take_while(|version| catalog.has_builtin(version)).collect(),
+    };
+    let versions = versions.into_iter();
     let others = versions.filter_map(|version| catalog.get(&version.group, &version.version, &own.resource));
     let others = others.filter(|other| other.resource != *own && same_objects(other));
     others

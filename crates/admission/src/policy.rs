@@ -25,11 +25,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use cel::Pool;
 use object::{Meta, Status, Value, quote};
+use parking_lot::Mutex;
 use registry::Storage;
 
 pub use self::conditions::Conditions;
 use self::definition::{Binding, Definition};
-use self::hooks::{Hook, Hooks};
+use self::hooks::{Bindings, Hook, Hooks};
 pub use self::meters::Meters;
 pub use self::mutating::MutatingPolicies;
 pub use self::validating::ValidatingPolicies;
@@ -56,6 +57,8 @@ pub struct Policies {
     policies: Compiled<Definition>,
     bindings: Compiled<Binding>,
     joined: ArcSwapOption<Joined>,
+    /// Held while policies and bindings are brought together, so that it is done once for all requests that wait for it.
+    joining: Mutex<()>,
     /// Policies from files.
     manifests: Option<Arc<Manifests<Hooks>>>,
     host: Arc<dyn Host>,
@@ -66,7 +69,14 @@ pub struct Policies {
 struct Joined {
     policies: Arc<Snapshot<Definition>>,
     bindings: Arc<Snapshot<Binding>>,
+    by_policy: Bindings,
     hooks: Arc<Hooks>,
+}
+
+impl Joined {
+    fn is_of(&self, policies: &Arc<Snapshot<Definition>>, bindings: &Arc<Snapshot<Binding>>) -> bool {
+        Arc::ptr_eq(&self.policies, policies) && Arc::ptr_eq(&self.bindings, bindings)
+    }
 }
 
 /// The policies that are in force for a request: those from files come first.
@@ -118,6 +128,7 @@ impl Policies {
             policies: Compiled::new(stored.policies, move |policy| Definition::compile(policy, &pool)),
             bindings: Compiled::new(stored.bindings, Binding::compile),
             joined: ArcSwapOption::empty(),
+            joining: Mutex::new(()),
             manifests,
             host: settings.server.clone(),
             meters: settings.meters.clone(),
@@ -142,15 +153,27 @@ impl Policies {
         let not_ready = |_| plugins::forbidden(attributes, "not yet ready to handle request");
         let policies = self.policies.current().map_err(not_ready)?;
         let bindings = self.bindings.current().map_err(not_ready)?;
-        let joined = self.joined.load();
-        if let Some(joined) = joined.as_ref()
-            && Arc::ptr_eq(&joined.policies, &policies)
-            && Arc::ptr_eq(&joined.bindings, &bindings)
-        {
+        let is_current = |joined: &&Arc<Joined>| joined.is_of(&policies, &bindings);
+        if let Some(joined) = self.joined.load().as_ref().filter(is_current) {
             return Ok(joined.hooks.clone());
         }
-        let hooks = Arc::new(Hooks::join(policies.iter(), bindings.iter()));
-        self.joined.store(Some(Arc::new(Joined { policies, bindings, hooks: hooks.clone() })));
+        let _joining = self.joining.lock();
+        let joined = self.joined.load_full();
+        if let Some(joined) = joined.as_ref().filter(is_current) {
+            return Ok(joined.hooks.clone());
+        }
+        let mut by_policy = Bindings::default();
+        match &joined {
+            Some(joined) => {
+                by_policy = joined.by_policy.clone();
+                let (gone, new) = bindings.changes(&joined.bindings);
+                gone.into_iter().for_each(|binding| by_policy.remove(binding));
+                new.into_iter().for_each(|binding| by_policy.add(binding));
+            }
+            None => bindings.iter().for_each(|binding| by_policy.add(binding)),
+        }
+        let hooks = Arc::new(Hooks::join(policies.iter(), &by_policy));
+        self.joined.store(Some(Arc::new(Joined { policies, bindings, by_policy, hooks: hooks.clone() })));
         Ok(hooks)
     }
 }
@@ -191,6 +214,7 @@ fn of_manifests(objects: &[Value], pool: &Arc<Pool>) -> Result<Hooks, String> {
         }
     }
     let policies: Vec<_> = policies.into_iter().map(|policy| Arc::new(Definition::compile(policy, pool))).collect();
-    let bindings: Vec<_> = bindings.into_iter().map(|binding| Arc::new(Binding::compile(binding))).collect();
-    Ok(Hooks::join(policies.iter(), bindings.iter()))
+    let mut by_policy = Bindings::default();
+    bindings.into_iter().for_each(|binding| by_policy.add(&Arc::new(Binding::compile(binding))));
+    Ok(Hooks::join(policies.iter(), &by_policy))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use object::{GroupVersion, Str, Value};
 use parking_lot::RwLock;
 use registry::Storage;
@@ -159,9 +159,9 @@ impl Aggregator {
     fn apply(self: &Arc<Self>, storage: &Storage, batch: Batch, remotes: &mut Remotes) {
         let mut changed: Vec<Str> = Vec::new();
         if batch.complete {
-            let there: Vec<String> = batch.set.iter().map(|object| follow::name_of(storage, object)).collect();
+            let there: HashSet<String> = batch.set.iter().map(|object| follow::name_of(storage, object)).collect();
             let known: Vec<Str> = self.services.read().keys().cloned().collect();
-            let gone = known.into_iter().filter(|name| !there.iter().any(|there| there == name.as_str()));
+            let gone = known.into_iter().filter(|name| !there.contains(name.as_str()));
             gone.for_each(|name| changed.extend(self.forget(&name)));
         }
         for object in &batch.gone {

@@ -4,10 +4,11 @@ use object::{GroupVersion, Meta, Str, Value};
 use registry::ScalePaths;
 
 use crate::finalize::FINALIZER;
+use crate::names::Names;
 use crate::status;
 
 /// A definition, without its schemas: those are read again from the stored bytes when they are needed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Definition {
     pub name: Str,
     pub uid: Str,
@@ -36,16 +37,6 @@ pub struct ConversionWebhook {
     pub definition: Str,
     pub client_config: Value,
     pub review_versions: Vec<Str>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
-    pub plural: Str,
-    pub singular: Str,
-    pub kind: Str,
-    pub list_kind: Str,
-    pub short_names: Vec<Str>,
-    pub categories: Vec<Str>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,36 +106,6 @@ impl ConversionWebhook {
             client_config: webhook.field("clientConfig").clone(),
             review_versions: versions.map(Str::from).collect(),
         }
-    }
-}
-
-impl Names {
-    pub fn read(names: &Value) -> Names {
-        let text = |field: &str| Str::from(names.str_at(&[field]));
-        let list = |field: &str| names.list_at(&[field]).iter().filter_map(Value::as_str).map(Str::from).collect();
-        Names {
-            plural: text("plural"),
-            singular: text("singular"),
-            kind: text("kind"),
-            list_kind: text("listKind"),
-            short_names: list("shortNames"),
-            categories: list("categories"),
-        }
-    }
-
-    pub fn write(&self) -> Value {
-        let mut names = object::value!({"plural": (self.plural.clone()), "kind": (self.kind.clone())});
-        for (field, text) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
-            if !text.is_empty() {
-                names.set(&[field], text.clone());
-            }
-        }
-        for (field, list) in [("shortNames", &self.short_names), ("categories", &self.categories)] {
-            if !list.is_empty() {
-                names.set(&[field], list.clone());
-            }
-        }
-        names
     }
 }
 

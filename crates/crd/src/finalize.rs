@@ -118,7 +118,8 @@ async fn delete_objects(definitions: &Definitions, storage: &Storage) -> Result<
     })
 }
 
-/// Changes the status of a definition, in the form of v1, unless `change` says no.
+/// Changes the status of a definition, unless `change` says no. It sees the definition in the form of v1 and without its
+/// spec, which a write of the status leaves alone.
 pub async fn update(
     definitions: &Definitions,
     name: &str,
@@ -146,7 +147,9 @@ struct StatusWrite<'a> {
 impl Change for StatusWrite<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let definitions = self.definitions;
-        let live = kinds::apiextensions::to_v1(existing.cloned().unwrap_or_default());
+        let mut live = kinds::apiextensions::to_v1(existing.cloned().unwrap_or_default());
+        // Schemas are large, and nothing below looks at them.
+        let spec = live.remove(&["spec"]).unwrap_or_default();
         let mut changed = live.clone();
         if !(self.change)(&mut changed) {
             return Err(Status::conflict(&definitions.storage.resource, live.name(), registry::MODIFIED));
@@ -158,7 +161,8 @@ impl Change for StatusWrite<'_> {
             subresource: "status",
             resets: definitions.storage.strategy.reset_fields("status"),
         };
-        let changed = rest::track(&tracked, &live, changed, "kube-apiserver", self.cx.now);
+        let mut changed = rest::track(&tracked, &live, changed, "kube-apiserver", self.cx.now);
+        changed.set(&["spec"], spec);
         Ok(kinds::apiextensions::to_stored(changed))
     }
 }

@@ -1,12 +1,15 @@
 //! Custom resource definitions: from a stored definition to served resources.
 //!
-//! Start with [`Definitions`], which follows the stored definitions and keeps the catalog up to date, then
+//! Start with [`Definitions`], which follows the stored definitions and keeps the catalog up to date (in `follower.rs`), then
 //! `definition.rs` for what a definition says and `resource.rs` for what becomes of it.
 
 mod definitions;
+mod followed;
+mod follower;
 
 mod definition;
 mod finalize;
+mod names;
 mod status;
 
 mod codec;
@@ -17,4 +20,5 @@ mod resource;
 mod strategy;
 
 pub use conversion::ConversionMeters;
-pub use definitions::{Definitions, Followers, Setup};
+pub use definitions::{Definitions, Setup};
+pub use followed::Followers;

@@ -5,24 +5,7 @@ use kinds::apiextensions::Approval;
 use object::timestamp::Time;
 use object::{Str, Timestamp, Value, quote};
 
-use crate::definition::Names;
-
-/// Names that other definitions of the same group have.
-#[derive(Default)]
-pub struct Taken {
-    /// Plural, singular and short names.
-    resources: HashSet<Str>,
-    kinds: HashSet<Str>,
-}
-
-impl Taken {
-    pub fn add(&mut self, accepted: &Names) {
-        let resources = [&accepted.plural, &accepted.singular].into_iter().chain(&accepted.short_names);
-        self.resources.extend(resources.filter(|name| !name.is_empty()).cloned());
-        let kinds = [&accepted.kind, &accepted.list_kind].into_iter();
-        self.kinds.extend(kinds.filter(|name| !name.is_empty()).cloned());
-    }
-}
+use crate::names::{Names, Taken};
 
 /// A condition to set.
 pub struct Condition {
@@ -40,23 +23,28 @@ impl Condition {
 
 /// Decides about the names of a definition: those it has from now on, and the NamesAccepted condition. Of several
 /// conflicts the last one is told.
-pub fn accept_names(requested: &Names, accepted: &Names, taken: &Taken) -> (Names, Condition) {
+pub fn accept_names(requested: &Names, accepted: &Names, taken: &Taken<'_>) -> (Names, Condition) {
     let mut names = accepted.clone();
     let mut conflict: Option<(&'static str, String)> = None;
-    let fresh = |wanted: &Str, has: &Str, used: &HashSet<Str>| {
-        if wanted == has || !used.contains(wanted) { Ok(()) } else { Err(in_use(wanted)) }
+    let resource = |wanted: &Str, has: &Str| match wanted == has || !taken.resource(wanted) {
+        true => Ok(()),
+        false => Err(in_use(wanted)),
     };
-    match fresh(&requested.plural, &accepted.plural, &taken.resources) {
+    let kind = |wanted: &Str, has: &Str| match wanted == has || !taken.kind(wanted) {
+        true => Ok(()),
+        false => Err(in_use(wanted)),
+    };
+    match resource(&requested.plural, &accepted.plural) {
         Ok(()) => names.plural = requested.plural.clone(),
         Err(why) => conflict = Some(("PluralConflict", why)),
     }
-    match fresh(&requested.singular, &accepted.singular, &taken.resources) {
+    match resource(&requested.singular, &accepted.singular) {
         Ok(()) => names.singular = requested.singular.clone(),
         Err(why) => conflict = Some(("SingularConflict", why)),
     }
     if requested.short_names != accepted.short_names {
         let new = requested.short_names.iter().filter(|name| !accepted.short_names.contains(name));
-        let mut errors: Vec<String> = new.filter(|name| taken.resources.contains(*name)).map(in_use).collect();
+        let mut errors: Vec<String> = new.filter(|name| taken.resource(name)).map(in_use).collect();
         let mut seen = HashSet::new();
         errors.retain(|error| seen.insert(error.clone()));
         match errors.len() {
@@ -65,11 +53,11 @@ pub fn accept_names(requested: &Names, accepted: &Names, taken: &Taken) -> (Name
             _ => conflict = Some(("ShortNamesConflict", format!("[{}]", errors.join(", ")))),
         }
     }
-    match fresh(&requested.kind, &accepted.kind, &taken.kinds) {
+    match kind(&requested.kind, &accepted.kind) {
         Ok(()) => names.kind = requested.kind.clone(),
         Err(why) => conflict = Some(("KindConflict", why)),
     }
-    match fresh(&requested.list_kind, &accepted.list_kind, &taken.kinds) {
+    match kind(&requested.list_kind, &accepted.list_kind) {
         Ok(()) => names.list_kind = requested.list_kind.clone(),
         Err(why) => conflict = Some(("ListKindConflict", why)),
     }
@@ -87,11 +75,10 @@ fn in_use(name: &Str) -> String {
 
 /// The next step towards names and Established: first the names are accepted, then the definition is established, each in
 /// a write of its own as upstream does. A definition that was established once stays so, whatever becomes of its names.
-pub fn with_names(object: &Value, taken: &Taken, now: Timestamp) -> Value {
+pub fn with_names(mut object: Value, taken: &Taken<'_>, now: Timestamp) -> Value {
     let requested = Names::read(object.at(&["spec", "names"]));
     let accepted = Names::read(object.at(&["status", "acceptedNames"]));
-    let established = is_true(object, "Established");
-    let mut object = object.clone();
+    let established = is_true(&object, "Established");
     if requested == accepted {
         if is_true(&object, "NamesAccepted") && !established {
             let (is_valid, reason, message) = match kinds::apiextensions::is_ca_bundle_valid(&object) {
@@ -143,10 +130,22 @@ fn structure(object: &Value) -> Option<Condition> {
     }
 }
 
-/// The status with what the annotation and the schemas mean; a condition of schemas that have been mended is removed.
-pub fn with_findings(mut object: Value, now: Timestamp) -> Value {
+/// Whether the schemas may not be structural: validation lets such schemas through where unknown fields are preserved, and
+/// an update may keep what the definition had before. What is new may come from another server's validation.
+pub fn may_lack_structure(object: &Value) -> bool {
+    object.at(&["spec", "preserveUnknownFields"]).as_bool() == Some(true)
+        || find(object, NON_STRUCTURAL).is_some()
+        || !is_true(object, "NamesAccepted")
+}
+
+/// The status with what the annotation and, if they are checked, the schemas mean; a condition of schemas that have been
+/// mended is removed.
+pub fn with_findings(mut object: Value, checks_structure: bool, now: Timestamp) -> Value {
     if let Some(condition) = approval(&object) {
         set(&mut object, &condition, now);
+    }
+    if !checks_structure {
+        return object;
     }
     match structure(&object) {
         Some(condition) => set(&mut object, &condition, now),
@@ -173,7 +172,7 @@ pub fn is_settled(object: &Value) -> bool {
         && is_true(object, "NamesAccepted")
         && is_true(object, "Established")
         && (Approval::of(object).is_none() || says(approval(object), "KubernetesAPIApprovalPolicyConformant"))
-        && says(structure(object), NON_STRUCTURAL)
+        && (!may_lack_structure(object) || says(structure(object), NON_STRUCTURAL))
 }
 
 fn find<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
@@ -213,6 +212,8 @@ pub fn set(object: &mut Value, condition: &Condition, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::Definition;
+    use crate::names::Groups;
 
     fn names(plural: &str, kind: &str, short: &[&str]) -> Names {
         Names {
@@ -227,9 +228,11 @@ mod tests {
 
     /// Asks for names where `others` are taken; returns reason and message of the condition.
     fn check(requested: &Names, accepted: &Names, others: &[Names], want: (&str, &str)) {
-        let mut taken = Taken::default();
-        others.iter().for_each(|other| taken.add(other));
-        let (_, condition) = accept_names(requested, accepted, &taken);
+        let mut groups = Groups::default();
+        for other in others {
+            groups.add(&Definition { name: "other".into(), accepted: other.clone(), ..Definition::default() });
+        }
+        let (_, condition) = accept_names(requested, accepted, &groups.taken(&Definition::default()));
         assert_eq!((condition.reason, condition.message.as_str()), want);
     }
 

@@ -98,12 +98,10 @@ impl Strategy for VersionStrategy {
     }
 
     fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        let rest = |object: &Value| {
-            let mut rest = object.clone();
-            rest.remove(&["metadata"]);
-            rest
-        };
-        rest(new) != rest(old)
+        fn rest(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
+            object.as_map().into_iter().flat_map(|fields| fields.iter()).filter(|(name, _)| *name != "metadata")
+        }
+        !rest(new).eq(rest(old))
     }
 
     fn allows_unconditional_update(&self) -> bool {

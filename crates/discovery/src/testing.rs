@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use object::{GroupVersionKind, ManualClock, Timestamp};
+use object::{GroupVersionKind, GroupVersionResource, ManualClock, Timestamp};
 use registry::{Catalog, Features, Form, LiveCatalog, Resource, Shape, Subresource};
 use request::{RequestInfo, User};
 use rest::{Api, Call, Limits, Reply, ReplyBody};
@@ -80,13 +80,10 @@ impl Server {
         Server { discovery: Discovery::new(api.clone(), None, None, ADDRESS), api }
     }
 
-    /// Swaps the catalog as the server does when a custom resource comes or goes.
-    pub fn change(&self, change: impl FnOnce(&mut Catalog)) {
-        self.api.catalog.change(|served| {
-            let mut catalog = served.clone();
-            change(&mut catalog);
-            catalog
-        });
+    /// Adds resources to the catalog and removes others, as the server does when definitions come or go.
+    pub fn change(&self, put: Vec<Resource>, removed: &[GroupVersionResource]) {
+        let put: Vec<Arc<Resource>> = put.into_iter().map(Arc::new).collect();
+        self.api.catalog.change(&put, removed);
     }
 
     pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {

@@ -199,10 +199,7 @@ async fn custom_resources_come_and_go() {
         for (path, accept) in places {
             assert!(!mentions(path, accept).await, "{round} {path} {accept}");
         }
-        server.change(|catalog| {
-            catalog.insert(crontabs("v1"));
-            catalog.insert(crontabs("v1beta1"));
-        });
+        server.change(vec![crontabs("v1"), crontabs("v1beta1")], &[]);
         for (path, accept) in places {
             assert!(mentions(path, accept).await, "{round} {path} {accept}");
         }
@@ -210,12 +207,9 @@ async fn custom_resources_come_and_go() {
         assert_eq!(group["preferredVersion"]["version"], "v1");
         assert_eq!(group["versions"][1]["version"], "v1beta1");
         assert!(server.discovery.listed().contains(&"/apis/stable.example.com/v1beta1".to_string()));
-        server.change(|catalog| {
-            for version in ["v1", "v1beta1"] {
-                let version = GroupVersion::new("stable.example.com", version);
-                catalog.remove(&version.with_resource("crontabs"));
-            }
-        });
+        let removed =
+            ["v1", "v1beta1"].map(|version| GroupVersion::new("stable.example.com", version).with_resource("crontabs"));
+        server.change(Vec::new(), &removed);
     }
     assert_eq!(server.get("/openapi/v3", &[]).await.json(), index_before);
     assert_eq!(server.get("/openapi/v3/apis/apps/v1", &[]).await.header("etag"), before.header("etag"));
@@ -224,7 +218,7 @@ async fn custom_resources_come_and_go() {
 #[tokio::test]
 async fn custom_resources_are_described_as_upstream_does() {
     let server = Server::new(catalog(false));
-    server.change(|catalog| catalog.insert(crontabs("v1")));
+    server.change(vec![crontabs("v1")], &[]);
     let list = server.get("/apis/stable.example.com/v1", &[]).await;
     let want = "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"stable.example.com/v1\",\
                 \"resources\":[{\"name\":\"crontabs\",\"singularName\":\"crontab\",\"namespaced\":true,\"kind\":\

@@ -14,10 +14,19 @@ use crate::{Action, Connect, Definition, Form, Report, Storage, Strategy, Withdr
 /// All served resources.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    /// The resources of each group-version, sorted by name. A snapshot shares what did not change with the one before.
-    resources: HashMap<GroupVersion, Arc<Vec<Arc<Resource>>>>,
+    /// A snapshot shares what did not change with the one before.
+    resources: HashMap<GroupVersion, Arc<Listing>>,
     /// Group-versions in the order they were added.
-    versions: Vec<GroupVersion>,
+    versions: Arc<Vec<GroupVersion>>,
+}
+
+/// The resources of one group-version.
+#[derive(Clone, Default)]
+struct Listing {
+    /// Sorted by name.
+    resources: Vec<Arc<Resource>>,
+    /// How many of them are built in.
+    builtin: usize,
 }
 
 /// One resource in one version.
@@ -153,25 +162,19 @@ impl Catalog {
     fn put(&mut self, resource: Arc<Resource>) {
         let version = resource.resource.group_version();
         if !self.resources.contains_key(&version) {
-            self.versions.push(version.clone());
+            Arc::make_mut(&mut self.versions).push(version.clone());
         }
-        let resources = Arc::make_mut(self.resources.entry(version).or_default());
-        match place_of(resources, &resource.resource.resource) {
-            Ok(at) => resources[at] = resource,
-            Err(at) => resources.insert(at, resource),
-        }
+        Arc::make_mut(self.resources.entry(version).or_default()).put(resource);
     }
 
     /// Removes a resource, and its group-version if it was the last one there.
     pub fn remove(&mut self, resource: &GroupVersionResource) {
         let version = resource.group_version();
-        let Some(resources) = self.resources.get_mut(&version).map(Arc::make_mut) else { return };
-        if let Ok(at) = place_of(resources, &resource.resource) {
-            resources.remove(at);
-        }
-        if resources.is_empty() {
+        let Some(listing) = self.resources.get_mut(&version).map(Arc::make_mut) else { return };
+        listing.remove(&resource.resource);
+        if listing.resources.is_empty() {
             self.resources.remove(&version);
-            self.versions.retain(|known| *known != version);
+            Arc::make_mut(&mut self.versions).retain(|known| *known != version);
         }
     }
 
@@ -179,7 +182,7 @@ impl Catalog {
     fn entries_mut(&mut self, group: &str, resource: &str) -> impl Iterator<Item = &mut Resource> {
         let versions = self.resources.values_mut().map(Arc::make_mut);
         let named = move |r: &&mut Resource| r.resource.group == group && r.resource.resource == resource;
-        versions.flat_map(|resources| resources.iter_mut()).filter_map(Arc::get_mut).filter(named)
+        versions.flat_map(|listing| listing.resources.iter_mut()).filter_map(Arc::get_mut).filter(named)
     }
 
     /// Says what a POST to a resource or subresource does, in every version. For a catalog that is not in use yet.
@@ -224,8 +227,7 @@ impl Catalog {
     }
 
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
-        let resources = self.resources.get(&Named(group, version))?;
-        place_of(resources, resource).ok().map(|at| &resources[at])
+        self.resources.get(&Named(group, version))?.get(resource)
     }
 
     /// Group-versions in the order they were added.
@@ -235,7 +237,7 @@ impl Catalog {
 
     /// The resources of a group-version, sorted by name.
     pub fn of(&self, version: &GroupVersion) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.get(version).into_iter().flat_map(|resources| resources.iter())
+        self.resources.get(version).into_iter().flat_map(|listing| listing.resources.iter())
     }
 
     /// The resources that discovery lists for a group-version: custom ones only where none is built in.
@@ -244,9 +246,9 @@ impl Catalog {
         self.of(version).filter(move |resource| !(has_builtin && resource.is_custom()))
     }
 
-    /// Whether a group-version has built-in resources.
+    /// Whether a group-version has built-in resources, which definitions cannot add to.
     pub fn has_builtin(&self, version: &GroupVersion) -> bool {
-        self.of(version).any(|resource| !resource.is_custom())
+        self.resources.get(version).is_some_and(|listing| listing.builtin > 0)
     }
 
     /// Whether a group has built-in resources, in any version.
@@ -269,8 +271,27 @@ impl Catalog {
     }
 }
 
-fn place_of(resources: &[Arc<Resource>], name: &str) -> Result<usize, usize> {
-    resources.binary_search_by(|known| known.resource.resource.as_str().cmp(name))
+impl Listing {
+    fn get(&self, name: &str) -> Option<&Arc<Resource>> {
+        self.place_of(name).ok().map(|at| &self.resources[at])
+    }
+
+    fn put(&mut self, resource: Arc<Resource>) {
+        self.remove(&resource.resource.resource);
+        self.builtin += usize::from(!resource.is_custom());
+        let (Ok(at) | Err(at)) = self.place_of(&resource.resource.resource);
+        self.resources.insert(at, resource);
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Ok(at) = self.place_of(name) {
+            self.builtin -= usize::from(!self.resources.remove(at).is_custom());
+        }
+    }
+
+    fn place_of(&self, name: &str) -> Result<usize, usize> {
+        self.resources.binary_search_by(|known| known.resource.resource.as_str().cmp(name))
+    }
 }
 
 /// A borrowed group-version, so that looking up a resource, which every request does, does not allocate.

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use object::GroupVersionResource;
 use tokio::sync::watch;
 
-use crate::Catalog;
+use crate::{Catalog, Resource};
 
 /// The catalog that is served now. It is replaced whole; requests that began with an older one keep it.
 #[derive(Default)]
@@ -30,17 +31,20 @@ impl LiveCatalog {
         self.current.load_full()
     }
 
-    /// Serves what `change` makes of the catalog from now on. Watches of resources that are not in it any more, or only
-    /// with another definition, end.
-    pub fn change(&self, change: impl FnOnce(&Catalog) -> Catalog) {
+    /// Removes some resources and adds or replaces others. Watches of resources that are not served any more, or only with
+    /// another definition, end.
+    pub fn change(&self, put: &[Arc<Resource>], removed: &[GroupVersionResource]) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let catalog = Arc::new(change(&self.current.load()));
-        let old = self.current.swap(catalog.clone());
-        for resource in old.resources() {
-            let id = &resource.resource;
-            let now = catalog.get(&id.group, &id.version, &id.resource);
-            if !now.is_some_and(|now| Arc::ptr_eq(now, resource)) {
-                resource.withdrawn.set();
+        let old = self.current.load_full();
+        let catalog = Arc::new(old.changed(put, removed));
+        self.current.store(catalog.clone());
+        for id in removed.iter().chain(put.iter().map(|resource| &resource.resource)) {
+            let of = |catalog: &'_ Catalog| catalog.get(&id.group, &id.version, &id.resource).cloned();
+            let (before, now) = (of(&old), of(&catalog));
+            if let Some(before) = before
+                && !now.is_some_and(|now| Arc::ptr_eq(&now, &before))
+            {
+                before.withdrawn.set();
             }
         }
     }

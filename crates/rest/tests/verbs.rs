@@ -147,7 +147,7 @@ async fn requests_keep_the_catalog_they_began_with() {
     let server = Server::new(Vec::new()).await;
     let snapshot = server.0.snapshot();
     let maps = snapshot.catalog.get("", "v1", "configmaps").unwrap().clone();
-    server.0.catalog.change(|catalog| catalog.changed(&[], std::slice::from_ref(&maps.resource)));
+    server.0.catalog.change(&[], std::slice::from_ref(&maps.resource));
     assert!(snapshot.catalog.get("", "v1", "configmaps").is_some());
     assert!(server.0.snapshot().catalog.get("", "v1", "configmaps").is_none());
     assert_eq!(server.ask("GET", MAPS, Value::Null).await.0, 404);

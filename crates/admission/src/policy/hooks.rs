@@ -10,7 +10,31 @@ use super::definition::{Binding, Definition};
 /// A policy with the bindings that name it. A policy without bindings has no effect.
 pub struct Hook {
     pub policy: Arc<Definition>,
-    pub bindings: Vec<Arc<Binding>>,
+    /// Sorted by name.
+    pub bindings: Arc<Vec<Arc<Binding>>>,
+}
+
+/// Bindings by the name of their policy. A copy shares the lists of policies whose bindings did not change.
+#[derive(Clone, Default)]
+pub struct Bindings(HashMap<Str, Arc<Vec<Arc<Binding>>>>);
+
+impl Bindings {
+    /// Adds a binding that is not there.
+    pub fn add(&mut self, binding: &Arc<Binding>) {
+        let bindings = Arc::make_mut(self.0.entry(binding.policy.clone()).or_default());
+        let (Ok(at) | Err(at)) = bindings.binary_search_by(|known| known.name.cmp(&binding.name));
+        bindings.insert(at, binding.clone());
+    }
+
+    pub fn remove(&mut self, binding: &Arc<Binding>) {
+        let Some(bindings) = self.0.get_mut(&binding.policy).map(Arc::make_mut) else { return };
+        if let Ok(at) = bindings.binary_search_by(|known| known.name.cmp(&binding.name)) {
+            bindings.remove(at);
+        }
+        if bindings.is_empty() {
+            self.0.remove(&binding.policy);
+        }
+    }
 }
 
 /// All policies of one plugin, sorted by name.
@@ -25,16 +49,9 @@ pub struct Hooks {
 
 impl Hooks {
     /// Brings policies and bindings together.
-    pub fn join<'a>(
-        policies: impl Iterator<Item = &'a Arc<Definition>>,
-        bindings: impl Iterator<Item = &'a Arc<Binding>>,
-    ) -> Hooks {
-        let mut by_policy: HashMap<&str, Vec<Arc<Binding>>> = HashMap::new();
-        for binding in bindings {
-            by_policy.entry(&binding.policy).or_default().push(binding.clone());
-        }
+    pub fn join<'a>(policies: impl Iterator<Item = &'a Arc<Definition>>, bindings: &Bindings) -> Hooks {
         let bound = policies.filter_map(|policy| {
-            let bindings = by_policy.remove(policy.name.as_str())?;
+            let bindings = bindings.0.get(&policy.name)?.clone();
             Some(Hook { policy: policy.clone(), bindings })
         });
         Hooks::new(bound.collect())

@@ -127,7 +127,7 @@ async fn invocations<'h>(
             failures.add(policy, None, &format!("failed to configure policy: {why}"), None);
             continue;
         }
-        for binding in &hook.bindings {
+        for binding in hook.bindings.iter() {
             let matches = binding.matcher.as_ref().map(|matcher| matcher.matches(attributes, Some(object), old));
             let params = match matches {
                 Some(Ok(None)) => continue,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object::labels::Selector;
 use object::{GroupVersion, GroupVersionKind, Meta, Value};
-use registry::{Resource, Storage};
+use registry::{Filter, Resource, Storage};
 
 use crate::Attributes;
 
@@ -31,6 +31,18 @@ impl ParamRef {
             selector: selector.map(|selector| Selector::from_value(selector).map_err(|error| error.to_string())),
             required: param.str_at(&["parameterNotFoundAction"]) == "Deny",
         })
+    }
+
+    /// What selects params; None where one is named.
+    fn selector(&self) -> Result<Option<&Selector>, String> {
+        match (&self.selector, self.name.as_str()) {
+            (Some(_), name) if !name.is_empty() => {
+                Err("paramRef.name and paramRef.selector are mutually exclusive".into())
+            }
+            (Some(selector), _) => selector.as_ref().map(Some).map_err(Clone::clone),
+            (None, "") => Err("one of name or selector must be provided".into()),
+            (None, _) => Ok(None),
+        }
     }
 }
 
@@ -68,30 +80,54 @@ pub async fn collect(
     } else if !reference.namespace.is_empty() {
         return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
     }
+    let params = match &resource.storage {
+        Some(storage) if storage.codec.converts_by_webhook() => converted(storage, reference, namespace).await?,
+        _ => stored(resource, reference, namespace, attributes).await?,
+    };
+    if params.is_empty() && reference.required {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    Ok(params)
+}
+
+/// The params as they are stored, converted to the version of the policy.
+async fn stored(
+    resource: &Resource,
+    reference: &ParamRef,
+    namespace: &str,
+    attributes: &Attributes<'_>,
+) -> Result<Vec<Value>, String> {
     let (group, name) = (&resource.resource.group, &resource.resource.resource);
     let lookup = attributes.cx.lookup;
-    let found = match (&reference.selector, reference.name.as_str()) {
-        (Some(_), name) if !name.is_empty() => {
-            return Err("paramRef.name and paramRef.selector are mutually exclusive".into());
-        }
-        (Some(selector), _) => {
-            let selector = selector.as_ref().map_err(Clone::clone)?;
+    let found = match reference.selector()? {
+        Some(selector) => {
             let mut all = lookup.list(group, name, namespace);
             all.retain(|object| selector.matches(|key| object.label(key)));
             all
         }
-        (None, "") => return Err("one of name or selector must be provided".into()),
-        (None, wanted) => lookup.get(group, name, namespace, wanted).into_iter().collect(),
+        None => lookup.get(group, name, namespace, &reference.name).into_iter().collect(),
     };
-    if found.is_empty() && reference.required {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
-    }
     let storage = attributes.cx.catalog.stored(group, name).filter(|storage| storage.kind != resource.kind);
     let mut params = Vec::with_capacity(found.len());
     for stored in &found {
         params.push(shown(resource, storage.filter(|_| resource.is_custom()), stored).await?);
     }
     Ok(params)
+}
+
+/// The params of a kind that a webhook converts, which is asked for all of them at once.
+async fn converted(storage: &Storage, reference: &ParamRef, namespace: &str) -> Result<Vec<Value>, String> {
+    let selector = reference.selector()?;
+    let mut objects = match selector {
+        Some(_) => storage.cache.snapshot(&storage.range(namespace).into()).objects,
+        None => storage.cache.get(&storage.key(namespace, &reference.name)).into_iter().collect(),
+    };
+    let labels = selector.cloned().unwrap_or_else(Selector::everything);
+    let filter = Filter { labels, ..Filter::everything() };
+    let _selected = storage.select(&mut objects, &filter).await.map_err(|status| status.message)?;
+    let prepared = storage.prepare(objects.iter().map(|object| object.value())).await;
+    let _prepared = prepared.map_err(|status| status.message)?;
+    objects.iter().map(|object| storage.decode_entry(object.entry()).map_err(|status| status.message)).collect()
 }
 
 /// A stored object as its clients would read it. Custom resources come in the version of `storage`, if that is another one.

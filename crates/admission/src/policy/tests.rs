@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object::{Status, Value, value};
 
 use super::definition::{Binding, Definition};
-use super::{Hook, Hooks, mutating, validating};
+use super::{Bindings, Hook, Hooks, mutating, validating};
 use crate::plugins::testing::{Closed, World, create};
 use crate::{Attributes, Meters, Plugin};
 
@@ -58,7 +58,7 @@ fn play(mut spec: Value, actions: Value, object: Value) -> String {
     });
     let hook = Hook {
         policy: Arc::new(Definition::compile(&policy, &Arc::default())),
-        bindings: vec![Arc::new(Binding::compile(&binding))],
+        bindings: Arc::new(vec![Arc::new(Binding::compile(&binding))]),
     };
     let plugin = Fixed { hooks: vec![hook], host: Closed { allowed: "get allowed" }, meters: Meters::new("") };
     let world = World::default().with("", "namespaces", value!({"metadata": {"name": "ns", "labels": {"team": "a"}}}));
@@ -217,18 +217,24 @@ fn many_policies_share_expressions_and_are_found_by_resource() {
     });
     let all: Vec<Arc<Definition>> =
         [Arc::new(Definition::compile(&anything, &pool))].into_iter().chain(policies).collect();
-    let binding = |number: usize| {
+    let binding = |number: usize, of_policy: usize| {
         let name = match number {
             1000 => "all".to_string(),
             number => format!("p{number:04}"),
         };
-        Arc::new(Binding::compile(&value!({"metadata": {"name": "b"}, "spec": {"policyName": name}})))
+        let own = format!("b{of_policy}");
+        Arc::new(Binding::compile(&value!({"metadata": {"name": own}, "spec": {"policyName": name}})))
     };
-    let bindings: Vec<Arc<Binding>> = (0..=1000).flat_map(|number| (0..3).map(move |_| binding(number))).collect();
-    let hooks = Hooks::join(all.iter(), bindings.iter());
+    let mut bindings = Bindings::default();
+    for number in 0..=1000 {
+        [2, 0, 3, 1].iter().for_each(|of_policy| bindings.add(&binding(number, *of_policy)));
+        bindings.remove(&binding(number, 2));
+    }
+    let hooks = Hooks::join(all.iter(), &bindings);
     let about = |resource: &str| hooks.about(resource).map(|hook| hook.policy.name.to_string()).collect::<Vec<_>>();
     assert_eq!(about("unknown"), ["all"]);
     assert_eq!(about("r7").len(), 101);
     assert_eq!(about("r7")[..3], ["all", "p0007", "p0017"]);
-    assert!(hooks.about("r7").all(|hook| hook.bindings.len() == 3));
+    let names = |hook: &Hook| hook.bindings.iter().map(|binding| binding.name.to_string()).collect::<Vec<_>>();
+    assert!(hooks.about("r7").all(|hook| names(hook) == ["b0", "b1", "b3"]));
 }

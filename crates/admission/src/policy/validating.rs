@@ -110,7 +110,7 @@ impl Request<'_> {
             return Ok(());
         }
         let mut published: Vec<(&str, Vec<String>)> = Vec::new();
-        for binding in &hook.bindings {
+        for binding in hook.bindings.iter() {
             match binding.matcher.as_ref().map(|matcher| matcher.matches(self.attributes, self.object, self.old)) {
                 None | Some(Ok(Some(_))) => {}
                 Some(Ok(None)) => continue,

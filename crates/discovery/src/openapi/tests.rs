@@ -116,7 +116,7 @@ async fn the_index_is_that_of_a_real_server() {
 #[tokio::test]
 async fn both_versions_have_the_same_operations() {
     let server = Server::new(catalog(true));
-    server.change(|catalog| catalog.insert(crontabs("v1")));
+    server.change(vec![crontabs("v1")], &[]);
     let ids = |paths: &Json| -> BTreeSet<String> {
         let items = paths.as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
         items.filter_map(|operation| operation.get("operationId")).map(Json::to_string).collect()
@@ -130,7 +130,7 @@ async fn both_versions_have_the_same_operations() {
 #[tokio::test]
 async fn every_reference_leads_somewhere() {
     let server = Server::new(catalog(true));
-    server.change(|catalog| catalog.insert(crontabs("v1")));
+    server.change(vec![crontabs("v1")], &[]);
     let second = server.get("/openapi/v2", &[]).await.json();
     for (name, document) in documents(&server).await.into_iter().chain([("v2".to_string(), second)]) {
         let mut open = vec![&document];
@@ -153,7 +153,7 @@ async fn every_reference_leads_somewhere() {
 #[tokio::test]
 async fn kinds_that_are_everywhere_name_their_group_versions() {
     let server = Server::new(catalog(false));
-    server.change(|catalog| catalog.insert(crontabs("v1")));
+    server.change(vec![crontabs("v1")], &[]);
     let count = |document: &Json, schemas: &str| {
         let name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
         let schemas = document.pointer(schemas).unwrap();
@@ -170,7 +170,7 @@ async fn kinds_that_are_everywhere_name_their_group_versions() {
 #[tokio::test]
 async fn custom_kinds_are_written_from_their_schema() {
     let server = Server::new(catalog(false));
-    server.change(|catalog| catalog.insert(crontabs("v1")));
+    server.change(vec![crontabs("v1")], &[]);
     let third = bare(server.get("/openapi/v3/apis/stable.example.com/v1", &[]).await.json());
     assert_eq!(third["info"]["title"], "Kubernetes CRD Swagger");
     let reference = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
