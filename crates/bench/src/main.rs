@@ -3,6 +3,8 @@
 
 mod admission;
 mod client;
+mod custom;
+mod definitions;
 mod fairness;
 mod load;
 mod objects;
@@ -50,6 +52,9 @@ pub struct Arguments {
     pub scale_pods: u64,
     #[arg(long, default_value_t = 60_000)]
     pub scale_config_maps: u64,
+    /// How many custom resource definitions are installed.
+    #[arg(long, default_value_t = 2000)]
+    pub definitions: u64,
     /// For how long the tail is looked at.
     #[arg(long, default_value_t = 20)]
     pub tail_seconds: u64,
@@ -63,7 +68,7 @@ pub struct Arguments {
     #[arg(long)]
     pub fairness: bool,
     /// Only these parts.
-    #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Tail, Part::Scale, Part::Streams])]
+    #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Custom, Part::Definitions, Part::Tail, Part::Scale, Part::Streams])]
     pub parts: Vec<Part>,
     /// Where the report goes.
     #[arg(long)]
@@ -77,6 +82,10 @@ pub struct Arguments {
 pub enum Part {
     /// One kind of request at a time.
     Loads,
+    /// Custom resources beside config maps.
+    Custom,
+    /// Thousands of custom resource definitions.
+    Definitions,
     /// Latencies at a steady rate, over time.
     Tail,
     /// A large cluster.
@@ -90,6 +99,7 @@ impl Arguments {
         if self.quick {
             self.seconds = 1;
             self.pods /= 10;
+            self.definitions /= 10;
             self.scale_pods /= 10;
             self.scale_config_maps /= 10;
             self.tail_seconds = 10;
@@ -146,6 +156,12 @@ async fn measure(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String>
     let mut lines = Vec::new();
     if has(Part::Loads) {
         lines.extend(scenarios::all(arguments, kind).await?);
+    }
+    if has(Part::Custom) && kind != Kind::KubeApiserverOnKine {
+        lines.extend(custom::run(arguments, kind).await?);
+    }
+    if has(Part::Definitions) && kind != Kind::KubeApiserverOnKine {
+        lines.extend(definitions::run(arguments, kind).await?);
     }
     if has(Part::Tail) && kind != Kind::KubeApiserverOnKine {
         lines.extend(tail::run(arguments, kind).await?);
