@@ -21,7 +21,7 @@ type Result<T> = std::result::Result<T, String>;
 const TABLE: &str = "crates/schema/data/v1.37.table";
 const FLAGS: &str = "crates/apiserver/data/flags.txt";
 const BOOTSTRAP: &str = "crates/bootstrap/data/objects.txt";
-const RECORDED: &str = "../shared/kubernetes-1.37";
+pub const RECORDED: &str = "../shared/kubernetes-1.37";
 
 /// Runs `generate` (writes the table) or `generate --check` (fails if the checked-in table is not what would be written).
 pub fn run(arguments: &[String]) -> Result<String> {
