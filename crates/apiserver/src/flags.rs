@@ -54,6 +54,7 @@ const HONOURED: &[&str] = &[
     "egress-selector-config-file",
     "enable-admission-plugins",
     "emulated-version",
+    "emulation-forward-compatible",
     "enable-bootstrap-token-auth",
     "enable-garbage-collector",
     "event-ttl",
@@ -65,6 +66,7 @@ const HONOURED: &[&str] = &[
     "min-compatibility-version",
     "request-timeout",
     "runtime-config",
+    "runtime-config-emulation-forward-compatible",
     "secure-port",
     "service-account-extend-token-expiration",
     "service-account-issuer",
@@ -337,6 +339,10 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "external-hostname" => config.external_hostname = last.to_string(),
         "event-ttl" => config.event_ttl = given.span_or_zero()?,
         "emulated-version" => config.versions.set_emulated(given)?,
+        "emulation-forward-compatible" => config.versions.forward_compatible = given.boolean()?,
+        "runtime-config-emulation-forward-compatible" => {
+            config.versions.runtime_forward_compatible = given.boolean()?;
+        }
         "min-compatibility-version" => config.versions.set_compatible(given)?,
         "feature-gates" => config.feature_gates = settings(versions::without_component(given)?.into_iter())?,
         "request-timeout" => config.request_timeout = given.span_or_zero()?,

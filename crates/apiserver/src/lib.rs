@@ -28,6 +28,7 @@ mod pki;
 mod reload;
 mod reload_meters;
 mod repair;
+mod served;
 mod services;
 mod serving;
 mod shown_metrics;

@@ -14,7 +14,7 @@ use discovery::Discovery;
 use kinds::core::service::Allocation;
 use object::{GroupVersion, SystemClock};
 use outbound::{Egress, WebhookOptions};
-use registry::{Catalog, Features, LiveCatalog, Release, Report, Setup};
+use registry::{Catalog, Features, LiveCatalog, Report, Setup};
 use rest::{Api, Body, Call, Limits, Meters, Reply};
 use server::tls::Handshake;
 use server::{Health, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Unfinished};
@@ -35,6 +35,7 @@ use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::peering::Peering;
 use crate::pki::Hosts;
+use crate::served::Served;
 use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
@@ -430,7 +431,8 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
         .into_iter()
         .map(|(group, resource, strategy)| ((group, resource), strategy))
         .collect();
-    let runtime = config.runtime_config.clone();
+    let lifecycle = config.versions.lifecycle(config.serve_removed);
+    let served = Served::new(config, lifecycle).map_err(StartError::Setting)?;
     let setup = Setup {
         store,
         prefix: config.store.prefix(),
@@ -441,8 +443,8 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
             .map(|(group, version, resource, c)| ((group, version, resource), c))
             .collect(),
         encoding: config.store.encoding,
-        enabled: Box::new(move |version, default| is_enabled(&runtime, version, default)),
-        removed: config.serve_removed || config.versions.emulated < Release::CURRENT,
+        enabled: Box::new(move |resource, default| served.has(resource, default)),
+        lifecycle,
     };
     let mut catalog = setup.catalog().await.map_err(|error| StartError::Store(error.to_string()))?;
     // Upstream has removed this version, so only its own name brings it back.
@@ -450,18 +452,6 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options)
         kinds::apiextensions::serve_v1beta1(&mut catalog);
     }
     Ok(catalog)
-}
-
-/// What `--runtime-config` says about a group-version: its own name first, then the sweeping settings.
-fn is_enabled(runtime: &[(String, bool)], version: &GroupVersion, default: bool) -> bool {
-    let find = |name: &str| runtime.iter().find(|(key, _)| key == name).map(|(_, on)| *on);
-    let text = version.to_string();
-    let stage = match () {
-        () if version.version.contains("alpha") => "api/alpha",
-        () if version.version.contains("beta") => "api/beta",
-        () => "api/ga",
-    };
-    find(&text).or_else(|| find(stage)).or_else(|| find("api/all")).unwrap_or(default)
 }
 
 fn read(path: &PathBuf) -> Result<Vec<u8>, StartError> {

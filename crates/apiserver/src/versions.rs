@@ -1,6 +1,6 @@
 //! [`Versions`]: which version's behaviour the server shows, and which versions it works beside.
 
-use registry::Release;
+use registry::{Lifecycle, Release};
 
 use crate::flags::Given;
 
@@ -13,12 +13,22 @@ pub struct Versions {
     pub emulated: Release,
     pub compatible: Release,
     compatible_given: bool,
+    /// `--emulation-forward-compatible`: newer versions of what the emulated version serves are served too.
+    pub forward_compatible: bool,
+    /// `--runtime-config-emulation-forward-compatible`: `--runtime-config` can enable what the emulated version lacks.
+    pub runtime_forward_compatible: bool,
 }
 
 impl Default for Versions {
     fn default() -> Versions {
         let (emulated, compatible) = (Release::CURRENT, Release::CURRENT.previous());
-        Versions { emulated, compatible, compatible_given: false }
+        Versions {
+            emulated,
+            compatible,
+            compatible_given: false,
+            forward_compatible: false,
+            runtime_forward_compatible: false,
+        }
     }
 }
 
@@ -40,6 +50,10 @@ impl Versions {
         Ok(())
     }
 
+    pub(crate) fn lifecycle(&self, keep_removed: bool) -> Lifecycle {
+        Lifecycle { emulated: self.emulated, compatible: self.compatible, keep_removed }
+    }
+
     /// As `/version` shows them.
     pub(crate) fn shown(&self) -> server::Version {
         server::Version {
@@ -57,6 +71,15 @@ impl Versions {
         }
         if !(OLDEST..=emulated).contains(&compatible) {
             return Err(format!("minCompatibilityVersion version {compatible} is not between [{OLDEST}, {emulated}]"));
+        }
+        for (on, option) in [
+            (self.forward_compatible, "EmulationForwardCompatible"),
+            (self.runtime_forward_compatible, "RuntimeConfigEmulationForwardCompatible"),
+        ] {
+            if on && emulated == current {
+                let why = "cannot be set to true if the emulation version is the same as the binary version";
+                return Err(format!("ServerRunOptions.{option} {why}"));
+            }
         }
         Ok(())
     }

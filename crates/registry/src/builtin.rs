@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{Budget, Cache, Options};
 use hashbrown::HashMap;
-use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
+use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Str, Value};
 use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
 use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresource};
 use crate::storage::{Describer, Storage, StoredCodec};
 use crate::strategy::Generic;
-use crate::{Form, Strategy, Withdrawn};
+use crate::{Form, Lifecycle, Strategy, Withdrawn};
 
 /// What the built-in catalog is made of besides the table.
 pub struct Setup {
@@ -26,10 +26,10 @@ pub struct Setup {
     pub conversions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Convert>>,
     /// `--storage-media-type`: how built-in resources are written. Both forms are read.
     pub encoding: StoredEncoding,
-    /// Whether a group-version is served: its name, and whether it is by default.
-    pub enabled: Box<dyn Fn(&GroupVersion, bool) -> bool + Send + Sync>,
-    /// Whether versions can be enabled that v1.37 has removed: for one more release, or because an older one is emulated.
-    pub removed: bool,
+    /// Whether a resource is served: its name, and whether its version is by default.
+    pub enabled: Box<dyn Fn(&GroupVersionResource, bool) -> bool + Send + Sync>,
+    /// Decides what has been removed, and in which version objects are written.
+    pub lifecycle: Lifecycle,
 }
 
 /// The encoding of stored objects.
@@ -56,11 +56,7 @@ impl Setup {
         let mut stored: HashMap<GroupVersionKind, Arc<Storage>> = HashMap::new();
         for group in table.groups() {
             for version in &group.versions {
-                let name = GroupVersion::new(group.name.clone(), version.name.clone());
-                if !(self.enabled)(&name, version.enabled) {
-                    continue;
-                }
-                for resource in &version.resources {
+                for resource in version.resources.iter().filter(|r| self.serves(r, version.enabled)) {
                     let storage = match &resource.stored {
                         None => None,
                         Some(kind) => Some(match stored.get(kind) {
@@ -95,9 +91,6 @@ impl Setup {
         (group, version, name): &(&str, &str, &str),
     ) -> Option<(schema::Resource, GroupVersionKind)> {
         let served = GroupVersion::new(*group, *version);
-        if !self.removed || !(self.enabled)(&served, false) {
-            return None;
-        }
         let mut resources = table.resources();
         let stored = resources
             .find(|r| r.name.group == *group && r.name.resource == *name && r.stored.as_ref() == Some(&r.kind))?;
@@ -107,7 +100,11 @@ impl Setup {
         for subresource in old.subresources.iter_mut().filter(|subresource| subresource.kind == stored.kind) {
             subresource.kind.version = served.version.clone();
         }
-        Some((old, stored.kind.clone()))
+        self.serves(&old, false).then(|| (old, stored.kind.clone()))
+    }
+
+    fn serves(&self, resource: &schema::Resource, default: bool) -> bool {
+        !self.lifecycle.is_removed(&resource.kind) && (self.enabled)(&resource.name, default)
     }
 
     async fn open(
@@ -129,8 +126,15 @@ impl Setup {
             "apiextensions.k8s.io" | "apiregistration.k8s.io" => StoredEncoding::Json,
             _ => self.encoding,
         };
-        let codec: Arc<dyn StoredCodec> =
-            Arc::new(BuiltinCodec { table, kind: kind.clone(), encoding, strategy: strategy.clone(), conversions });
+        let written = self.lifecycle.written(table, kind);
+        let codec: Arc<dyn StoredCodec> = Arc::new(BuiltinCodec {
+            table,
+            kind: kind.clone(),
+            written: Some(written).filter(|written| written != kind),
+            encoding,
+            strategy: strategy.clone(),
+            conversions,
+        });
         let namespaced = resource.namespaced;
         let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
         let prefix = format!("{}/{}/", self.prefix, key_prefix(group, name));
@@ -256,6 +260,8 @@ const ENCODED_BYTES: usize = 8 * 1024;
 struct BuiltinCodec {
     table: &'static Builtin,
     kind: GroupVersionKind,
+    /// The version that objects are written in, where it is another.
+    written: Option<GroupVersionKind>,
     encoding: StoredEncoding,
     strategy: Arc<dyn Strategy>,
     conversions: Vec<(GroupVersion, Arc<dyn Convert>)>,
@@ -263,19 +269,17 @@ struct BuiltinCodec {
 
 impl StoredCodec for BuiltinCodec {
     fn encode(&self, object: &Value) -> Result<Bytes, String> {
-        let schema = self.table.schema(&self.kind).ok_or_else(|| format!("no schema for {}", self.kind))?;
-        let mut out = Vec::with_capacity(ENCODED_BYTES);
-        match self.encoding {
-            StoredEncoding::Json => {
-                codec::json::encode(object, Some(schema), &mut out);
-                out.push(b'\n');
-            }
-            StoredEncoding::Protobuf => {
-                codec::proto::encode(object, schema, &mut out).map_err(|error| error.to_string())?;
+        match &self.written {
+            None => self.encode_as(&self.kind, object),
+            Some(written) => {
+                let mut object = object.clone();
+                if let Some(convert) = self.conversion(&written.group_version()) {
+                    object = convert.from_storage(object)?;
+                }
+                object.set_type(written);
+                self.encode_as(written, &object)
             }
         }
-        // A copy, because the cache keeps it for as long as the object lives: it takes no more room than it needs.
-        Ok(Bytes::copy_from_slice(&out))
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Value, String> {
@@ -283,8 +287,9 @@ impl StoredCodec for BuiltinCodec {
     }
 
     fn as_decoded(&self, mut object: Value) -> Result<Value, Value> {
+        let is_plain = self.encoding == StoredEncoding::Protobuf && self.written.is_none();
         match self.table.schema(&self.kind) {
-            Some(schema) if self.encoding == StoredEncoding::Protobuf && codec::proto::is_exact(&object, schema) => {
+            Some(schema) if is_plain && codec::proto::is_exact(&object, schema) => {
                 schema::default(schema, &mut object);
                 self.strategy.default(&mut object);
                 Ok(object)
@@ -310,7 +315,27 @@ impl StoredCodec for BuiltinCodec {
 }
 
 impl BuiltinCodec {
-    /// Whether these bytes are protobuf of the version that is written now.
+    fn conversion(&self, version: &GroupVersion) -> Option<&Arc<dyn Convert>> {
+        self.conversions.iter().find(|(other, _)| other == version).map(|(_, convert)| convert)
+    }
+
+    fn encode_as(&self, kind: &GroupVersionKind, object: &Value) -> Result<Bytes, String> {
+        let schema = self.table.schema(kind).ok_or_else(|| format!("no schema for {kind}"))?;
+        let mut out = Vec::with_capacity(ENCODED_BYTES);
+        match self.encoding {
+            StoredEncoding::Json => {
+                codec::json::encode(object, Some(schema), &mut out);
+                out.push(b'\n');
+            }
+            StoredEncoding::Protobuf => {
+                codec::proto::encode(object, schema, &mut out).map_err(|error| error.to_string())?;
+            }
+        }
+        // A copy, because the cache keeps it for as long as the object lives: it takes no more room than it needs.
+        Ok(Bytes::copy_from_slice(&out))
+    }
+
+    /// Whether these bytes are protobuf of the version that the server works with.
     fn is_of_stored_version(&self, bytes: &Bytes) -> bool {
         let envelope =
             bytes.starts_with(codec::proto::MAGIC).then(|| codec::proto::Envelope::open(bytes).ok()).flatten();
@@ -343,7 +368,7 @@ impl BuiltinCodec {
         let mut object = decoded.map_err(|error| error.to_string())?;
         schema::default(schema, &mut object);
         if stored != self.kind {
-            if let Some((_, convert)) = self.conversions.iter().find(|(from, _)| *from == version) {
+            if let Some(convert) = self.conversion(&version) {
                 object = convert.to_storage(object)?;
             }
             object.set_type(&self.kind);

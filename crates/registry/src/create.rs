@@ -128,6 +128,9 @@ impl Storage {
 
     async fn check_new(&self, cx: &Context<'_>, object: &mut Value, admit: &dyn Admit) -> Result<Vec<String>, Status> {
         let mut errors = self.errors_in_new(cx, object);
+        if errors.is_empty() {
+            metadata::validate_path_segments(&Cursor::root(object), &mut errors);
+        }
         if !errors.is_empty() {
             errors.dedup();
             return Err(Status::invalid(&self.kind.group_kind(), object.name(), &errors));
@@ -143,6 +146,7 @@ impl Storage {
         let mut errors = Errors::new();
         let cursor = Cursor::root(object);
         let check_name = |name: &str, prefix: bool| self.strategy.validate_name_of(object, name, prefix);
+        self.strategy.authorize_create(cx, &cursor, &mut errors);
         if !self.strategy.checks_metadata_last() {
             metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
             if self.strategy.checks_finalizer_names() {

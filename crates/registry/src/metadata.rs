@@ -45,6 +45,15 @@ pub fn validate(
     validate_managed_fields(&metadata.field("managedFields"), errors);
 }
 
+/// Checks that the names can be part of a path, which upstream does for every kind once all else is fine.
+pub fn validate_path_segments(object: &Cursor, errors: &mut Errors) {
+    let metadata = object.field("metadata");
+    for (field, is_prefix) in [("generateName", true), ("name", false)] {
+        let name = metadata.field(field);
+        name.invalid_each(errors, names::name_is_path_segment(name.str(), is_prefix));
+    }
+}
+
 /// Checks metadata against what it was before.
 pub fn validate_update(new: &Cursor, old: &Value, errors: &mut Errors) {
     let metadata = new.field("metadata");

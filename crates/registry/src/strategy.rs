@@ -37,6 +37,9 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Checks a new object; also called for the new state by the default [`Strategy::validate_update`].
+    /// What the author may not ask for in a new object, after it was prepared. These errors come first.
+    fn authorize_create(&self, _cx: &Context, _object: &Cursor, _errors: &mut Errors) {}
+
     fn validate(&self, _cx: &Context, _object: &Cursor, _errors: &mut Errors) {}
 
     fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {

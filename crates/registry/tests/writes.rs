@@ -96,7 +96,7 @@ impl World {
             conversions: Default::default(),
             encoding: StoredEncoding::default(),
             enabled: Box::new(|version, _| version.group.is_empty()),
-            removed: false,
+            lifecycle: Default::default(),
         };
         let storage = setup.catalog().await.unwrap().stored("", "configmaps").unwrap().clone();
         World { storage, features: Features::default(), user: User::default(), counts }

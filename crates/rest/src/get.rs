@@ -19,13 +19,19 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     }
     let name = &scope.call.info.name;
     let given = scope.call.query("resourceVersion").unwrap_or("");
-    match parse_revision(given).map_err(not_a_revision)? {
-        None => {
-            storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "get"))?;
+    let is_cached = scope.api.limits.watch_cache.has(&storage.resource);
+    let revision = parse_revision(given).map_err(|status| if is_cached { not_a_revision(status) } else { status })?;
+    let reached = match revision {
+        None => storage.cache.fresh().await,
+        Some(revision) => storage.cache.wait_for(revision).await,
+    };
+    if let Err(error) = reached {
+        let mut status = storage.read_failed(error, "get");
+        // Without a watch cache upstream does not say when to try again.
+        if let Some(details) = status.details.as_mut().filter(|_| !is_cached) {
+            details.retry_after_seconds = 0;
         }
-        Some(revision) => {
-            storage.cache.wait_for(revision).await.map_err(|error| storage.read_failed(error, "get"))?;
-        }
+        return Err(status);
     }
     let found = storage.cache.get(&storage.key(&scope.call.info.namespace, name));
     let object = found.ok_or_else(|| Status::not_found(&storage.resource, name))?;

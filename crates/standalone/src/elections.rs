@@ -26,8 +26,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LEASE_SECONDS: i64 = 5;
 /// How long candidates have to answer, and how long an answer counts.
 const ELECTION_SECONDS: i64 = 5;
-/// Candidates that were not renewed for so long are removed; after half of it they are asked again.
+/// Candidates that were not renewed for so long do not count and are removed; after half of it they are asked again.
 const CANDIDATE_SECONDS: i64 = 30 * 60;
+/// How often candidates that were not renewed are removed.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 const STRATEGY: &str = "OldestEmulationVersion";
 
 /// The `--coordinated-leadership-*` flags: how the servers agree on the one that elects.
@@ -78,6 +80,7 @@ pub async fn run(client: Client, identity: String, leadership: Leadership) {
     };
     let elect = async {
         let mut locked: Option<Instant> = None;
+        let mut cleaned: Option<Instant> = None;
         loop {
             let _ = tokio::time::timeout(INTERVAL, changed.notified()).await;
             if locked.is_none_or(|since| since.elapsed() >= leadership.retry) {
@@ -87,6 +90,9 @@ pub async fn run(client: Client, identity: String, leadership: Leadership) {
                 && let Err(failure) = elect_all(&client).await
             {
                 tracing::debug!(%failure, "an election could not be held; it is tried again");
+            }
+            if locked.is_some() && cleaned.is_none_or(|since| since.elapsed() >= CLEANUP_INTERVAL) {
+                cleaned = remove_expired(&client).await.is_ok().then(Instant::now);
             }
         }
     };
@@ -117,6 +123,18 @@ async fn take_lock(client: &Client, identity: &str, lasts: Duration) -> bool {
     write_lease(client, &lease).await.is_ok()
 }
 
+/// Removes candidates that were not renewed.
+async fn remove_expired(client: &Client) -> Result<(), Failure> {
+    let now = client.api.clock.now();
+    let list = client.get(CANDIDATES).await?;
+    for candidate in list.list_at(&["items"]).iter().filter(|candidate| is_candidate_expired(candidate, now)) {
+        let options =
+            value!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": (candidate.uid())}});
+        client.delete(&candidate_path(candidate), &options).await?;
+    }
+    Ok(())
+}
+
 /// One step of every election that is needed.
 async fn elect_all(client: &Client) -> Result<(), Failure> {
     let now = client.api.clock.now();
@@ -124,9 +142,6 @@ async fn elect_all(client: &Client) -> Result<(), Failure> {
     let mut by_lease: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();
     for candidate in list.list_at(&["items"]) {
         if is_candidate_expired(candidate, now) {
-            let options =
-                value!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": (candidate.uid())}});
-            client.delete(&candidate_path(candidate), &options).await?;
             continue;
         }
         let lease = candidate.str_at(&["spec", "leaseName"]).to_string();

@@ -19,6 +19,11 @@ impl Action for Bind {
         if call.name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
+        let problems = object::names::path_segment_name(call.name);
+        if !problems.is_empty() {
+            let name = object::quote(call.name);
+            return Err(Status::bad_request(format!("Name parameter invalid: {name}: {}", problems.join(";"))));
+        }
         call.admit.validate(Some(&call.body), None).await?;
         let pods = pods(&call)?;
         let options = UpdateOptions {

@@ -16,7 +16,7 @@ async fn catalog() -> Catalog {
         conversions: Default::default(),
         encoding: Default::default(),
         enabled: Box::new(|version, on| on || version.group.ends_with("k8s.io")),
-        removed: false,
+        lifecycle: Default::default(),
     };
     setup.catalog().await.unwrap()
 }

@@ -47,9 +47,7 @@ fn validate_metric(metric: &Cursor, described: Reference, errors: &mut Errors) {
         }
     }
     if present.len() > 1 {
-        let mut others: Vec<&str> = present.into_iter().filter(|field| Some(*field) != expected).collect();
-        others.sort_unstable();
-        for field in others {
+        for field in present.into_iter().filter(|field| Some(*field) != expected) {
             metric.field(field).forbidden(errors, "must populate the given metric source only");
         }
     }

@@ -173,7 +173,7 @@ fn generate_selector(object: &mut Value) {
     add(labels, CONTROLLER_UID, &uid);
     // Labels that were defaulted from the template's follow the template's.
     let own = object.at(&["metadata", "labels"]);
-    if own.is_empty() || *own == given {
+    if !given.is_empty() && *own == given {
         let labels = object.at(&TEMPLATE_LABELS).clone();
         object.set(&["metadata", "labels"], labels);
     }

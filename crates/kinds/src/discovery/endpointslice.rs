@@ -6,6 +6,7 @@ use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::versioned;
 use crate::common::{problems, selector};
 use crate::core::{address, endpoints};
 
@@ -103,8 +104,11 @@ impl Strategy for EndpointSlice {
 
 /// Whether an update changes more than what it says about itself.
 fn is_changed(new: &Value, old: &Value) -> bool {
-    let fields = ["addressType", "endpoints", "ports"];
-    fields.iter().any(|field| !same(new.field(field), old.field(field)))
+    let (endpoints, before) = (new.list_at(&["endpoints"]), old.list_at(&["endpoints"]));
+    let same_endpoint = |(a, b): (&Value, &Value)| versioned::same("io.k8s.api.discovery.v1.Endpoint", a, b);
+    endpoints.len() != before.len()
+        || !endpoints.iter().zip(before).all(same_endpoint)
+        || ["addressType", "ports"].iter().any(|field| !same(new.field(field), old.field(field)))
         || !same(new.at(&["metadata", "labels"]), old.at(&["metadata", "labels"]))
 }
 

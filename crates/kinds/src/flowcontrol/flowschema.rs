@@ -4,7 +4,7 @@ use object::{Cursor, Errors, Meta, Value, names, value};
 use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
-use crate::common::internal;
+use crate::common::{internal, versioned};
 
 const PRECEDENCE_MAX: i64 = 10_000;
 const EXEMPT: &str = "exempt";
@@ -35,6 +35,10 @@ impl Strategy for FlowSchema {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        !versioned::same("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", new.field("spec"), old.field("spec"))
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {

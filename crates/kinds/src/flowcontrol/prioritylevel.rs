@@ -4,7 +4,7 @@ use object::{Cursor, Errors, Meta, Value, value};
 use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
-use crate::common::internal;
+use crate::common::{internal, versioned};
 
 const EXEMPT: &str = "exempt";
 const QUEUES_MAX: i64 = 10_000_000;
@@ -36,6 +36,14 @@ impl Strategy for PriorityLevel {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        !versioned::same(
+            "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec",
+            new.field("spec"),
+            old.field("spec"),
+        )
     }
 
     fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
@@ -168,8 +176,8 @@ fn validate_mandatory(name: &str, spec: &Cursor, errors: &mut Errors) {
 /// Rules upstream declares on the types; it runs them after all others, those on unions before those on their fields.
 fn validate_declared(spec: &Cursor, errors: &mut Errors) {
     let (kind, limited, exempt) = (spec.field("type"), spec.field("limited"), spec.field("exempt"));
-    union(&limited, kind.str() == "Limited", true, errors);
     union(&exempt, kind.str() == "Exempt", false, errors);
+    union(&limited, kind.str() == "Limited", true, errors);
     kind.require(errors);
     if limited.is_set() {
         let response = limited.field("limitResponse");

@@ -6,6 +6,7 @@ use object::{Cursor, Errors, Meta, Path, Value, names};
 use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
+use crate::common::versioned;
 use crate::core::address;
 
 /// The annotation that `ingressClassName` has replaced.
@@ -80,6 +81,10 @@ impl Strategy for Ingress {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        !versioned::same("io.k8s.api.networking.v1.IngressSpec", new.field("spec"), old.field("spec"))
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

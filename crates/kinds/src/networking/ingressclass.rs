@@ -4,7 +4,7 @@ use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
 use crate::common::checks::{Checks, immutable_text};
-use crate::common::problems;
+use crate::common::{problems, versioned};
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -35,6 +35,10 @@ impl Strategy for IngressClass {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        !versioned::same("io.k8s.api.networking.v1.IngressClassSpec", new.field("spec"), old.field("spec"))
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

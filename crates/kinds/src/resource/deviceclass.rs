@@ -6,6 +6,7 @@ use registry::{Context, Strategy};
 use super::claim::up_to;
 use super::devices::{self, CONFIG_MAX};
 use crate::common::declared::RESOURCE;
+use crate::common::versioned;
 
 pub struct DeviceClass;
 
@@ -15,7 +16,7 @@ impl Strategy for DeviceClass {
     }
 
     fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        if is_prefix { names::name_is_dns_subdomain(name, true) } else { names::long_name(name) }
+        if is_prefix { Vec::new() } else { names::long_name(name) }
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -28,6 +29,10 @@ impl Strategy for DeviceClass {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        !versioned::same("io.k8s.api.resource.v1.DeviceClassSpec", new.field("spec"), old.field("spec"))
     }
 
     fn returns_deleted_object(&self) -> bool {

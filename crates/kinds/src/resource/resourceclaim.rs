@@ -35,8 +35,11 @@ impl Strategy for ResourceClaim {
         }
     }
 
-    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+    fn authorize_create(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         claim::admin_access(cx, &object.field("spec"), errors);
+    }
+
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         claim::validate(cx, &object.field("spec"), errors);
     }
 
@@ -99,8 +102,11 @@ impl Strategy for ResourceClaimTemplate {
         }
     }
 
-    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+    fn authorize_create(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         claim::admin_access(cx, &object.at(&["spec", "spec"]), errors);
+    }
+
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         metadata::of_template(&object.at(&["spec", "metadata"]), errors);
         claim::validate(cx, &object.at(&["spec", "spec"]), errors);
     }

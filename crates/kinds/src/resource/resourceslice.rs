@@ -10,13 +10,14 @@ use super::{device, devices};
 use crate::common::checks::{Checks, immutable, immutable_text};
 use crate::common::declared::RESOURCE;
 use crate::common::pod_spec::affinity;
-use crate::common::{internal, named};
+use crate::common::{internal, named, versioned};
 
 const DEVICES_MAX: usize = 128;
 /// Where devices have taints or share counters, each of them costs more.
 const DEVICES_MAX_ADVANCED: usize = 64;
 const COUNTER_SETS_MAX: usize = 8;
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+const SPEC: &str = "io.k8s.api.resource.v1.ResourceSliceSpec";
 const ONE_TERM: &str = "must have exactly one node selector term";
 
 pub struct ResourceSlice;
@@ -39,6 +40,10 @@ impl Strategy for ResourceSlice {
     }
 
     fn prepare_update(&self, cx: &Context, new: &mut Value, old: &Value) {
+        // What is dropped below counts as a change all the same.
+        if !versioned::same(SPEC, new.field("spec"), old.field("spec")) {
+            new.set_generation(old.generation() + 1);
+        }
         drop_disabled(cx, new, old);
     }
 
@@ -61,6 +66,10 @@ impl Strategy for ResourceSlice {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, _new: &Value, _old: &Value) -> bool {
+        false
     }
 
     fn returns_deleted_object(&self) -> bool {

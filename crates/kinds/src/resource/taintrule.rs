@@ -7,7 +7,7 @@ use registry::{Context, Strategy, columns};
 use super::devices;
 use crate::common::checks::Checks;
 use crate::common::declared::RESOURCE;
-use crate::common::{conditions, metadata};
+use crate::common::{conditions, metadata, versioned};
 
 const CONDITIONS_MAX: usize = 8;
 
@@ -54,6 +54,10 @@ impl Strategy for DeviceTaintRule {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        !versioned::same("io.k8s.api.resource.v1beta2.DeviceTaintRuleSpec", new.field("spec"), old.field("spec"))
     }
 
     fn allows_unconditional_update(&self) -> bool {

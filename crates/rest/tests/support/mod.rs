@@ -36,7 +36,7 @@ impl Server {
             conversions: Default::default(),
             encoding: StoredEncoding::default(),
             enabled: Box::new(|version, _| version.group.is_empty()),
-            removed: false,
+            lifecycle: Default::default(),
         };
         Server(Arc::new(Api {
             catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
