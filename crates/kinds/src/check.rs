@@ -117,7 +117,7 @@ impl Check {
         let mut errors = Errors::new();
         let name = Cursor::root(&object).at(&["metadata", "name"]);
         if !name.is_empty() {
-            name.invalid_each(&mut errors, self.strategy.validate_name_of(&object, name.str(), false));
+            name.invalid_each(&mut errors, self.strategy.validate_name_of(&cx, &object, name.str(), false));
         }
         self.strategy.validate(&cx, &Cursor::root(&object), &mut errors);
         if errors.is_empty() { Ok(object) } else { Err(errors.into()) }

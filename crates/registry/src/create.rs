@@ -145,7 +145,7 @@ impl Storage {
     fn errors_in_new(&self, cx: &Context<'_>, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let cursor = Cursor::root(object);
-        let check_name = |name: &str, prefix: bool| self.strategy.validate_name_of(object, name, prefix);
+        let check_name = |name: &str, prefix: bool| self.strategy.validate_name_of(cx, object, name, prefix);
         self.strategy.authorize_create(cx, &cursor, &mut errors);
         if !self.strategy.checks_metadata_last() {
             metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);

@@ -99,7 +99,7 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// As [`Strategy::validate_name`], for kinds whose names depend on what else the object says.
-    fn validate_name_of(&self, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name_of(&self, _cx: &Context, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         self.validate_name(name, is_prefix)
     }
 

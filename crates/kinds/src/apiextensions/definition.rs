@@ -35,7 +35,7 @@ impl Strategy for Definition {
         store_version(new);
     }
 
-    fn validate_name_of(&self, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name_of(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         let mut problems = names::name_is_dns_subdomain(name, is_prefix);
         let (plural, group) = (object.str_at(&["spec", "names", "plural"]), object.str_at(&["spec", "group"]));
         if name != format!("{plural}.{group}") {

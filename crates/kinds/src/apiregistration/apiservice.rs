@@ -28,7 +28,7 @@ impl Strategy for ApiService {
         names::path_segment_name(name)
     }
 
-    fn validate_name_of(&self, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name_of(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         let (version, group) = (object.str_at(&["spec", "version"]), object.str_at(&["spec", "group"]));
         let mut problems = self.validate_name(name, is_prefix);
         let required = format!("{version}.{group}");
@@ -59,7 +59,7 @@ impl Strategy for ApiService {
     fn validate_update(&self, cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
         // The name follows from group and version, so neither of them can change.
         let name = new.at(&["metadata", "name"]);
-        name.invalid_each(errors, self.validate_name_of(new.value(), name.str(), false));
+        name.invalid_each(errors, self.validate_name_of(cx, new.value(), name.str(), false));
         self.validate(cx, new, errors);
     }
 

@@ -19,7 +19,7 @@ impl Strategy for ClusterTrustBundle {
         false
     }
 
-    fn validate_name_of(&self, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name_of(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         signers::trust_bundle_name(name, object.str_at(&["spec", "signerName"]), is_prefix)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use object::{Cursor, Errors, Meta, Path, Value, names};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::Checks;
+use crate::common::checks::{Checks, NameRule};
 use crate::common::versioned;
 use crate::core::address;
 
@@ -26,8 +26,8 @@ struct Tolerated {
 }
 
 impl Strategy for Ingress {
-    fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_spec(&object.field("spec"), Tolerated::default(), errors);
+    fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        validate_spec(&object.field("spec"), service_names(cx, None), Tolerated::default(), errors);
         let class = object.at(&["spec", "ingressClassName"]);
         if let (Some(annotation), Some(class)) = (object.value().annotation(CLASS_ANNOTATION), class.opt_str())
             && annotation != class
@@ -37,16 +37,17 @@ impl Strategy for Ingress {
         }
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
+    fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let old = old.field("spec");
+        let services = service_names(cx, Some(&old));
         let tolerated = Tolerated {
             invalid_secret_name: old
                 .field("tls")
                 .each()
                 .any(|tls| !secret_name(tls.field("secretName").str()).is_empty()),
-            invalid_wildcard_rule: old.field("rules").each().any(|rule| has_invalid_wildcard(&rule)),
+            invalid_wildcard_rule: old.field("rules").each().any(|rule| has_invalid_wildcard(&rule, services)),
         };
-        validate_spec(&new.field("spec"), tolerated, errors);
+        validate_spec(&new.field("spec"), services, tolerated, errors);
     }
 
     fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -101,16 +102,31 @@ impl Strategy for Ingress {
     }
 }
 
-fn validate_spec(spec: &Cursor, tolerated: Tolerated, errors: &mut Errors) {
+/// The rule for names of services in backends; names that an ingress already has are tolerated.
+fn service_names(cx: &Context, old: Option<&Cursor>) -> NameRule {
+    let is_relaxed = |backend: Cursor| {
+        let name = backend.at(&["service", "name"]);
+        names::name_is_dns_label(name.str(), false).is_empty()
+            && !names::name_is_dns1035_label(name.str(), false).is_empty()
+    };
+    let relaxed_before = |spec: &Cursor| {
+        let paths = spec.field("rules").each().flat_map(|rule| rule.at(&["http", "paths"]).each());
+        is_relaxed(spec.field("defaultBackend")) || paths.into_iter().any(|path| is_relaxed(path.field("backend")))
+    };
+    let relaxed = cx.features.enabled("RelaxedServiceNameValidation") || old.is_some_and(relaxed_before);
+    if relaxed { names::name_is_dns_label } else { names::name_is_dns1035_label }
+}
+
+fn validate_spec(spec: &Cursor, services: NameRule, tolerated: Tolerated, errors: &mut Errors) {
     let (backend, rules) = (spec.field("defaultBackend"), spec.field("rules"));
     if rules.is_empty() && !backend.is_set() {
         spec.invalid_as(errors, rules.value().clone(), "either `defaultBackend` or `rules` must be specified");
     }
     if backend.is_set() {
-        validate_backend(&backend, errors);
+        validate_backend(&backend, services, errors);
     }
     for rule in rules.each() {
-        validate_rule(&rule, tolerated, errors);
+        validate_rule(&rule, services, tolerated, errors);
     }
     for tls in spec.field("tls").each() {
         for host in tls.field("hosts").each() {
@@ -141,35 +157,35 @@ fn not_an_address(host: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_rule(rule: &Cursor, tolerated: Tolerated, errors: &mut Errors) {
+fn validate_rule(rule: &Cursor, services: NameRule, tolerated: Tolerated, errors: &mut Errors) {
     let host = rule.field("host");
     if !host.is_empty() {
         not_an_address(&host, errors);
         validate_host(&host, errors);
     }
     if !host.str().contains('*') || !tolerated.invalid_wildcard_rule {
-        validate_http(&rule.field("http"), errors);
+        validate_http(&rule.field("http"), services, errors);
     }
 }
 
-fn has_invalid_wildcard(rule: &Cursor) -> bool {
+fn has_invalid_wildcard(rule: &Cursor, services: NameRule) -> bool {
     let mut errors = Errors::new();
-    validate_http(&rule.field("http"), &mut errors);
+    validate_http(&rule.field("http"), services, &mut errors);
     rule.field("host").str().contains('*') && !errors.is_empty()
 }
 
-fn validate_http(http: &Cursor, errors: &mut Errors) {
+fn validate_http(http: &Cursor, services: NameRule, errors: &mut Errors) {
     if !http.is_set() {
         return;
     }
     let paths = http.field("paths");
     paths.must_be_set(errors, "");
     for path in paths.each() {
-        validate_path(&path, errors);
+        validate_path(&path, services, errors);
     }
 }
 
-fn validate_path(rule: &Cursor, errors: &mut Errors) {
+fn validate_path(rule: &Cursor, services: NameRule, errors: &mut Errors) {
     let (path, kind) = (rule.field("path"), rule.field("pathType"));
     let absolute = path.str().starts_with('/');
     match kind.opt_str() {
@@ -192,23 +208,23 @@ fn validate_path(rule: &Cursor, errors: &mut Errors) {
         }
         Some(_) => kind.not_supported(errors, &PATH_TYPES),
     }
-    validate_backend(&rule.field("backend"), errors);
+    validate_backend(&rule.field("backend"), services, errors);
 }
 
-fn validate_backend(backend: &Cursor, errors: &mut Errors) {
+fn validate_backend(backend: &Cursor, services: NameRule, errors: &mut Errors) {
     let (resource, service) = (backend.field("resource"), backend.field("service"));
     match (resource.is_set(), service.is_set()) {
         (true, true) => backend.invalid_as(errors, "", "cannot set both resource and service backends"),
         (true, false) => validate_reference(&resource, errors),
-        (false, true) => validate_service(&service, backend, errors),
+        (false, true) => validate_service(&service, backend, services, errors),
         (false, false) => backend.invalid_as(errors, "", "resource or service backend is required"),
     }
 }
 
-fn validate_service(service: &Cursor, backend: &Cursor, errors: &mut Errors) {
+fn validate_service(service: &Cursor, backend: &Cursor, services: NameRule, errors: &mut Errors) {
     let name = service.field("name");
     if name.require(errors) {
-        name.check_name(errors, names::name_is_dns_label);
+        name.check_name(errors, services);
     }
     let (port, number) = (service.at(&["port", "name"]), service.at(&["port", "number"]));
     match (!port.is_empty(), number.int() != 0) {
