@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use object::names::NameRule;
 use object::{Cursor, Errors, Meta, Path, Value, names};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::{Checks, NameRule};
+use crate::common::checks::Checks;
 use crate::common::versioned;
 use crate::core::address;
 
