@@ -45,7 +45,7 @@ pub fn validate_root(schema: &Cursor, has_status: bool, errors: &mut Errors) {
     if has_status {
         let others = schema.value().as_map().into_iter().flat_map(|map| map.iter());
         let other =
-            others.filter(|(_, value)| !value.is_empty()).find(|(key, _)| !AT_ROOT.iter().any(|(_, f)| f == key));
+            others.filter(|(key, value)| !is_zero(key, value)).find(|(key, _)| !AT_ROOT.iter().any(|(_, f)| f == key));
         if !kind.is_empty() && kind.str() != "object" {
             let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
                           enabled";
@@ -61,6 +61,16 @@ pub fn validate_root(schema: &Cursor, has_status: bool, errors: &mut Errors) {
     }
     if schema.field("nullable").bool() {
         schema.field("nullable").forbidden(errors, "nullable cannot be true at the root");
+    }
+}
+
+/// Whether a field has Go's zero value, which an empty list and a number behind a pointer have not.
+fn is_zero(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(on) => !on && !matches!(key, "additionalProperties" | "additionalItems"),
+        Value::String(text) => text.is_empty() && matches!(key, "id" | "$schema"),
+        _ => false,
     }
 }
 

@@ -3,9 +3,10 @@
 //! Upstream checks a form of the object in which what all versions have alike stands at the top of the spec; the paths of
 //! its errors say so, and ours follow.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use object::{Cursor, Errors, Value, names};
+use object::{Cursor, Errors, Path, Value, names};
 
 use super::demands::Demands;
 use super::schemas::{any_part, each_schema};
@@ -237,11 +238,17 @@ fn validate_schema(schema: &Cursor, has_status: bool, rules: &SchemaRules<'_>, v
         }
         has_rules = errors.len() == found;
     }
+    let found = errors.len();
     openapi::validate(schema, rules.demands, errors);
     if has_rules {
         let costs_count = !rules.demands.is_unchanged(version);
         let mode = |text: &str| rules.demands.mode(text);
-        cel::rules::check_definition(schema.value(), schema.path(), &mode, costs_count, errors);
+        let broken: Vec<String> = errors.iter().skip(found).map(|error| error.field.clone()).collect();
+        let mut checked = Cow::Borrowed(schema.value());
+        if !broken.is_empty() {
+            drop_rules_around(checked.to_mut(), schema.path(), &broken);
+        }
+        cel::rules::check_definition(&checked, schema.path(), &mode, costs_count, errors);
     }
     // Most of what has no structural form is told by the rules about every schema.
     if let Err(why) = convertible.as_ref().map_err(String::as_str)
@@ -249,6 +256,26 @@ fn validate_schema(schema: &Cursor, has_status: bool, rules: &SchemaRules<'_>, v
         && errors.len() == before
     {
         schema.invalid_as(errors, "", why);
+    }
+}
+
+/// Removes the rules of schemas that have an error in them or below: upstream does not look at such expressions.
+fn drop_rules_around(schema: &mut Value, path: &Path, broken: &[String]) {
+    let own = path.to_string();
+    let is_inside =
+        |field: &String| field.strip_prefix(&own).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    if !broken.iter().any(is_inside) {
+        return;
+    }
+    schema.remove(&["x-kubernetes-validations"]);
+    for name in ["additionalProperties", "items"] {
+        if let Some(nested) = schema.get_mut(name).filter(|nested| nested.as_map().is_some()) {
+            drop_rules_around(nested, &path.field(name), broken);
+        }
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_map_mut);
+    for (name, property) in properties.into_iter().flat_map(|map| map.iter_mut()) {
+        drop_rules_around(property, &path.field("properties").key(name), broken);
     }
 }
 
@@ -292,6 +319,7 @@ fn shown(versions: &Cursor, shared: Option<&Shared>) -> object::BadValue {
             ("schema", shared.schema),
             ("subresources", shared.subresources),
             ("additionalPrinterColumns", shared.columns),
+            ("selectableFields", shared.selectable),
         ];
         for (field, _) in gone.iter().filter(|(_, gone)| *gone) {
             version.remove(&[field]);
