@@ -201,7 +201,8 @@ impl<'a> Fields<'a> {
     }
 
     pub fn is_declared(&self, name: &str) -> bool {
-        self.declared.is_some_and(|(of, _)| of.field(name).is_some())
+        let own = |schema: Schema| schema.node.embedded && matches!(name, "apiVersion" | "kind" | "metadata");
+        self.declared.is_some_and(|(of, schema)| of.field(name).is_some() || own(schema))
     }
 
     /// The default of a declared field, as the OpenAPI document states it.

@@ -59,8 +59,8 @@ impl Storage {
     }
 
     async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Status> {
-        let generated = object.name().is_empty() && !object.generate_name().is_empty();
-        if generated {
+        let has_prefix = !object.generate_name().is_empty();
+        if object.name().is_empty() && has_prefix {
             let base = object.generate_name();
             let name = if self.strategy.generates_names() { generate_name(base) } else { base.to_string() };
             object.set_meta_str("name", &name);
@@ -82,7 +82,7 @@ impl Storage {
                 if let Some(undo) = undo {
                     undo.undo().await;
                 }
-                Err(if generated { as_generated(status, self) } else { status })
+                Err(if has_prefix { as_generated(status, self) } else { status })
             }
         }
     }

@@ -289,10 +289,11 @@ impl Storage {
         let cursor = Cursor::root(new);
         let path_segment = |name: &str, prefix: bool| object::names::name_is_path_segment(name, prefix);
         metadata::validate(&cursor, self.namespaced, &path_segment, &mut errors);
+        let found = errors.len();
         metadata::validate_update(&cursor, old, &mut errors);
         let repeats = self.strategy.repeats_metadata_errors();
         if repeats {
-            let again: Vec<_> = errors.iter().cloned().collect();
+            let again: Vec<_> = errors.iter().skip(found).cloned().collect();
             again.into_iter().for_each(|error| errors.push(error));
         }
         let old_cursor = Cursor::root(old);

@@ -49,7 +49,7 @@ fn nested<'v, T>(
                 None => return Ok(None),
             },
             Value::Null => return Ok(None),
-            other => return Err(accessor_error(&path[..depth], other, "map[string]interface {}")),
+            other => return Err(accessor_error(&path[..=depth], other, "map[string]interface{}")),
         }
     }
     match read(value) {
