@@ -4,8 +4,8 @@ use registry::{Lifecycle, Release};
 
 use crate::flags::Given;
 
-/// The oldest version whose feature gates and APIs are known well enough.
-const OLDEST: Release = Release { major: 1, minor: 31 };
+/// The oldest version that v1.37 emulates or works beside.
+const OLDEST: Release = Release { major: 1, minor: 34 };
 
 /// `--emulated-version` and `--min-compatibility-version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,13 @@ impl Versions {
     /// Whether the two fit each other and this server.
     pub(crate) fn check(&self) -> Result<(), String> {
         let (emulated, compatible, current) = (self.emulated, self.compatible, Release::CURRENT);
+        let mut problems = Vec::new();
         if !(OLDEST..=current).contains(&emulated) {
-            return Err(format!("emulation version {emulated} is not between [{OLDEST}, {current}]"));
+            problems.push(format!("emulation version {emulated} is not between [{OLDEST}, {current}.0]"));
         }
         if !(OLDEST..=emulated).contains(&compatible) {
-            return Err(format!("minCompatibilityVersion version {compatible} is not between [{OLDEST}, {emulated}]"));
+            let range = format!("[{OLDEST}, {emulated}]");
+            problems.push(format!("minCompatibilityVersion version {compatible} is not between {range}"));
         }
         for (on, option) in [
             (self.forward_compatible, "EmulationForwardCompatible"),
@@ -78,10 +80,14 @@ impl Versions {
         ] {
             if on && emulated == current {
                 let why = "cannot be set to true if the emulation version is the same as the binary version";
-                return Err(format!("ServerRunOptions.{option} {why}"));
+                problems.push(format!("ServerRunOptions.{option} {why}"));
             }
         }
-        Ok(())
+        match problems.as_slice() {
+            [] => Ok(()),
+            [only] => Err(only.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
     }
 }
 
@@ -152,8 +158,12 @@ mod tests {
         check("1.35", "", Ok(("1.35", "1.34")));
         check("kube=1.35.0", "kube=1.35", Ok(("1.35", "1.35")));
         check("", "1.37", Ok(("1.37", "1.37")));
-        check("1.38", "", Err("emulation version 1.38 is not between [1.31, 1.37]"));
-        check("1.35", "1.36", Err("minCompatibilityVersion version 1.36 is not between [1.31, 1.35]"));
+        check("1.38", "", Err("emulation version 1.38 is not between [1.34, 1.37.0]"));
+        check("1.35", "1.36", Err("minCompatibilityVersion version 1.36 is not between [1.34, 1.35]"));
+        check("1.34", "", Ok(("1.34", "1.34")));
+        let both = "[emulation version 1.30 is not between [1.34, 1.37.0], minCompatibilityVersion version 1.34 is not \
+                    between [1.34, 1.30]]";
+        check("1.30", "", Err(both));
         check("wardle=1.2", "", Err("component not registered: wardle"));
         check("1.35,kube=1.36", "", Err("duplicate version flag, kube=1.35 and kube=1.36"));
         check("1.35.2", "", Err("patch version not allowed, got: kube=1.35.2"));
