@@ -24,6 +24,9 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// are refused; those that arrive without a pause are not.
 const UNFINISHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// How much is still read of a body whose request has its answer, as Go's server does.
+const DISCARDED_BYTES_MAX: usize = 256 * 1024;
+
 /// The bytes of all bodies that have begun to arrive and are not complete.
 #[derive(Clone, Default)]
 pub struct Unfinished(Arc<AtomicUsize>);
@@ -32,7 +35,7 @@ impl Unfinished {
     /// Receives a body. Its request's seat is free for others while the client is waited for.
     pub fn receive(&self, incoming: Incoming, seat: Option<Seat>) -> RequestBody {
         Receiving {
-            incoming,
+            incoming: Discarding(Some(incoming)),
             seat,
             paused: false,
             resuming: Mutex::new(None),
@@ -41,6 +44,47 @@ impl Unfinished {
             all: self.0.clone(),
         }
         .boxed()
+    }
+}
+
+/// A body whose rest is read and thrown away if the request is answered before its end. Without that the stream would be
+/// reset, and the client may see the reset before the answer.
+struct Discarding(Option<Incoming>);
+
+impl Body for Discarding {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(incoming) = &mut self.0 else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(incoming).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            self.0 = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for Discarding {
+    fn drop(&mut self) {
+        let Some(mut rest) = self.0.take().filter(|rest| !rest.is_end_stream()) else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(tokio::time::timeout(STALL_TIMEOUT, async move {
+            let mut bytes = 0;
+            while bytes < DISCARDED_BYTES_MAX
+                && let Some(Ok(frame)) = rest.frame().await
+            {
+                bytes += frame.data_ref().map_or(0, Bytes::len);
+            }
+        }));
     }
 }
 
