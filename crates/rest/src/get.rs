@@ -22,7 +22,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let is_cached = scope.api.limits.watch_cache.has(&storage.resource);
     let revision = parse_revision(given).map_err(|status| if is_cached { not_a_revision(status) } else { status })?;
     let reached = match revision {
-        None => storage.cache.fresh().await,
+        None => storage.cache.fresh().await.map(|_| ()),
         Some(revision) => storage.cache.wait_for(revision).await,
     };
     if let Err(error) = reached {
