@@ -49,7 +49,8 @@ impl Served {
             }
             is_older_on |= !is_alpha && self.is_enabled(&name, version.enabled);
             let mut is_left = false;
-            for resource in version.resources.iter().filter(|resource| self.has(&resource.name, version.enabled)) {
+            let enabled: Vec<_> = version.resources.iter().filter(|r| self.has(&r.name, version.enabled)).collect();
+            for resource in enabled {
                 let chosen = self.setting(&format!("{name}/{}", resource.name.resource)) == Some(true);
                 let is_wanted = versions.forward_compatible && older.contains(&resource.name.resource)
                     || versions.runtime_forward_compatible && (chosen || own == Some(true));
@@ -118,9 +119,10 @@ mod tests {
             config.runtime_config = runtime.split_whitespace().map(|name| (name.to_string(), true)).collect();
             let (version, name) = resource.rsplit_once('/').unwrap();
             let resource = GroupVersion::parse(version).unwrap().with_resource(name);
-            let groups = schema::builtin().groups().iter().flat_map(|group| &group.versions);
-            let default = groups.flat_map(|version| version.resources.iter().map(|r| (r, version.enabled)));
-            let default = default.into_iter().find(|(r, _)| r.name == resource).is_some_and(|(_, on)| on);
+            let versions_of_all = schema::builtin().groups().iter().flat_map(|group| &group.versions);
+            let mut resources =
+                versions_of_all.flat_map(|version| version.resources.iter().map(|r| (r, version.enabled)));
+            let default = resources.find(|(r, _)| r.name == resource).is_some_and(|(_, on)| on);
             let got = Served::new(&config, versions.lifecycle(false)).map(|served| served.has(&resource, default));
             assert_eq!(got, want.map_err(str::to_string), "{resource} emulating {emulated} with {runtime:?}");
         }
