@@ -12,7 +12,7 @@ use authz::{Authorizer, Permitted};
 use cache::Budget;
 use discovery::Discovery;
 use kinds::core::service::Allocation;
-use object::{GroupVersion, SystemClock};
+use object::SystemClock;
 use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, Report, Setup};
 use rest::{Api, Body, Call, Limits, Meters, Reply};
