@@ -115,6 +115,7 @@ impl Check {
         }
         self.strategy.prepare_create(&cx, &mut object);
         let mut errors = Errors::new();
+        self.strategy.authorize_create(&cx, &Cursor::root(&object), &mut errors);
         let name = Cursor::root(&object).at(&["metadata", "name"]);
         if !name.is_empty() {
             name.invalid_each(&mut errors, self.strategy.validate_name_of(&cx, &object, name.str(), false));
