@@ -70,9 +70,13 @@ impl Strategy for Service {
         }
     }
 
+    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
+        names::name_is_dns_label(name, is_prefix)
+    }
+
     fn validate_name_of(&self, cx: &Context, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         match cx.features.enabled("RelaxedServiceNameValidation") {
-            true => names::name_is_dns_label(name, is_prefix),
+            true => self.validate_name(name, is_prefix),
             false => names::name_is_dns1035_label(name, is_prefix),
         }
     }
