@@ -114,7 +114,9 @@ mod tests {
     fn check(cases: &[Case]) {
         for &(emulated, forward_compatible, runtime_forward_compatible, runtime, resource, want) in cases {
             let emulated = Release::parse(emulated).unwrap();
-            let versions = Versions { emulated, forward_compatible, runtime_forward_compatible, ..Versions::default() };
+            let mut versions = Versions::default();
+            (versions.emulated, versions.forward_compatible) = (emulated, forward_compatible);
+            versions.runtime_forward_compatible = runtime_forward_compatible;
             let mut config = Config { versions, ..Config::default() };
             config.runtime_config = runtime.split_whitespace().map(|name| (name.to_string(), true)).collect();
             let (version, name) = resource.rsplit_once('/').unwrap();
