@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codec::{Notes, json};
 use object::{GroupVersionKind, Meta, Status, Value};
-use registry::{Form, Resource, Storage};
+use registry::{Form, Resource, ResourceStorage};
 
 use crate::Attributes;
 use crate::matching::Matched;
@@ -19,7 +19,7 @@ pub struct Versioned {
     /// Whether the object is the resource's own, which is stored, and not that of a subresource such as Scale.
     stored: bool,
     /// Where custom resources are asked for in another version: the version of the request, in which plugins pass them.
-    requested: Option<Arc<Storage>>,
+    requested: Option<Arc<ResourceStorage>>,
 }
 
 impl Versioned {
@@ -105,7 +105,7 @@ impl Versioned {
 
 /// A custom resource in another version, by the conversion of its definition, which may be a webhook.
 async fn converted(
-    storage: &Storage,
+    storage: &ResourceStorage,
     object: &Value,
     from: &GroupVersionKind,
     to: &GroupVersionKind,

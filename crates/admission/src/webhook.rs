@@ -19,7 +19,7 @@ use std::time::Duration;
 use cel::Pool;
 use object::{GroupResource, Meta, Status, Value, quote};
 use outbound::{Egress, Kubeconfig, Resolve, WebhookOptions, Webhooks};
-use registry::Storage;
+use registry::ResourceStorage;
 
 use self::budget::Breaker;
 pub(crate) use self::call::Step;
@@ -39,8 +39,8 @@ pub const GROUP: &str = "admissionregistration.k8s.io";
 #[derive(Clone)]
 pub struct Settings {
     /// The stored configurations; None where they are not served.
-    pub mutating: Option<Arc<Storage>>,
-    pub validating: Option<Arc<Storage>>,
+    pub mutating: Option<Arc<ResourceStorage>>,
+    pub validating: Option<Arc<ResourceStorage>>,
     /// How services are found.
     pub services: Arc<dyn Resolve>,
     /// How they and URLs are reached.
@@ -52,7 +52,7 @@ pub struct Settings {
 }
 
 /// The options of one of the plugins; None if it has nothing to do.
-pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<Option<Options>, String> {
+pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<Option<WebhookPluginOptions>, String> {
     let own = &settings.webhooks;
     let stored = if plugin == "MutatingAdmissionWebhook" { &own.mutating } else { &own.validating };
     let Some(configurations) = stored.clone() else { return Ok(None) };
@@ -63,7 +63,7 @@ pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<
     };
     let clients =
         Webhooks::new(WebhookOptions { kubeconfig, ..WebhookOptions::new(own.services.clone(), &own.egress) });
-    Ok(Some(Options {
+    Ok(Some(WebhookPluginOptions {
         configurations,
         manifests,
         clients: Arc::new(clients),
@@ -77,7 +77,7 @@ pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<
 
 fn manifest_source(
     plugin: &str,
-    configurations: &Arc<Storage>,
+    configurations: &Arc<ResourceStorage>,
     settings: &plugins::Settings<'_>,
 ) -> manifests::Source<Vec<Configured>> {
     let (plugin, kind) = match plugin {
@@ -130,9 +130,9 @@ fn kubeconfig(plugin: &str, config: &Configuration) -> Result<Kubeconfig, String
 }
 
 /// What one webhook plugin works with.
-pub struct Options {
+pub struct WebhookPluginOptions {
     /// The stored MutatingWebhookConfigurations or ValidatingWebhookConfigurations.
-    pub configurations: Arc<Storage>,
+    pub configurations: Arc<ResourceStorage>,
     /// Configurations from files.
     pub manifests: Option<Arc<Manifests<Vec<Configured>>>>,
     pub clients: Arc<Webhooks>,
@@ -187,7 +187,7 @@ pub(crate) fn is_virtual(attributes: &Attributes<'_>) -> bool {
 }
 
 impl Hooks {
-    fn new(options: Options) -> Hooks {
+    fn new(options: WebhookPluginOptions) -> Hooks {
         Hooks {
             configurations: Compiled::new(options.configurations, move |object| {
                 Configured::compile(object, &options.expressions)

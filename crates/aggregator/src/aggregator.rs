@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use hashbrown::{HashMap, HashSet};
 use object::{GroupVersion, Str, Value};
 use parking_lot::RwLock;
-use registry::Storage;
+use registry::ResourceStorage;
 use rest::Api;
 use rest::client::Client;
 use tokio::sync::oneshot;
@@ -156,7 +156,7 @@ impl Aggregator {
         self.meters.write(out)
     }
 
-    fn apply(self: &Arc<Self>, storage: &Storage, batch: Batch, remotes: &mut Remotes) {
+    fn apply(self: &Arc<Self>, storage: &ResourceStorage, batch: Batch, remotes: &mut Remotes) {
         let mut changed: Vec<Str> = Vec::new();
         if batch.complete {
             let there: HashSet<String> = batch.set.iter().map(|object| follow::name_of(storage, object)).collect();

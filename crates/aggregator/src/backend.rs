@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use object::{GroupVersion, Str, quote};
-use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protocols, Resolve, Roots};
+use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Protocols, Resolve, Roots};
 use request::User;
 use tokio::sync::{Notify, watch};
 
@@ -171,7 +171,7 @@ fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Res
         (false, []) => Roots::System,
         (false, bundle) => Roots::Pem(bundle.to_vec()),
     };
-    let options = Options {
+    let options = ClientOptions {
         roots,
         server_name: Some(format!("{}.{}.svc", reference.name, reference.namespace)),
         credentials: Credentials { certificate: settings.certificate.clone(), ..Credentials::default() },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cache::{Item, Object, Start};
-use registry::Storage;
+use registry::ResourceStorage;
 
 /// Changes that are handed over together.
 const BATCH_MAX: usize = 4096;
@@ -21,7 +21,7 @@ pub struct Batch {
 }
 
 /// Hands all objects of a namespace, "" for all of them, to `hear`, then every change; for ever.
-pub async fn follow(storage: Arc<Storage>, namespace: &str, mut hear: impl FnMut(Batch)) {
+pub async fn follow(storage: Arc<ResourceStorage>, namespace: &str, mut hear: impl FnMut(Batch)) {
     loop {
         if let Err(error) = once(&storage, namespace, &mut hear).await {
             tracing::warn!(resource = %storage.resource.resource, %error, "a watch is begun again");
@@ -30,7 +30,7 @@ pub async fn follow(storage: Arc<Storage>, namespace: &str, mut hear: impl FnMut
     }
 }
 
-async fn once(storage: &Storage, namespace: &str, hear: &mut impl FnMut(Batch)) -> Result<(), cache::Error> {
+async fn once(storage: &ResourceStorage, namespace: &str, hear: &mut impl FnMut(Batch)) -> Result<(), cache::Error> {
     let mut watcher = storage.cache.watch(storage.range(namespace).into(), Start::Now).await?;
     let mut initial = Some(Batch { complete: true, ..Batch::default() });
     loop {
@@ -59,7 +59,7 @@ async fn once(storage: &Storage, namespace: &str, hear: &mut impl FnMut(Batch)) 
 }
 
 /// The name behind the resource's prefix: `name`, or `namespace/name`.
-pub fn name_of(storage: &Storage, object: &Object) -> String {
+pub fn name_of(storage: &ResourceStorage, object: &Object) -> String {
     let key = object.key().to_string();
     key.strip_prefix(&storage.prefix).unwrap_or(&key).to_string()
 }

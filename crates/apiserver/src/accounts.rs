@@ -9,7 +9,9 @@ use authn::service_account::{
 };
 use hashbrown::HashMap;
 use object::{Clock, GroupVersionKind, Meta, Status, Value};
-use registry::{AdmitAll, Catalog, Change, Context, Features, Form, NoLookup, Storage, UpdateOptions, UpdateScope};
+use registry::{
+    AdmitAll, Catalog, Context, Features, Form, NoLookup, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject,
+};
 use request::User;
 use rest::ManagedKind;
 use tokio::task::JoinHandle;
@@ -178,7 +180,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// The objects that tokens are bound to, as the store has them.
 pub struct StoredObjects {
-    resources: HashMap<(&'static str, &'static str), Arc<Storage>>,
+    resources: HashMap<(&'static str, &'static str), Arc<ResourceStorage>>,
     secret: Option<(GroupVersionKind, Form)>,
     features: Features,
     clock: Arc<dyn Clock>,
@@ -224,7 +226,8 @@ impl StoredObjects {
         let uid = Some(secret.uid().to_string());
         let options = UpdateOptions { uid, scope: UpdateScope::Other, ..UpdateOptions::default() };
         let mut change = Mark { kind, form, day, cx };
-        storage.update(&cx, secret.name(), &mut change, &AdmitAll, &options).await.map(|_| ())
+        storage.update(&cx, secret.name(), &mut change, &AdmitAll, &options).await?;
+        Ok(())
     }
 }
 
@@ -236,7 +239,7 @@ struct Mark<'a> {
 }
 
 #[async_trait]
-impl Change for Mark<'_> {
+impl UpdatedObject for Mark<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
         let mut marked = live.clone();

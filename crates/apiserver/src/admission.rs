@@ -9,7 +9,9 @@ use authz::Authorizer;
 
 use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
 use outbound::Egress;
-use registry::{AdmitAll, Catalog, Change, Context, Features, Form, NoLookup, Storage, UpdateOptions, UpdateScope};
+use registry::{
+    AdmitAll, Catalog, Context, Features, Form, NoLookup, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject,
+};
 use request::{Access, User};
 use rest::{Api, ManagedKind};
 
@@ -108,15 +110,15 @@ impl ::admission::Host for Host {
         let namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         match storage.create(&cx, namespace, &AdmitAll).await {
             Ok(_) => Ok(()),
-            Err(status) if status.reason == Reason::AlreadyExists => Ok(()),
-            Err(status) => Err(status),
+            Err(error) if error.reason() == Reason::AlreadyExists => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
 /// Quotas in the store: read as they are now, and charged only if they have not changed since.
 pub struct Quotas {
-    storage: Arc<Storage>,
+    storage: Arc<ResourceStorage>,
     kind: GroupVersionKind,
     form: Form,
     features: Features,
@@ -140,7 +142,7 @@ impl QuotaWriter for Quotas {
         let storage = &self.storage;
         storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
         let snapshot = storage.cache.snapshot(&storage.range(namespace).into());
-        snapshot.objects.iter().map(|object| storage.decode_entry(object.entry()).map(Arc::new)).collect()
+        snapshot.objects.iter().map(|object| Ok(Arc::new(storage.decode_entry(object.entry())?))).collect()
     }
 
     async fn update_used(
@@ -168,8 +170,8 @@ impl QuotaWriter for Quotas {
         let mut charge = Charge { quotas: self, cx, resource_version, used };
         match self.storage.update(&cx, name, &mut charge, &AdmitAll, &options).await {
             Ok(_) => Ok(true),
-            Err(status) if matches!(status.reason, Reason::Conflict | Reason::NotFound) => Ok(false),
-            Err(status) => Err(status),
+            Err(error) if matches!(error.reason(), Reason::Conflict | Reason::NotFound) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -183,7 +185,7 @@ struct Charge<'a> {
 }
 
 #[async_trait]
-impl Change for Charge<'_> {
+impl UpdatedObject for Charge<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
         if live.resource_version() != self.resource_version {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use codec::Notes;
 use kinds::core::service::AllocationStore;
 use object::{GroupVersionKind, Meta, Reason, Status, Value};
-use registry::{AdmitAll, Storage};
+use registry::{AdmitAll, ResourceStorage};
 use request::User;
 use rest::{Api, ManagedKind};
 use storage::Store;
@@ -30,17 +30,17 @@ impl Allocations {
         self.api.upgrade().ok_or_else(|| Status::internal("the server is shutting down"))
     }
 
-    fn storage(&self, group: &str, resource: &str) -> Result<Arc<Storage>, Status> {
+    fn storage(&self, group: &str, resource: &str) -> Result<Arc<ResourceStorage>, Status> {
         let api = self.api()?;
         let catalog = api.catalog.load();
         let found = catalog.stored(group, resource).cloned();
         found.ok_or_else(|| Status::internal(format!("services need {resource}, which is turned off")))
     }
 
-    async fn all(&self, storage: &Storage) -> Result<Vec<Arc<Value>>, Status> {
+    async fn all(&self, storage: &ResourceStorage) -> Result<Vec<Arc<Value>>, Status> {
         storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
         let snapshot = storage.cache.snapshot(&storage.range("").into());
-        snapshot.objects.iter().map(|object| storage.decode_entry(object.entry()).map(Arc::new)).collect()
+        snapshot.objects.iter().map(|object| Ok(Arc::new(storage.decode_entry(object.entry())?))).collect()
     }
 }
 
@@ -62,8 +62,8 @@ impl AllocationStore for Allocations {
         let address = owned_address(&api, address);
         match storage.create(&cx, address, &AdmitAll).await {
             Ok(_) => Ok(true),
-            Err(status) if status.reason == Reason::AlreadyExists => Ok(false),
-            Err(status) => Err(status),
+            Err(error) if error.reason() == Reason::AlreadyExists => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -74,8 +74,8 @@ impl AllocationStore for Allocations {
         let cx = api.context(&user, "", "v1", "", false);
         match storage.delete(&cx, name, &Value::map(), &AdmitAll).await {
             Ok(_) => Ok(()),
-            Err(status) if status.reason == Reason::NotFound => Ok(()),
-            Err(status) => Err(status),
+            Err(error) if error.reason() == Reason::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -155,7 +155,7 @@ impl AuditConfig {
             let read = |why: &dyn std::fmt::Display| format!("initializing audit webhook: {why}");
             let (url, options) =
                 Kubeconfig::read(file).and_then(|config| config.current()).map_err(|why| read(&why))?;
-            let options = outbound::Options { dial: egress.to_control_plane(), ..options };
+            let options = outbound::ClientOptions { dial: egress.to_control_plane(), ..options };
             let client = Client::new(&options).map_err(|why| read(&why))?;
             let options = WebhookOptions {
                 client,

@@ -15,7 +15,7 @@ use authz::{
     Verdict, Webhook, webhook,
 };
 use outbound::{Dial, Egress};
-use registry::{Catalog, Features, Storage};
+use registry::{Catalog, Features, ResourceStorage};
 use request::{Access, User};
 use standalone::Identity;
 
@@ -329,7 +329,7 @@ async fn keep_current(node: Weak<Node>) {
     }
 }
 
-fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<Arc<Storage>, StartError> {
+fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<Arc<ResourceStorage>, StartError> {
     let off = || StartError::Setting(format!("{mode} needs {resource}.{group}, which is turned off"));
     catalog.stored(group, resource).cloned().ok_or_else(off)
 }

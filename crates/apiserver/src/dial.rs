@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use outbound::{Address, Certificate, Client, Credentials, Error, Options, Protocols, Roots, Stream, Throttle};
+use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Error, Protocols, Roots, Stream, Throttle};
 use registry::Target;
 use rest::{Dial, ForwardBody, Unreachable};
 
@@ -40,12 +40,12 @@ impl Dialer {
         let roots = kubelet.authority.clone().map_or(Roots::Insecure, Roots::File);
         let global: Arc<dyn outbound::Dial> = Arc::new(GlobalOnly(dial.clone()));
         let client = |roots: &Roots, credentials: &Credentials, dial: &Arc<dyn outbound::Dial>| {
-            let options = Options {
+            let options = ClientOptions {
                 roots: roots.clone(),
                 credentials: credentials.clone(),
                 protocols: Protocols::Http1,
                 dial: dial.clone(),
-                ..Options::default()
+                ..ClientOptions::default()
             };
             Client::new(&options).map_err(|error| error.to_string())
         };

@@ -18,7 +18,7 @@ pub fn contribute(
     metrics: &Metrics,
     api: &Arc<Api>,
     timings: Arc<Timings>,
-    kinds: &kinds::Options,
+    kinds: &kinds::KindOptions,
     host: &Host,
 ) -> Arc<crd::ConversionMeters> {
     contribute_admission(metrics, host.meters.clone(), host.expressions.clone());

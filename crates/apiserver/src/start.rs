@@ -295,10 +295,10 @@ async fn own_service(
     Ok(Arc::new(own_service))
 }
 
-fn kinds_options(config: &Config) -> Result<kinds::Options, StartError> {
+fn kinds_options(config: &Config) -> Result<kinds::KindOptions, StartError> {
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
     let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range));
-    Ok(kinds::Options { event_ttl: config.event_ttl, allocation, ..kinds::Options::default() })
+    Ok(kinds::KindOptions { event_ttl: config.event_ttl, allocation, ..kinds::KindOptions::default() })
 }
 
 async fn create_own_objects(api: &Arc<Api>, authentication: &BTreeMap<String, String>) {
@@ -426,7 +426,7 @@ fn features(config: &Config) -> Result<Features, StartError> {
     Ok(features)
 }
 
-async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::Options) -> Result<Catalog, StartError> {
+async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOptions) -> Result<Catalog, StartError> {
     let strategies = kinds::strategies_with(kinds)
         .into_iter()
         .map(|(group, resource, strategy)| ((group, resource), strategy))

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use cel::Decl;
-use outbound::{Client, Dial, Direct, Options, Roots};
+use outbound::{Client, ClientOptions, Dial, Direct, Roots};
 
 use self::claims::Mapping;
 use self::distributed::Resolver;
@@ -170,6 +170,6 @@ fn client(jwt: &JwtConfiguration, options: &JwtOptions) -> Result<Client, String
             egress(selector).ok_or_else(|| format!("oidc: egress lookup for {quoted} is not configured"))?
         }
     };
-    let options = Options { roots, dial, user_agent: "Go-http-client/2.0".into(), ..Options::default() };
+    let options = ClientOptions { roots, dial, user_agent: "Go-http-client/2.0".into(), ..ClientOptions::default() };
     Client::new(&options).map_err(|error| error.to_string())
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use codec::Notes;
 use futures::future::{BoxFuture, FutureExt, Shared};
 use object::{Value, quote, value};
-use outbound::{Client, Dial, Kubeconfig, Options, Pauses, Request};
+use outbound::{Client, ClientOptions, Dial, Kubeconfig, Pauses, Request};
 use request::User;
 use tokio::time::Instant;
 
@@ -63,7 +63,7 @@ impl TokenWebhook {
         }
         let (server, options) = Kubeconfig::read(kubeconfig)?.current()?;
         let options = match dial {
-            Some(dial) => Options { dial, ..options },
+            Some(dial) => ClientOptions { dial, ..options },
             None => options,
         };
         let client = Client::new(&options).map_err(|error| error.to_string())?;

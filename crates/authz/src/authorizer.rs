@@ -126,7 +126,7 @@ impl Authorizer for Union {
             }
             errors.extend(decision.error);
         }
-        let error = (!errors.is_empty()).then(|| aggregate(&errors));
+        let error = (!errors.is_empty()).then(|| object::aggregate(errors));
         Decision { error, ..Decision::no_opinion(reasons.join("\n")) }
     }
 
@@ -137,24 +137,10 @@ impl Authorizer for Union {
             all.rules.extend(rules);
             all.incomplete |= incomplete;
             if !errors.is_empty() {
-                all.errors.push(aggregate(&errors));
+                all.errors.push(object::aggregate(errors));
             }
         }
         all
-    }
-}
-
-/// Several errors as Go's aggregates print them: each once, and in brackets if there is more than one.
-pub fn aggregate(messages: &[String]) -> String {
-    let mut once: Vec<&str> = Vec::new();
-    for message in messages {
-        if !once.contains(&message.as_str()) {
-            once.push(message);
-        }
-    }
-    match once.as_slice() {
-        [one] => (*one).to_string(),
-        several => format!("[{}]", several.join(", ")),
     }
 }
 

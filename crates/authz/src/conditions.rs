@@ -62,7 +62,7 @@ impl Conditions {
             };
             errors.push(format!("cel evaluation error: expression '{}' {why}", condition.text));
         }
-        if errors.is_empty() { Matched::Yes } else { Matched::Failed(crate::aggregate(&errors)) }
+        if errors.is_empty() { Matched::Yes } else { Matched::Failed(object::aggregate(errors)) }
     }
 }
 

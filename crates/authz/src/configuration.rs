@@ -84,7 +84,7 @@ impl Configuration {
         if !missing.is_empty() {
             wrong.push(format!("missing required types: [{}]", missing.join(" ")));
         }
-        if wrong.is_empty() { Ok(Configuration { authorizers }) } else { Err(crate::aggregate(&wrong)) }
+        if wrong.is_empty() { Ok(Configuration { authorizers }) } else { Err(object::aggregate(wrong)) }
     }
 
     /// The modes of `--authorization-mode`, with what other flags say about the webhook.

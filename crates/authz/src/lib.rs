@@ -12,9 +12,7 @@ mod review;
 pub mod webhook;
 
 pub use abac::Abac;
-pub use authorizer::{
-    AlwaysAllow, AlwaysDeny, Authorizer, Decision, Named, RulesFor, Union, Verdict, aggregate, check_modes,
-};
+pub use authorizer::{AlwaysAllow, AlwaysDeny, Authorizer, Decision, Named, RulesFor, Union, Verdict, check_modes};
 pub use configuration::Configuration;
 pub use meters::Meters;
 pub use node::Node;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use object::Value;
-use registry::Storage;
+use registry::ResourceStorage;
 use request::{Access, User};
 
-use crate::{Authorizer, Decision, RulesFor, aggregate};
+use crate::{Authorizer, Decision, RulesFor};
 use policy::{Binding, Policy};
 pub use policy::{Rule, rules};
 
@@ -22,10 +22,10 @@ pub struct Rbac {
 
 /// Where roles and bindings are stored.
 pub struct Sources {
-    pub cluster_roles: Arc<Storage>,
-    pub roles: Arc<Storage>,
-    pub cluster_role_bindings: Arc<Storage>,
-    pub role_bindings: Arc<Storage>,
+    pub cluster_roles: Arc<ResourceStorage>,
+    pub roles: Arc<ResourceStorage>,
+    pub cluster_role_bindings: Arc<ResourceStorage>,
+    pub role_bindings: Arc<ResourceStorage>,
 }
 
 /// What was made of the stored objects, and of which state of them.
@@ -96,7 +96,7 @@ impl Derived {
 }
 
 /// What an object says; one that cannot be decoded says nothing, and grants nothing.
-fn parse<T>(storage: &Storage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
+fn parse<T>(storage: &ResourceStorage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
     read(&storage.decode_entry(object.entry()).unwrap_or(Value::Null))
 }
 
@@ -106,7 +106,7 @@ impl Authorizer for Rbac {
         match self.policy().allows(access) {
             Ok(reason) => Decision::allow(format!("RBAC: allowed by {reason}")),
             Err(missing) if missing.is_empty() => Decision::no_opinion(""),
-            Err(missing) => Decision::no_opinion(format!("RBAC: {}", aggregate(&missing))),
+            Err(missing) => Decision::no_opinion(format!("RBAC: {}", object::aggregate(missing))),
         }
     }
 

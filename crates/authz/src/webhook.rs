@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use codec::Notes;
 use object::{Value, value};
-use outbound::{CallError, Client, Dial, Kubeconfig, Options, Pauses, Request};
+use outbound::{CallError, Client, ClientOptions, Dial, Kubeconfig, Pauses, Request};
 use parking_lot::Mutex;
 use request::{Access, User};
 use tokio::time::Instant;
@@ -65,7 +65,7 @@ impl Webhook {
     pub fn open(settings: Settings, dial: Option<Arc<dyn Dial>>, meters: Arc<Meters>) -> Result<Webhook, String> {
         let (server, options) = Kubeconfig::read(&settings.kubeconfig)?.current()?;
         let options = match dial {
-            Some(dial) => Options { dial, ..options },
+            Some(dial) => ClientOptions { dial, ..options },
             None => options,
         };
         let client = Client::new(&options).map_err(|error| error.to_string())?;

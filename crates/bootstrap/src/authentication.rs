@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use codec::Notes;
 use object::timestamp::Timestamp;
 use object::{Status, Value, value};
-use registry::{AdmitAll, Change, UpdateOptions};
+use registry::{AdmitAll, UpdateOptions, UpdatedObject};
 use request::User;
 use rest::Api;
 use rustls_pki_types::CertificateDer;
@@ -32,14 +32,15 @@ pub async fn publish(api: &Arc<Api>, how: &BTreeMap<String, String>) -> Result<(
         });
         return crate::reconcile::ensure(api, "configmaps", config_map).await;
     };
-    let known = storage.decode_entry(known.entry()).map_err(|error| Status::internal(error.to_string()))?;
+    let known = storage.decode_entry(known.entry()).map_err(|error| Status::internal(Status::from(error)))?;
     if *known.field("data") == combined(known.field("data"), how, now)? {
         return Ok(());
     }
     let user = User::loopback();
     let cx = snapshot.context(&user, NAMESPACE, "v1", "", false);
     let mut change = Publish { how, now };
-    storage.update(&cx, AUTHENTICATION, &mut change, &AdmitAll, &UpdateOptions::default()).await.map(|_| ())
+    storage.update(&cx, AUTHENTICATION, &mut change, &AdmitAll, &UpdateOptions::default()).await?;
+    Ok(())
 }
 
 struct Publish<'a> {
@@ -48,7 +49,7 @@ struct Publish<'a> {
 }
 
 #[async_trait]
-impl Change for Publish<'_> {
+impl UpdatedObject for Publish<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let mut object = existing.cloned().unwrap_or_default();
         let data = combined(object.field("data"), self.how, self.now)?;

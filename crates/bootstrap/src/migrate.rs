@@ -51,10 +51,10 @@ pub async fn run(api: &Arc<Api>) -> Result<(), Status> {
 /// The old object, if it exists and the new one does not.
 async fn predecessor(api: &Snapshot, resource: &str, old: &str, new: &str) -> Result<Option<Value>, Status> {
     let Some(storage) = api.catalog.stored(GROUP, resource) else { return Ok(None) };
-    let found = |result: Result<Value, Status>| match result {
+    let found = |result: Result<Value, registry::Error>| match result {
         Ok(object) => Ok(Some(object)),
-        Err(status) if status.reason == Reason::NotFound => Ok(None),
-        Err(status) => Err(status),
+        Err(error) if error.reason() == Reason::NotFound => Ok(None),
+        Err(error) => Err(Status::from(error)),
     };
     match found(storage.get("", new).await)? {
         Some(_) => Ok(None),
@@ -72,7 +72,7 @@ async fn create(api: &Snapshot, resource: &str, mut object: Value) -> Result<(),
     let cx = api.context(&user, "", &storage.kind.version, "", false);
     match storage.create(&cx, object, &AdmitAll).await {
         // Another server was faster.
-        Err(status) if status.reason != Reason::AlreadyExists => Err(status),
+        Err(error) if error.reason() != Reason::AlreadyExists => Err(error.into()),
         _ => Ok(()),
     }
 }

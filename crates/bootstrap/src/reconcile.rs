@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupVersion, Meta, Reason, Status, Value};
-use registry::{AdmitAll, Change, Storage, UpdateOptions};
+use registry::{AdmitAll, ResourceStorage, UpdateOptions, UpdatedObject};
 use request::User;
 use rest::{Api, ManagedKind, Snapshot};
 
@@ -30,8 +30,8 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
         return match storage.create(&cx, wanted, &AdmitAll).await {
             Ok(_) => Ok(()),
             // Another server was faster.
-            Err(status) if status.reason == Reason::AlreadyExists => Ok(()),
-            Err(status) => Err(status),
+            Err(error) if error.reason() == Reason::AlreadyExists => Ok(()),
+            Err(error) => Err(error.into()),
         };
     }
     if group != "rbac.authorization.k8s.io" {
@@ -39,11 +39,12 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
     }
     let name = wanted.name().to_string();
     let mut change = AddMissing { wanted };
-    storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await.map(|_| ())
+    storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await?;
+    Ok(())
 }
 
 /// The object with the fields it brings as those of the server, under the names that upstream's servers use.
-fn owned(api: &Snapshot, storage: &Storage, object: Value) -> Value {
+fn owned(api: &Snapshot, storage: &ResourceStorage, object: Value) -> Value {
     let manager = match storage.resource.group.as_str() {
         "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
         _ => "kube-apiserver",
@@ -65,7 +66,7 @@ struct AddMissing {
 }
 
 #[async_trait]
-impl Change for AddMissing {
+impl UpdatedObject for AddMissing {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let Some(existing) = existing else { return Ok(self.wanted.clone()) };
         let mut object = existing.clone();

@@ -26,7 +26,7 @@ use crate::{Budget, Describe, Error, Event, Object, Watcher};
 
 /// How large a cache may grow.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CacheOptions {
     /// Events kept in memory for watchers; older ones are read from the store's log.
     pub ring_events: usize,
     /// How many bytes of old versions those events may keep in memory.
@@ -37,9 +37,9 @@ pub struct Options {
     pub index: Option<Str>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { ring_events: 2048, ring_bytes: RING_BYTES, fresh_timeout: Duration::from_secs(3), index: None }
+impl Default for CacheOptions {
+    fn default() -> CacheOptions {
+        CacheOptions { ring_events: 2048, ring_bytes: RING_BYTES, fresh_timeout: Duration::from_secs(3), index: None }
     }
 }
 
@@ -56,7 +56,7 @@ pub struct Cache {
     range: KeyRange,
     describe: Arc<dyn Describe>,
     budget: Arc<Budget>,
-    options: Options,
+    options: CacheOptions,
     state: RwLock<State>,
     /// Wakes readers that wait for a revision when the change feed was replaced.
     followed: Notify,
@@ -108,7 +108,7 @@ impl Cache {
         range: KeyRange,
         describe: Arc<dyn Describe>,
         budget: Arc<Budget>,
-        options: Options,
+        options: CacheOptions,
     ) -> Result<Arc<Cache>, Error> {
         let channel = Channel::new(Ring::new(options.ring_events, options.ring_bytes, 0));
         let state = State {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake};
 
-use cache::{Cache, Error, Item, Options, Part, Start, Watcher};
+use cache::{Cache, CacheOptions, Error, Item, Part, Start, Watcher};
 use object::fields::Selector;
 use storage::{KeyRange, RangeQuery, Revision, Store};
 use support::{Late, by_node, delete, put, soon, start};
@@ -54,7 +54,7 @@ async fn a_watch_begins_with_what_is_there() {
     for store in [Late::never(), Late::always()] {
         put(&store, "/pods/a/1", "one").await;
         put(&store, "/pods/b/1", "two").await;
-        let cache = start(&store, Options::default()).await;
+        let cache = start(&store, CacheOptions::default()).await;
         let mut all = cache.watch(KeyRange::prefix("/pods/").into(), Start::Now).await.unwrap();
         let mut some = cache.watch(KeyRange::prefix("/pods/a/").into(), Start::Now).await.unwrap();
         put(&store, "/pods/b/1", "three").await;
@@ -71,7 +71,7 @@ async fn a_watch_begins_with_what_is_there() {
 #[tokio::test]
 async fn slow_watchers_read_the_log_and_come_back() {
     for store in [Late::never(), Late::always()] {
-        let cache = start(&store, Options { ring_events: 4, ..Options::default() }).await;
+        let cache = start(&store, CacheOptions { ring_events: 4, ..CacheOptions::default() }).await;
         let from = put(&store, "/pods/a/0", "0").await;
         let mut watcher = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();
         let mut written = Vec::new();
@@ -93,7 +93,7 @@ async fn slow_watchers_read_the_log_and_come_back() {
 #[tokio::test]
 async fn who_is_too_slow_for_the_log_is_told() {
     let store = Late::never();
-    let cache = start(&store, Options { ring_events: 4, ..Options::default() }).await;
+    let cache = start(&store, CacheOptions { ring_events: 4, ..CacheOptions::default() }).await;
     let from = put(&store, "/pods/a/0", "0").await;
     let mut slow = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();
     let mut last = from;
@@ -112,7 +112,7 @@ async fn who_is_too_slow_for_the_log_is_told() {
 #[tokio::test]
 async fn old_states_come_from_the_ring_as_long_as_it_reaches_back() {
     let store = Late::never();
-    let cache = start(&store, Options { ring_events: 20, ..Options::default() }).await;
+    let cache = start(&store, CacheOptions { ring_events: 20, ..CacheOptions::default() }).await;
     let mut points = Vec::new();
     for step in 0..60u32 {
         let key = format!("/pods/ns/{}", (step * step * 7 + step) % 8);
@@ -135,7 +135,7 @@ async fn old_states_come_from_the_ring_as_long_as_it_reaches_back() {
 #[tokio::test]
 async fn an_index_finds_what_a_filter_would() {
     let store = Late::never();
-    let cache = start(&store, Options { index: Some("spec.nodeName".into()), ..Options::default() }).await;
+    let cache = start(&store, CacheOptions { index: Some("spec.nodeName".into()), ..CacheOptions::default() }).await;
     let check = |cache: &Arc<Cache>| {
         let range = KeyRange::prefix("/pods/");
         for node in ["n1", "n2", "n3", ""] {
@@ -190,7 +190,8 @@ fn poll(watcher: &mut Watcher, wakes: &Arc<Wakes>) -> Vec<String> {
 async fn watchers_of_one_node_are_not_woken_for_others() {
     let store = Late::never();
     let cache =
-        start(&store, Options { index: Some("spec.nodeName".into()), ring_events: 4, ..Options::default() }).await;
+        start(&store, CacheOptions { index: Some("spec.nodeName".into()), ring_events: 4, ..CacheOptions::default() })
+            .await;
     let from = put(&store, "/pods/a/0", "n1").await;
     let mut watcher = cache.watch(of_node(&cache, "n1"), Start::After(from)).await.unwrap();
     let wakes = Arc::new(Wakes::default());
@@ -221,8 +222,11 @@ async fn watchers_of_one_node_are_not_woken_for_others() {
 #[tokio::test]
 async fn watchers_of_one_node_miss_nothing() {
     for store in [Late::never(), Late::always()] {
-        let cache =
-            start(&store, Options { index: Some("spec.nodeName".into()), ring_events: 4, ..Options::default() }).await;
+        let cache = start(
+            &store,
+            CacheOptions { index: Some("spec.nodeName".into()), ring_events: 4, ..CacheOptions::default() },
+        )
+        .await;
         let nodes = ["n1", "n2", "n3"];
         let mut watchers = Vec::new();
         let mut expected = vec![Vec::new(); nodes.len()];
@@ -275,7 +279,7 @@ async fn watchers_of_one_node_miss_nothing() {
 #[tokio::test]
 async fn consistent_reads_see_every_acknowledged_write() {
     for store in [Late::never(), Late::always()] {
-        let cache = start(&store, Options::default()).await;
+        let cache = start(&store, CacheOptions::default()).await;
         for n in 0..50 {
             // Written past the cache, as another server would.
             let written = put(&store, "/pods/a/1", &n.to_string()).await;
@@ -290,7 +294,7 @@ async fn consistent_reads_see_every_acknowledged_write() {
 #[tokio::test]
 async fn who_writes_through_the_cache_finds_it_there() {
     for store in [Late::never(), Late::always()] {
-        let cache = start(&store, Options::default()).await;
+        let cache = start(&store, CacheOptions::default()).await;
         let through = cache.through();
         for n in 0..50 {
             let written = put(&through, "/pods/a/1", &n.to_string()).await;
@@ -308,7 +312,7 @@ async fn who_writes_through_the_cache_finds_it_there() {
 #[tokio::test]
 async fn a_watch_from_ahead_is_not_told_the_past() {
     let store = Late::always();
-    let cache = start(&store, Options::default()).await;
+    let cache = start(&store, CacheOptions::default()).await;
     let hold = store.hold().await;
     let seen_elsewhere = put(&store, "/pods/a/1", "seen elsewhere").await;
     let mut watcher = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(seen_elsewhere)).await.unwrap();
@@ -323,7 +327,7 @@ async fn what_the_log_has_told_the_ring_does_not_tell_again() {
     let store = Late::always();
     let old = put(&store, "/pods/a/1", "before the cache").await;
     let first = put(&store, "/pods/a/1", "before the cache too").await;
-    let cache = start(&store, Options::default()).await;
+    let cache = start(&store, CacheOptions::default()).await;
     let hold = store.hold().await;
     let ahead = put(&store, "/pods/a/1", "not in the cache yet").await;
     let mut watcher = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(old)).await.unwrap();
@@ -337,7 +341,7 @@ async fn what_the_log_has_told_the_ring_does_not_tell_again() {
 #[tokio::test(start_paused = true)]
 async fn a_revision_from_the_future_is_too_large() {
     let store = Late::never();
-    let cache = start(&store, Options::default()).await;
+    let cache = start(&store, CacheOptions::default()).await;
     let now = put(&store, "/pods/a/1", "x").await;
     let result = cache.wait_for(now + 1000).await;
     assert!(
@@ -351,7 +355,7 @@ async fn a_revision_from_the_future_is_too_large() {
 #[tokio::test]
 async fn what_is_not_followed_is_not_claimed() {
     let store = Late::never();
-    let cache = start(&store, Options::default()).await;
+    let cache = start(&store, CacheOptions::default()).await;
     let before = put(&store, "/elsewhere", "1").await;
     assert_eq!(cache.revision(), before);
     store.break_feeds();
@@ -368,7 +372,7 @@ async fn what_is_not_followed_is_not_claimed() {
 #[tokio::test]
 async fn watchers_survive_a_broken_feed() {
     let store = Late::always();
-    let cache = start(&store, Options::default()).await;
+    let cache = start(&store, CacheOptions::default()).await;
     let from = put(&store, "/pods/a/1", "0").await;
     cache.wait_for(from).await.unwrap();
     let mut up_to_date = cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from)).await.unwrap();

@@ -23,7 +23,6 @@ use crate::{DecodeError, Notes, text};
 use reader::Reader;
 use typed::Typed;
 
-pub(crate) use encode::write_string;
 pub use encode::{encode, encode_pretty, indent};
 pub use layout::Layout;
 pub use list::{

@@ -12,7 +12,7 @@ use cache::{Budget, Item, Start};
 use hashbrown::HashSet;
 use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
-use registry::{Form, Storage};
+use registry::{Form, ResourceStorage};
 use rest::Api;
 use storage::{Revision, Store};
 use tokio::sync::{Semaphore, watch};
@@ -57,7 +57,7 @@ pub struct Setup {
 pub struct Definitions {
     pub(crate) api: Arc<Api>,
     /// Where the definitions themselves are; its writes do not wait for the catalog.
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Arc<ResourceStorage>,
     pub(crate) form: Form,
     pub(crate) stores: Stores,
     /// The revision up to which the catalog has followed the definitions.
@@ -82,7 +82,7 @@ impl Definitions {
         let catalog = setup.api.catalog.load_full();
         let served = catalog.get(GROUP, "v1", RESOURCE)?;
         let storage = served.storage.as_ref()?;
-        let raw = Storage { store: storage.cache.through(), ..(**storage).clone() };
+        let raw = ResourceStorage { store: storage.cache.through(), ..(**storage).clone() };
         let definitions = Arc::new(Definitions {
             storage: Arc::new(raw),
             form: served.form.clone(),

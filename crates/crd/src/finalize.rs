@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use object::{GroupVersionKind, Meta, Reason, Status, Value, value};
-use registry::{AdmitAll, Change, Context, Storage, UpdateOptions, UpdateScope};
+use registry::{AdmitAll, Context, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject};
 use request::User;
 use rest::ManagedKind;
 
@@ -24,7 +24,7 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 const OVERLAPPING: [&str; 2] = ["apiservices.apiregistration.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"];
 
 /// Deletes the objects of a definition, then removes its finalizer; retries until the definition is gone.
-pub async fn run(definitions: &Definitions, name: &str, storage: Option<Arc<Storage>>) {
+pub async fn run(definitions: &Definitions, name: &str, storage: Option<Arc<ResourceStorage>>) {
     let mut pause = FIRST_RETRY;
     loop {
         match finalize(definitions, name, storage.as_deref()).await {
@@ -39,7 +39,7 @@ pub async fn run(definitions: &Definitions, name: &str, storage: Option<Arc<Stor
     }
 }
 
-async fn finalize(definitions: &Definitions, name: &str, storage: Option<&Storage>) -> Result<(), Status> {
+async fn finalize(definitions: &Definitions, name: &str, storage: Option<&ResourceStorage>) -> Result<(), Status> {
     let now = || definitions.api.clock.now();
     let terminating =
         |status: bool, reason: &'static str, message: String| Condition::new("Terminating", status, reason, message);
@@ -84,7 +84,7 @@ async fn finalize(definitions: &Definitions, name: &str, storage: Option<&Storag
 }
 
 /// Deletes every object and waits until all of them are gone.
-async fn delete_objects(definitions: &Definitions, storage: &Storage) -> Result<(), (&'static str, String)> {
+async fn delete_objects(definitions: &Definitions, storage: &ResourceStorage) -> Result<(), (&'static str, String)> {
     let failed = |error: String| ("InstanceDeletionFailed", error);
     storage.cache.fresh().await.map_err(|error| failed(format!("could not list instances: {error}")))?;
     let user = User::loopback();
@@ -96,14 +96,12 @@ async fn delete_objects(definitions: &Definitions, storage: &Storage) -> Result<
         let cx = api.context(&user, &header.namespace, "v1", "", false);
         let options = value!({"kind": "DeleteOptions", "apiVersion": "v1"});
         match storage.delete(&cx, &header.name, &options, &AdmitAll).await {
-            Err(status) if status.reason != Reason::NotFound => errors.push(status.message),
+            Err(error) if error.reason() != Reason::NotFound => errors.push(Status::from(error).message),
             _ => {}
         }
     }
     if !errors.is_empty() {
-        errors.dedup();
-        let all = if errors.len() == 1 { errors.remove(0) } else { format!("[{}]", errors.join(", ")) };
-        return Err(failed(format!("could not issue all deletes: {all}")));
+        return Err(failed(format!("could not issue all deletes: {}", object::aggregate(errors))));
     }
     let gone = async {
         while !storage.cache.is_empty() {
@@ -132,8 +130,8 @@ pub async fn update(
     let mut write = StatusWrite { definitions, cx, change };
     match definitions.storage.update(&cx, name, &mut write, &AdmitAll, &options).await {
         Ok(_) => Ok(()),
-        Err(status) if status.reason == Reason::Conflict => Ok(()),
-        Err(status) => Err(status),
+        Err(error) if error.reason() == Reason::Conflict => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -144,7 +142,7 @@ struct StatusWrite<'a> {
 }
 
 #[async_trait]
-impl Change for StatusWrite<'_> {
+impl UpdatedObject for StatusWrite<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let definitions = self.definitions;
         let mut live = kinds::apiextensions::to_v1(existing.cloned().unwrap_or_default());

@@ -5,11 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cache::{Budget, Cache, Options};
+use cache::{Budget, Cache, CacheOptions};
 use cel::rules::Validator;
 use object::{GroupVersion, GroupVersionKind, Str, Value};
 use outbound::Webhooks;
-use registry::{Deprecation, Describer, Form, Resource, Shape, Storage, StoredCodec, Strategy, Subresource};
+use registry::{Deprecation, Describer, Form, Resource, ResourceStorage, Shape, StoredCodec, Strategy, Subresource};
 use schema::Types;
 use sha2::{Digest, Sha256};
 use storage::{Entry, KeyRange, Store};
@@ -46,7 +46,7 @@ pub struct Stores {
 pub struct Opened {
     pub resources: Vec<Arc<Resource>>,
     /// The storage in the version that is stored, whether or not it is served.
-    pub storage: Arc<Storage>,
+    pub storage: Arc<ResourceStorage>,
 }
 
 /// Loads what is stored of a definition and follows it from then on. `entry` is the stored definition itself, which
@@ -99,22 +99,23 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
         cbor: stores.cbor,
     });
     let describe = Arc::new(Describer::new(describing(definition, &schemas), as_stored));
-    let options = Options { ring_events: RING_EVENTS, ..Options::default() };
+    let options = CacheOptions { ring_events: RING_EVENTS, ..CacheOptions::default() };
     let range = KeyRange::prefix(prefix.clone());
     let cache = Cache::start(stores.store.clone(), range, describe, stores.budget.clone(), options).await?;
     let resource = stored.with_resource(&definition.accepted.plural).group_resource();
-    let storage = |kind: &GroupVersionKind, codec: &Arc<dyn StoredCodec>, strategy: &Arc<dyn Strategy>| Storage {
-        id: Storage::next_id(),
-        resource: resource.clone(),
-        kind: kind.clone(),
-        namespaced: definition.namespaced,
-        strategy: strategy.clone(),
-        codec: codec.clone(),
-        store: cache.through(),
-        cache: cache.clone(),
-        prefix: prefix.clone(),
-        root: stores.prefix.len(),
-    };
+    let storage =
+        |kind: &GroupVersionKind, codec: &Arc<dyn StoredCodec>, strategy: &Arc<dyn Strategy>| ResourceStorage {
+            id: ResourceStorage::next_id(),
+            resource: resource.clone(),
+            kind: kind.clone(),
+            namespaced: definition.namespaced,
+            strategy: strategy.clone(),
+            codec: codec.clone(),
+            store: cache.through(),
+            cache: cache.clone(),
+            prefix: prefix.clone(),
+            root: stores.prefix.len(),
+        };
     let served = parts.iter().zip(&schemas.versions).filter(|((version, ..), _)| version.served);
     let resources = served.map(|((version, kind, codec, strategy), (_, shape))| {
         Arc::new(described(definition, version, shape, entry, storage(kind, codec, strategy)))
@@ -200,7 +201,7 @@ fn described(
     version: &Version,
     shape: &Shape,
     entry: &Arc<Entry>,
-    storage: Storage,
+    storage: ResourceStorage,
 ) -> Resource {
     let names = &definition.accepted;
     let kind = definition.kind_in(version);

@@ -49,8 +49,7 @@ pub fn accept_names(requested: &Names, accepted: &Names, taken: &Taken<'_>) -> (
         errors.retain(|error| seen.insert(error.clone()));
         match errors.len() {
             0 => names.short_names = requested.short_names.clone(),
-            1 => conflict = Some(("ShortNamesConflict", errors.remove(0))),
-            _ => conflict = Some(("ShortNamesConflict", format!("[{}]", errors.join(", ")))),
+            _ => conflict = Some(("ShortNamesConflict", object::aggregate(errors))),
         }
     }
     match kind(&requested.kind, &accepted.kind) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use async_trait::async_trait;
 use cel::rules::{Budget, Ratchet, Validator};
 use object::{Cursor, ErrorType, Errors, GroupResource, Meta, Path, Status, Str, Value, names, quote};
-use registry::{Context, FieldRefusal, ScalePaths, Shape, Strategy, Undo, custom};
+use registry::{Context, Error, FieldRefusal, ScalePaths, Shape, Strategy, Undo, custom};
 
 use crate::columns::{self, Printer};
 use crate::jsonpath::JsonPath;
@@ -151,10 +151,10 @@ impl Strategy for VersionStrategy {
         self.printer.cells(cx, object)
     }
 
-    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         if self.terminating {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(Status::forbidden(&self.resource, object.name(), why));
+            return Err(Status::forbidden(&self.resource, object.name(), why).into());
         }
         Ok(None)
     }

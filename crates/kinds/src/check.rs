@@ -109,7 +109,7 @@ impl Check {
     pub fn try_create(&self, patch: &str) -> Result<Value, Failed> {
         let cx = self.context("");
         let mut object = self.decoded(patch);
-        wait(self.strategy.begin_create(&cx, &mut object))?;
+        wait(self.strategy.begin_create(&cx, &mut object)).map_err(Status::from)?;
         if self.strategy.has_status() && !self.strategy.keeps_status_on_create() {
             object.remove(&["status"]);
         }
@@ -128,7 +128,7 @@ impl Check {
     pub fn try_update(&self, old: &str, new: &str) -> Result<Value, Failed> {
         let cx = self.context("");
         let (old, mut new) = (self.decoded(old), self.decoded(new));
-        wait(self.strategy.begin_update(&cx, &mut new, &old))?;
+        wait(self.strategy.begin_update(&cx, &mut new, &old)).map_err(Status::from)?;
         if self.strategy.has_status() {
             new.keep(&["status"], &old);
         }

@@ -42,7 +42,7 @@ pub type Strategies = Vec<(&'static str, &'static str, Arc<dyn Strategy>)>;
 
 /// What flags say about kinds.
 #[derive(Clone)]
-pub struct Options {
+pub struct KindOptions {
     /// How long events are kept; zero is for ever.
     pub event_ttl: Duration,
     /// Where services get their addresses and ports from. Connected to the store when the server starts.
@@ -51,9 +51,13 @@ pub struct Options {
     pub certificate_durations: Arc<certificates::Durations>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { event_ttl: events::DEFAULT_TTL, allocation: Arc::default(), certificate_durations: Arc::default() }
+impl Default for KindOptions {
+    fn default() -> KindOptions {
+        KindOptions {
+            event_ttl: events::DEFAULT_TTL,
+            allocation: Arc::default(),
+            certificate_durations: Arc::default(),
+        }
     }
 }
 
@@ -73,11 +77,11 @@ pub fn conversions() -> Conversions {
 
 /// Every built-in strategy with default options.
 pub fn strategies() -> Strategies {
-    strategies_with(&Options::default())
+    strategies_with(&KindOptions::default())
 }
 
 /// Every built-in strategy, for the catalog.
-pub fn strategies_with(options: &Options) -> Strategies {
+pub fn strategies_with(options: &KindOptions) -> Strategies {
     [
         core::strategies(options),
         apps::strategies(),

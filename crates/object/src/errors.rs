@@ -302,9 +302,9 @@ impl Errors {
 }
 
 /// Messages as upstream joins several errors: repeated ones once, a single one bare, several in brackets.
-pub(crate) fn aggregate(messages: impl Iterator<Item = String>) -> String {
+pub fn aggregate(messages: impl IntoIterator<Item = String>) -> String {
     let mut seen = HashSet::new();
-    let distinct: Vec<String> = messages.filter(|message| seen.insert(message.clone())).collect();
+    let distinct: Vec<String> = messages.into_iter().filter(|message| seen.insert(message.clone())).collect();
     match distinct.as_slice() {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),

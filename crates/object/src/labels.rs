@@ -314,29 +314,8 @@ fn json_list(values: &[String]) -> String {
     if values.is_empty() {
         return "null".to_string();
     }
-    let values: Vec<String> = values.iter().map(|value| json_string(value)).collect();
+    let values: Vec<String> = values.iter().map(|value| crate::json_string(value)).collect();
     format!("[{}]", values.join(","))
-}
-
-fn json_string(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..'\u{20}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            _ => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -301,34 +301,15 @@ pub(crate) fn compact(value: &Value) -> String {
         Value::Bool(b) => b.to_string(),
         Value::Int(i) => i.to_string(),
         Value::Float(f) => f.to_string(),
-        Value::String(s) => json_string(s),
+        Value::String(s) => crate::json_string(s),
         Value::List(list) => format!("[{}]", list.iter().map(compact).collect::<Vec<_>>().join(",")),
         Value::Map(map) => {
-            let fields: Vec<String> = map.iter().map(|(k, v)| format!("{}:{}", json_string(k), compact(v))).collect();
+            let fields: Vec<String> =
+                map.iter().map(|(k, v)| format!("{}:{}", crate::json_string(k), compact(v))).collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Raw(raw) => raw.compact().into_owned(),
     }
-}
-
-fn json_string(s: &str) -> String {
-    let mut out = String::with_capacity(s.len() + 2);
-    out.push('"');
-    for c in s.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || HEX_ESCAPED.contains(&c) => write_hex_escape(c, &mut out),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// What Go escapes in strings though JSON does not ask for it: HTML and JavaScript cannot stand these.

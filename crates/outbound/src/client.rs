@@ -46,7 +46,7 @@ pub enum Protocols {
 
 /// How a [`Client`] connects and who it is.
 #[derive(Clone)]
-pub struct Options {
+pub struct ClientOptions {
     pub roots: Roots,
     /// Whom servers must prove to be; the host of the URL where this is None.
     pub server_name: Option<String>,
@@ -56,9 +56,9 @@ pub struct Options {
     pub dial: Arc<dyn Dial>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions {
             roots: Roots::System,
             server_name: None,
             credentials: Credentials::default(),
@@ -78,7 +78,7 @@ pub struct Client {
 
 impl Client {
     /// Reads certificates and keys. Err says in Go's words what is wrong with them.
-    pub fn new(options: &Options) -> Result<Client, Error> {
+    pub fn new(options: &ClientOptions) -> Result<Client, Error> {
         let connector = connector(options).map_err(Error::Settings)?;
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -122,7 +122,7 @@ pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
     Ok(whole.freeze())
 }
 
-pub(crate) fn connector(options: &Options) -> Result<Connector, String> {
+pub(crate) fn connector(options: &ClientOptions) -> Result<Connector, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = Verifier::new(Source::open(&options.roots)?, &provider);
     let builder = ClientConfig::builder_with_provider(provider)

@@ -13,7 +13,7 @@ use object::{Errors, Value, quote};
 use self::http_connect::{HttpConnect, Proxy};
 pub use self::meters::Meters as EgressMeters;
 use self::tunnel::Tunnel;
-use crate::{Certificate, Credentials, Dial, Direct, Options, Protocols, Roots};
+use crate::{Certificate, ClientOptions, Credentials, Dial, Direct, Protocols, Roots};
 
 const FILE: ConfigKind = ConfigKind {
     kind: "EgressSelectorConfiguration",
@@ -129,12 +129,12 @@ fn tcp_proxy(tcp: &Value) -> Result<Proxy, String> {
         (Some(cert), Some(key)) => Some(Certificate::Files { certificate: cert.into(), key: key.into() }),
         _ => None,
     };
-    let options = Options {
+    let options = ClientOptions {
         roots: text("caBundle").map_or(Roots::System, |file| Roots::File(file.into())),
         server_name: text("tlsServerName").map(str::to_string),
         credentials: Credentials { certificate, ..Credentials::default() },
         protocols: Protocols::Http1,
-        ..Options::default()
+        ..ClientOptions::default()
     };
     Ok(Proxy::Tcp { connector: crate::client::connector(&options)?.without_protocols(), uri })
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use codec::Notes;
 use object::{Value, quote};
 
-use crate::{Certificate, Credentials, Options, Roots, Token};
+use crate::{Certificate, ClientOptions, Credentials, Roots, Token};
 
 /// A kubeconfig file. Credentials from a program (`exec`) are refused.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl Kubeconfig {
     }
 
     /// The server of the current context, and how to reach it as its user.
-    pub fn current(&self) -> Result<(String, Options), String> {
+    pub fn current(&self) -> Result<(String, ClientOptions), String> {
         let missing = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
         let context = match self.contexts.get(&self.current) {
             Some(context) => context,
@@ -65,7 +65,8 @@ impl Kubeconfig {
             None => return Err(format!("auth info {} does not exist", quote(user))),
         };
         let server_name = Some(cluster.str_at(&["tls-server-name"]).to_string()).filter(|name| !name.is_empty());
-        let options = Options { roots: self.roots(cluster)?, server_name, credentials, ..Options::default() };
+        let options =
+            ClientOptions { roots: self.roots(cluster)?, server_name, credentials, ..ClientOptions::default() };
         Ok((server.to_string(), options))
     }
 

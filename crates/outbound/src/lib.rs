@@ -23,7 +23,7 @@ mod verify;
 mod webhook;
 
 pub use call::{CallError, Request};
-pub use client::{Body, Client, Options, Protocols, body, read};
+pub use client::{Body, Client, ClientOptions, Protocols, body, read};
 pub use connect::{Dial, Direct, Stream, in_gos_words};
 pub use credentials::{Certificate, Credentials, Token};
 pub use egress::{Egress, EgressMeters};

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use object::{Value, quote};
 use tokio::time::Instant;
 
-use crate::{Address, CallError, Client, Dial, Egress, Error, Kubeconfig, Options, Protocols, Request, Resolve, Roots};
+use crate::{
+    Address, CallError, Client, ClientOptions, Dial, Egress, Error, Kubeconfig, Protocols, Request, Resolve, Roots,
+};
 
 /// As many clients as upstream keeps. Making one costs a parsed certificate bundle; its connections are lost with it.
 const CLIENTS_MAX: usize = 200;
@@ -154,7 +156,7 @@ impl Webhooks {
         let roots = if target.ca_bundle.is_empty() { Roots::System } else { Roots::Pem(target.ca_bundle.clone()) };
         // Over HTTP/2 all calls would go to one of the servers behind a load balancer.
         let protocols = if target.is_local() { Protocols::Any } else { Protocols::Http1 };
-        let options = Options {
+        let options = ClientOptions {
             roots,
             server_name,
             credentials: self.options.kubeconfig.credentials_for(&target.name())?,

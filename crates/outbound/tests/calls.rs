@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outbound::{Certificate, Client, Credentials, Options, Protocols, Request, Roots, Token};
+use outbound::{Certificate, Client, ClientOptions, Credentials, Protocols, Request, Roots, Token};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
@@ -136,7 +136,7 @@ async fn post_within(client: &Client, url: &str, time: Duration) -> Result<Strin
 }
 
 fn client(roots: Roots) -> Client {
-    Client::new(&Options { roots, ..Options::default() }).unwrap()
+    Client::new(&ClientOptions { roots, ..ClientOptions::default() }).unwrap()
 }
 
 fn pem(authority: &Authority) -> Roots {
@@ -291,7 +291,7 @@ async fn credentials_are_shown_and_read_again_when_they_change() {
     };
     write(&stranger);
     let address = serve(Some(server.config(Some(&trusted))), Then::Echo).await;
-    let options = Options {
+    let options = ClientOptions {
         roots: pem(&trusted),
         server_name: Some("hook.ns.svc".into()),
         credentials: Credentials {
@@ -302,7 +302,7 @@ async fn credentials_are_shown_and_read_again_when_they_change() {
         },
         protocols: Protocols::Http1,
         user_agent: "kube-apiserver-admission".into(),
-        ..Options::default()
+        ..ClientOptions::default()
     };
     let client = Client::new(&options).unwrap();
     let request = Request {
@@ -339,7 +339,7 @@ async fn an_upgrade_hands_over_the_connection() {
     let server = leaf(&trusted, &["localhost"], |_| {});
     let answer = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\nhello".to_vec();
     let address = serve(Some(server.config(None)), Then::Write(answer)).await;
-    let options = Options { roots: pem(&trusted), protocols: Protocols::Http1, ..Options::default() };
+    let options = ClientOptions { roots: pem(&trusted), protocols: Protocols::Http1, ..ClientOptions::default() };
     let request = http::Request::get(format!("https://localhost:{}/", address.port()))
         .header("connection", "upgrade")
         .header("upgrade", "test")
@@ -357,14 +357,17 @@ async fn an_upgrade_hands_over_the_connection() {
 fn settings_that_cannot_be_used_are_told_at_once() {
     let cases = [
         (
-            Options { roots: Roots::Pem(b"x".to_vec()), ..Options::default() },
+            ClientOptions { roots: Roots::Pem(b"x".to_vec()), ..ClientOptions::default() },
             "unable to load root certificates: unable to parse bytes as PEM block",
         ),
         (
-            Options { roots: Roots::File("/nonexistent/ca".into()), ..Options::default() },
+            ClientOptions { roots: Roots::File("/nonexistent/ca".into()), ..ClientOptions::default() },
             "open /nonexistent/ca: no such file or directory",
         ),
-        (Options { server_name: Some("a b".into()), ..Options::default() }, "x509: invalid server name \"a b\""),
+        (
+            ClientOptions { server_name: Some("a b".into()), ..ClientOptions::default() },
+            "x509: invalid server name \"a b\"",
+        ),
     ];
     for (options, expected) in cases {
         let error = Client::new(&options).err().unwrap().to_string();

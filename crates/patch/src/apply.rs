@@ -6,23 +6,24 @@
 
 mod cap;
 mod configuration;
-mod conflict;
+pub(crate) mod conflict;
 mod last_applied;
 mod managed;
 mod scale;
 mod updater;
 
 use object::timestamp::Time;
-use object::{GroupVersion, GroupVersionKind, Meta, Status, Timestamp, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Timestamp, Value};
 use schema::Schema;
 
-use crate::FieldSet;
 use crate::typed::{Duplicates, validate};
+use crate::{Error, FieldSet};
 pub use configuration::merge_configuration;
+pub use conflict::Conflict;
 pub use managed::validate_managed_fields;
 use managed::{Id, Managed};
 pub use scale::ScaleFields;
-use updater::{Refusal, Typed, Updater};
+use updater::{Typed, Updater};
 
 /// What the manager of writes that do not name one is called.
 const UNNAMED: &str = "unknown";
@@ -106,15 +107,15 @@ impl FieldManager<'_> {
         manager: &str,
         force: bool,
         now: Timestamp,
-    ) -> Result<Applied, Status> {
+    ) -> Result<Applied, Error> {
         let managed = Managed::read(live.at(&["metadata", "managedFields"]))
-            .map_err(|why| plain_error(format!("failed to decode managed fields: {why}")))?;
+            .map_err(|why| Error::Failed(format!("failed to decode managed fields: {why}")))?;
         let gvk = gvk_of(config);
         if gvk != self.gvk {
-            return Err(Status::bad_request(format!("invalid object type: {gvk}")));
+            return Err(Error::Malformed(format!("invalid object type: {gvk}")));
         }
         let applied = self.apply_or_migrate(live, config, managed, manager, force, now);
-        let (object, managed) = applied.map_err(Refusal::into_status)?;
+        let (object, managed) = applied?;
         let unchanged = object.is_none();
         let mut object = object.unwrap_or_else(|| live.clone());
         managed::clear(&mut object);
@@ -173,7 +174,7 @@ impl FieldManager<'_> {
         manager: &str,
         force: bool,
         now: Timestamp,
-    ) -> Result<(Option<Value>, Managed), Refusal> {
+    ) -> Result<(Option<Value>, Managed), Error> {
         if managed.is_empty() {
             let empty = self.empty_object();
             managed = self
@@ -181,7 +182,7 @@ impl FieldManager<'_> {
                 .map_err(|why| format!("failed to create manager for existing fields: {why}"))?;
         }
         if managed::is_set(config) {
-            return Err(Refusal::Status(Status::bad_request("metadata.managedFields must be nil")));
+            return Err(Error::Malformed("metadata.managedFields must be nil".into()));
         }
         let config_name = name_of(config);
         let typed_config = self
@@ -246,11 +247,6 @@ fn gvk_of(object: &Value) -> GroupVersionKind {
 /// An object in upstream's messages: `namespace/name; apps/v1, Kind=Deployment`.
 fn name_of(object: &Value) -> String {
     format!("{}/{}; {}", object.namespace(), object.name(), gvk_of(object))
-}
-
-/// What upstream answers to an error that is nothing but text.
-fn plain_error(message: String) -> Status {
-    Status::unknown(500, message)
 }
 
 #[cfg(test)]

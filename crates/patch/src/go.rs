@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use codec::json::open;
-use object::{Map, Value, quote};
+use object::{Map, Value, quote, write_json_string};
 
 /// `%v`: `map[a:1 b:[x y]]`.
 pub fn plain(value: &Value) -> String {
@@ -132,7 +132,7 @@ fn write_json(out: &mut String, value: &Value) {
         Value::Bool(b) => push(out, b),
         Value::Int(i) => push(out, i),
         Value::Float(f) => out.push_str(&json_float(*f)),
-        Value::String(s) => write_json_string(out, s),
+        Value::String(s) => write_json_string(s, out),
         Value::List(items) => {
             out.push('[');
             for (i, item) in items.iter().enumerate() {
@@ -154,39 +154,11 @@ fn write_json_map(out: &mut String, map: &Map) {
         if i > 0 {
             out.push(',');
         }
-        write_json_string(out, key);
+        write_json_string(key, out);
         out.push(':');
         write_json(out, value);
     }
     out.push('}');
-}
-
-pub(crate) fn write_json_string(out: &mut String, s: &str) {
-    out.push('"');
-    write_escaped(out, s);
-    out.push('"');
-}
-
-/// The inside of a JSON string.
-pub(crate) fn write_escaped(out: &mut String, s: &str) {
-    // Names of fields, which is what is mostly written, have nothing to escape; 0xe2 begins the two separators.
-    let is_plain = |byte: u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
-    if s.bytes().all(is_plain) {
-        return out.push_str(s);
-    }
-    for c in s.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if is_escaped(c) => push(out, format_args!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
 }
 
 fn json_string_len(s: &str) -> usize {

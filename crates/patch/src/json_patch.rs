@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 
 use codec::Notes;
-use object::{GroupResource, Map, Raw, Status, Str, Value, quote};
+use object::{Map, Raw, Str, Value, quote};
 use schema::Schema;
 
 use crate::echo::text_of;
-use crate::{MAX_DEPTH, go};
+use crate::{Error, MAX_DEPTH, go};
 
 /// A patch with more operations than this is refused whole.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -90,7 +90,7 @@ type Applied<T = ()> = Result<T, DoesNotApply>;
 
 impl JsonPatch {
     /// Reads a patch from the request's body, which is known to be JSON.
-    pub fn parse(body: &str, reading: Reading) -> Result<JsonPatch, Status> {
+    pub fn parse(body: &str, reading: Reading) -> Result<JsonPatch, Error> {
         let (prefix, list_type, item_type) = match reading {
             Reading::Checked => ("error decoding patch: ", "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
             Reading::Lenient => ("", "jsonpatch.Patch", "jsonpatch.Operation"),
@@ -98,7 +98,7 @@ impl JsonPatch {
         let mismatch = |value: &Value, wanted: &str| {
             let message =
                 format!("{prefix}json: cannot unmarshal {} into Go value of type {wanted}", value.type_name());
-            Status::bad_request(message)
+            Error::Malformed(message)
         };
         let items = match codec::json::open_outermost(&Raw::new(body)) {
             Value::Null => Vec::new(),
@@ -129,7 +129,7 @@ impl JsonPatch {
             }
         }
         if items.len() > MAX_OPERATIONS {
-            return Err(Status::request_too_large(format_args!(
+            return Err(Error::TooLarge(format!(
                 "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
                 items.len()
             )));
@@ -148,8 +148,8 @@ impl JsonPatch {
     }
 
     /// Carries out the operations on `document`, which was printed by `schema`.
-    pub fn apply(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, Status> {
-        self.apply_or_tell(document, schema).map_err(|_| Status::generic(422, "", &GroupResource::default(), "", ""))
+    pub fn apply(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, Error> {
+        self.apply_or_tell(document, schema).map_err(|_| Error::NotApplicable)
     }
 
     /// The same; Err is upstream's text of why an operation does not apply.
@@ -176,9 +176,9 @@ fn duplicate_fields(body: &str) -> BTreeMap<usize, Vec<String>> {
 }
 
 /// The members that are strings must be strings, and numbers must be such that there are.
-fn check_members(members: &Map) -> Result<(), Status> {
+fn check_members(members: &Map) -> Result<(), Error> {
     let refuse = |what: &str, name: &str, wanted: &str| {
-        Err(Status::bad_request(format!(
+        Err(Error::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {what} into Go struct field jsonPatchOp.{name} of type {wanted}"
         )))
     };

@@ -1,9 +1,10 @@
 //! How objects are changed by PATCH, and who owns which field: JSON patch, merge patch, strategic merge patch and
-//! server-side apply. Pure: values and schemas in, values and statuses out; the time is an argument.
+//! server-side apply. Pure: values and schemas in, values and errors out; the time is an argument.
 
 pub mod go;
 
 mod echo;
+mod error;
 mod json_patch;
 mod merge_patch;
 mod restore;
@@ -17,6 +18,7 @@ mod typed;
 mod samples;
 
 pub use echo::{as_printed, patched_text};
+pub use error::Error;
 pub use fieldset::{FieldSet, PathElement, path_text};
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Patched, Reading};
 pub use merge_patch::merge_patch;

@@ -13,12 +13,11 @@ mod order;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use object::{Map, Status, Str, Value};
+use object::{Map, Str, Value};
 use schema::Schema;
 
-use crate::go;
 use crate::typed::structured;
-use error::Refusal;
+use crate::{Error, go};
 use lookup::Place;
 
 const DIRECTIVE: &str = "$patch";
@@ -26,17 +25,17 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-type Result<T> = std::result::Result<T, Refusal>;
+type Result<T> = std::result::Result<T, Error>;
 
 /// Patches an object of the kind that `schema` describes. What is left of `patch` afterwards is what upstream's messages
 /// about an undecodable result show.
-pub fn strategic_patch(original: &Value, patch: &mut Value, schema: Schema<'_>) -> std::result::Result<Value, Status> {
+pub fn strategic_patch(original: &Value, patch: &mut Value, schema: Schema<'_>) -> Result<Value> {
     let patch = match patch {
         Value::Map(patch) => patch,
         // Go decodes null into a map by leaving it empty.
         Value::Null => patch.make_map(),
         other => {
-            return Err(Status::bad_request(format!(
+            return Err(Error::Malformed(format!(
                 "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
                 other.type_name()
             )));
@@ -47,7 +46,7 @@ pub fn strategic_patch(original: &Value, patch: &mut Value, schema: Schema<'_>) 
         _ => Map::new(),
     };
     let merges_left = Cell::new(lookup::MERGES_MAX);
-    merge_map(original, patch, Place::of(schema, &merges_left)).map(Value::Map).map_err(Refusal::into_status)
+    merge_map(original, patch, Place::of(schema, &merges_left)).map(Value::Map)
 }
 
 /// Merges a patch into a map; the patch loses what has been dealt with.
@@ -59,7 +58,7 @@ fn merge_map(mut original: Map, patch: &mut Map, place: Place<'_>) -> Result<Map
                 Ok(patch.clone())
             }
             Some("delete") => Ok(Map::new()),
-            _ => Err(Refusal::unknown_directive(directive, patch)),
+            _ => Err(Error::unknown_directive(directive, patch)),
         };
     }
     retain_keys(&mut original, patch)?;
@@ -78,12 +77,12 @@ fn merge_map(mut original: Map, patch: &mut Map, place: Place<'_>) -> Result<Map
 /// `$retainKeys`: every other key goes, and the patch must not set one.
 fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<()> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
-    let keys = keys.as_list().ok_or(Refusal::BAD_RETAIN_KEYS)?;
+    let keys = keys.as_list().ok_or(Error::bad_retain_keys())?;
     let keys: BTreeSet<&str> = keys.iter().filter_map(Value::as_str).collect();
     let retained = |key: &str| keys.contains(key);
     let is_list_directive = |key: &str| key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER);
     if patch.iter().any(|(key, value)| !value.is_null() && !is_list_directive(key) && !retained(key)) {
-        return Err(Refusal::BAD_RETAIN_KEYS);
+        return Err(Error::bad_retain_keys());
     }
     original.retain(|key, _| retained(key));
     Ok(())
@@ -97,7 +96,7 @@ type Change = (Str, Option<Value>);
 fn merge_field(original: &mut Map, name: &str, patch: &mut Value, place: Place<'_>) -> Result<Option<Change>> {
     let deletes_from_list = name.starts_with(DELETE_FROM_LIST);
     let name =
-        if deletes_from_list { target(name, DELETE_FROM_LIST).ok_or(Refusal::BAD_PRIMITIVE_LIST)? } else { name };
+        if deletes_from_list { target(name, DELETE_FROM_LIST).ok_or(Error::bad_primitive_list())? } else { name };
     if patch.is_null() {
         return Ok(Some((name.into(), None)));
     }

@@ -61,12 +61,12 @@ impl Step {
         let patch = self.line.field("patch");
         match self.text("type") {
             "" => Ok(self.line.field("want").clone()),
-            "merge" => merge_patch(live, patch.clone(), Reading::Checked),
+            "merge" => Ok(merge_patch(live, patch.clone(), Reading::Checked)?),
             "json" => {
                 let patched = JsonPatch::parse(&go::json(patch), Reading::Checked)?.apply(live, Some(self.schema()))?;
                 Ok(codec::json::open(&Raw::new(go::json(&patched.document))))
             }
-            "strategic" => strategic_patch(&live, &mut patch.clone(), self.schema()),
+            "strategic" => Ok(strategic_patch(&live, &mut patch.clone(), self.schema())?),
             other => unreachable!("no patch of type {other} was recorded"),
         }
     }

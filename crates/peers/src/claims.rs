@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aggregator::follow::{Batch, name_of};
 use object::{GroupVersion, Value};
-use registry::Storage;
+use registry::ResourceStorage;
 use tokio::time::Instant;
 
 /// How long a group-version is still left out after its last object was deleted.
@@ -26,7 +26,7 @@ pub struct Claims {
 
 impl Claims {
     /// Takes over changes of a resource; `versions_of` says what an object claims.
-    pub fn apply(&mut self, storage: &Storage, batch: &Batch, versions_of: fn(&Value) -> Vec<GroupVersion>) {
+    pub fn apply(&mut self, storage: &ResourceStorage, batch: &Batch, versions_of: fn(&Value) -> Vec<GroupVersion>) {
         let resource = storage.resource.to_string();
         let key = |name: String| (resource.clone(), name);
         if batch.complete {

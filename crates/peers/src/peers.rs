@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use object::{GroupVersionKind, GroupVersionResource, Meta, Value};
 use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protocols, Roots};
 use parking_lot::Mutex;
-use registry::Storage;
+use registry::ResourceStorage;
 use request::User;
 use rest::Api;
 use tokio::sync::Notify;
@@ -169,7 +169,7 @@ impl Peers {
         self.meters.write(out)
     }
 
-    async fn follow_leases(self: Arc<Self>, storage: Arc<Storage>, seen: tokio::sync::oneshot::Sender<()>) {
+    async fn follow_leases(self: Arc<Self>, storage: Arc<ResourceStorage>, seen: tokio::sync::oneshot::Sender<()>) {
         let mut seen = Some(seen);
         let followed = storage.clone();
         let hear = move |batch: Batch| {
@@ -183,7 +183,7 @@ impl Peers {
     }
 
     /// Takes over changes of leases; true if a peer came, went or was restarted.
-    fn learn(&self, storage: &Storage, batch: &Batch) -> bool {
+    fn learn(&self, storage: &ResourceStorage, batch: &Batch) -> bool {
         let name = |object| name_of(storage, object).split('/').next_back().unwrap_or_default().to_string();
         let mut holders = self.holders.lock();
         let before = holders.clone();

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{Budget, Cache, Options};
+use cache::{Budget, Cache, CacheOptions};
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Str, Value};
 use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
 use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresource};
-use crate::storage::{Describer, Storage, StoredCodec};
+use crate::storage::{Describer, ResourceStorage, StoredCodec};
 use crate::strategy::Generic;
 use crate::{Form, Lifecycle, Strategy, Withdrawn};
 
@@ -40,20 +40,22 @@ pub enum StoredEncoding {
     Json,
 }
 
-/// Resources in versions that v1.37 has removed: group, version, resource. They have the fields of the stored version.
-const REMOVED: &[(&str, &str, &str)] = &[
-    ("certificates.k8s.io", "v1alpha1", "clustertrustbundles"),
-    ("networking.k8s.io", "v1beta1", "ipaddresses"),
-    ("networking.k8s.io", "v1beta1", "servicecidrs"),
-    ("storage.k8s.io", "v1beta1", "volumeattributesclasses"),
-];
+const DEPRECATED: &str = include_str!("../data/deprecated.txt");
+const REMOVED: &str = include_str!("../data/removed.txt");
+const STORED: &str = include_str!("../data/stored.txt");
+
+/// The lines of a data file, split into at most `fields` words.
+fn rows(text: &'static str, fields: usize) -> impl Iterator<Item = Vec<&'static str>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(move |line| line.splitn(fields, ' ').collect())
+}
 
 impl Setup {
     /// Starts a cache for every stored resource and builds the catalog.
     pub async fn catalog(self) -> Result<Catalog, cache::Error> {
         let table = builtin();
         let mut catalog = Catalog::new();
-        let mut stored: HashMap<GroupVersionKind, Arc<Storage>> = HashMap::new();
+        let mut stored: HashMap<GroupVersionKind, Arc<ResourceStorage>> = HashMap::new();
         for group in table.groups() {
             for version in &group.versions {
                 for resource in version.resources.iter().filter(|r| self.serves(r, version.enabled)) {
@@ -75,7 +77,7 @@ impl Setup {
                 }
             }
         }
-        for (old, kind) in REMOVED.iter().filter_map(|removed| self.removed_resource(table, removed)) {
+        for (old, kind) in rows(REMOVED, 3).filter_map(|row| self.removed_resource(table, &row)) {
             let storage = stored.get(&kind).map(|storage| storage.clone().served_as(&old.name.group_resource()));
             if let Some(resource) = self.resource(table, &old, storage) {
                 catalog.insert(resource);
@@ -85,11 +87,8 @@ impl Setup {
     }
 
     /// A removed resource that is enabled, and the kind it is stored as.
-    fn removed_resource(
-        &self,
-        table: &Builtin,
-        (group, version, name): &(&str, &str, &str),
-    ) -> Option<(schema::Resource, GroupVersionKind)> {
+    fn removed_resource(&self, table: &Builtin, row: &[&'static str]) -> Option<(schema::Resource, GroupVersionKind)> {
+        let [group, version, name] = row else { return None };
         let served = GroupVersion::new(*group, *version);
         let mut resources = table.resources();
         let stored = resources
@@ -112,7 +111,7 @@ impl Setup {
         table: &'static Builtin,
         resource: &schema::Resource,
         kind: &GroupVersionKind,
-    ) -> Result<Arc<Storage>, cache::Error> {
+    ) -> Result<Arc<ResourceStorage>, cache::Error> {
         let (group, name) = (kind.group.as_str(), resource.name.resource.as_str());
         let strategy = self.strategies.get(&(group, name)).cloned().unwrap_or_else(|| Arc::new(Generic));
         let conversions = self
@@ -121,11 +120,8 @@ impl Setup {
             .filter(|((_, _, resource), _)| *resource == name)
             .map(|((group, version, _), convert)| (GroupVersion::new(*group, *version), convert.clone()))
             .collect();
-        // Custom resource definitions and API services are kept as JSON, as upstream's servers for them do.
-        let encoding = match group {
-            "apiextensions.k8s.io" | "apiregistration.k8s.io" => StoredEncoding::Json,
-            _ => self.encoding,
-        };
+        let (path, always_json) = stored_at(group, name);
+        let encoding = if always_json { StoredEncoding::Json } else { self.encoding };
         let written = self.lifecycle.written(table, kind);
         let codec: Arc<dyn StoredCodec> = Arc::new(BuiltinCodec {
             table,
@@ -137,12 +133,12 @@ impl Setup {
         });
         let namespaced = resource.namespaced;
         let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
-        let prefix = format!("{}/{}/", self.prefix, key_prefix(group, name));
-        let options = Options { index: strategy.index(), ..Options::default() };
+        let prefix = format!("{}/{path}/", self.prefix);
+        let options = CacheOptions { index: strategy.index(), ..CacheOptions::default() };
         let range = KeyRange::prefix(prefix.clone());
         let cache = Cache::start(self.store.clone(), range, describe, self.budget.clone(), options).await?;
-        Ok(Arc::new(Storage {
-            id: Storage::next_id(),
+        Ok(Arc::new(ResourceStorage {
+            id: ResourceStorage::next_id(),
             resource: resource.name.group_resource(),
             kind: kind.clone(),
             namespaced,
@@ -159,7 +155,7 @@ impl Setup {
         &self,
         table: &'static Builtin,
         resource: &schema::Resource,
-        storage: Option<Arc<Storage>>,
+        storage: Option<Arc<ResourceStorage>>,
     ) -> Option<Resource> {
         let form = Form::builtin(&resource.kind)?;
         let list_kind = table
@@ -216,9 +212,8 @@ impl Setup {
 /// Upstream's warning for kinds that are on their way out.
 pub(crate) fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
     let version = kind.group_version().to_string();
-    let rows = include_str!("../data/deprecated.txt").lines().filter(|line| !line.starts_with('#'));
-    let mut rows = rows.map(|line| line.splitn(5, ' ').collect::<Vec<_>>());
-    let row = rows.find(|row| row.first() == Some(&version.as_str()) && row.get(1) == Some(&kind.kind.as_str()))?;
+    let row = rows(DEPRECATED, 5)
+        .find(|row| row.first() == Some(&version.as_str()) && row.get(1) == Some(&kind.kind.as_str()))?;
     let mut warning = format!("{version} {} is deprecated in v{}+", kind.kind, row.get(2)?);
     let removed = row.get(3).filter(|gone| **gone != "-");
     if let Some(gone) = removed {
@@ -231,17 +226,16 @@ pub(crate) fn deprecation(kind: &GroupVersionKind) -> Option<Deprecation> {
     Some(Deprecation { warning: warning.into(), removed_release })
 }
 
-/// Where upstream keeps a resource: its name, but for a few that are older than the rule.
-fn key_prefix<'a>(group: &str, resource: &'a str) -> std::borrow::Cow<'a, str> {
-    match (group, resource) {
-        ("", "replicationcontrollers") => "controllers".into(),
-        ("", "endpoints") => "services/endpoints".into(),
-        ("", "services") => "services/specs".into(),
-        ("", "nodes") => "minions".into(),
-        ("networking.k8s.io", "ingresses") => "ingress".into(),
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", resource) => format!("{group}/{resource}").into(),
-        _ => resource.into(),
-    }
+/// Where upstream keeps a resource, below the prefix, and whether it is always JSON.
+fn stored_at(group: &str, resource: &str) -> (String, bool) {
+    let named = if group.is_empty() { "core" } else { group };
+    let found = rows(STORED, 4).find_map(|row| match row.as_slice() {
+        [of, name, path, rest @ ..] if *of == named && (*name == "*" || *name == resource) => {
+            Some((path.replace('*', resource), rest.contains(&"json")))
+        }
+        _ => None,
+    });
+    found.unwrap_or_else(|| (resource.to_string(), false))
 }
 
 /// Where the built-in resources are stored: the path below the prefix, without slashes around it, then group and resource.
@@ -249,7 +243,7 @@ pub fn key_paths() -> impl Iterator<Item = (String, String, String)> {
     builtin().resources().filter_map(|resource| {
         let group = resource.stored.as_ref()?.group.to_string();
         let name = resource.name.resource.to_string();
-        Some((key_prefix(&group, &name).into_owned(), group, name))
+        Some((stored_at(&group, &name).0, group, name))
     })
 }
 

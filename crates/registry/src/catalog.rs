@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
 
-use crate::{Action, Connect, Definition, Form, Report, Storage, Strategy, Withdrawn};
+use crate::{Action, Connect, Definition, Form, Report, ResourceStorage, Strategy, Withdrawn};
 
 /// All served resources.
 #[derive(Clone, Default)]
@@ -47,7 +47,7 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     pub columns: Vec<Column>,
     /// None for resources that are answered, not stored: reviews, bindings.
-    pub storage: Option<Arc<Storage>>,
+    pub storage: Option<Arc<ResourceStorage>>,
     /// What reads show, where nothing is stored.
     pub report: Option<Arc<dyn Report>>,
     /// What a POST does, where it does not store.
@@ -221,7 +221,7 @@ impl Catalog {
         for found in self.entries_mut(group, resource) {
             if let Some(storage) = &found.storage {
                 let store = wrap(storage.store.clone());
-                found.storage = Some(Arc::new(Storage { store, ..(**storage).clone() }));
+                found.storage = Some(Arc::new(ResourceStorage { store, ..(**storage).clone() }));
             }
         }
     }
@@ -265,7 +265,7 @@ impl Catalog {
     }
 
     /// Any version of a resource that is stored: for lookups that do not care which.
-    pub fn stored(&self, group: &str, resource: &str) -> Option<&Arc<Storage>> {
+    pub fn stored(&self, group: &str, resource: &str) -> Option<&Arc<ResourceStorage>> {
         let versions = self.versions.iter().filter(|version| version.group == group);
         versions.filter_map(|version| self.get(group, &version.version, resource)).find_map(|r| r.storage.as_ref())
     }

@@ -2,9 +2,9 @@
 //! and proxy. Here it is only said where the connection goes; it is made by the server.
 
 use async_trait::async_trait;
-use object::{GroupVersionKind, Status, Value};
+use object::{GroupVersionKind, Value};
 
-use crate::{Context, Features, Storage};
+use crate::{Context, Error, Features, ResourceStorage};
 
 /// A subresource that is a connection instead of an object.
 #[async_trait]
@@ -15,7 +15,7 @@ pub trait Connect: Send + Sync + 'static {
     fn exchange(&self) -> Exchange;
 
     /// Where the connection goes; None where the answer is empty, as the log of a pod that has no node yet.
-    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status>;
+    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Error>;
 
     /// A verb that the user must be allowed, whatever the request's own verb is.
     fn required_verb(&self, _features: &Features) -> Option<&'static str> {
@@ -38,7 +38,7 @@ pub enum Exchange {
 /// What a connection is asked for with.
 pub struct ConnectCall<'a> {
     pub cx: Context<'a>,
-    pub storage: &'a Storage,
+    pub storage: &'a ResourceStorage,
     /// As in the path: for a proxy also `name:port` or `scheme:name:port`.
     pub name: &'a str,
     /// The query as an object of the kind [`Connect::options`].

@@ -5,8 +5,7 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Status, Value};
 use rand::Rng;
 
-use crate::storage::is_too_large;
-use crate::{Context, Storage, Undo, metadata};
+use crate::{Context, Error, ResourceStorage, Taken, Undo, metadata};
 
 /// How often a taken generated name is replaced by another before giving up.
 const GENERATE_NAME_TRIES: usize = 8;
@@ -43,22 +42,22 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-impl Storage {
+impl ResourceStorage {
     /// Stores a new object.
-    pub async fn create(&self, cx: &Context<'_>, object: Value, admit: &dyn Admit) -> Result<Outcome, Status> {
+    pub async fn create(&self, cx: &Context<'_>, object: Value, admit: &dyn Admit) -> Result<Outcome, Error> {
         if !object.name().is_empty() || object.generate_name().is_empty() {
             return self.create_named(cx, object, admit).await;
         }
         for _ in 1..GENERATE_NAME_TRIES {
             match self.create_named(cx, object.clone(), admit).await {
-                Err(status) if status.reason == object::Reason::AlreadyExists => {}
+                Err(Error::AlreadyExists { .. }) => {}
                 result => return result,
             }
         }
         self.create_named(cx, object, admit).await
     }
 
-    async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Status> {
+    async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Error> {
         let has_prefix = !object.generate_name().is_empty();
         if object.name().is_empty() && has_prefix {
             let base = object.generate_name();
@@ -68,7 +67,8 @@ impl Storage {
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let mut stored = self.store_new(cx, &mut object).await;
         // Upstream drops managedFields from an object that is too large, and tries again.
-        if stored.as_ref().is_err_and(is_too_large) && object.metadata_mut().remove("managedFields").is_some() {
+        let is_too_large = matches!(stored, Err(Error::Store { error: storage::Error::TooLarge { .. }, .. }));
+        if is_too_large && object.metadata_mut().remove("managedFields").is_some() {
             stored = self.store_new(cx, &mut object).await;
         }
         match stored {
@@ -78,11 +78,11 @@ impl Storage {
                 }
                 Ok(Outcome { object, created: true, warnings })
             }
-            Err(status) => {
+            Err(error) => {
                 if let Some(undo) = undo {
                     undo.undo().await;
                 }
-                Err(if has_prefix { as_generated(status, self) } else { status })
+                Err(if has_prefix { as_generated(error) } else { error })
             }
         }
     }
@@ -93,7 +93,7 @@ impl Storage {
         cx: &Context<'_>,
         object: &mut Value,
         admit: &dyn Admit,
-    ) -> Result<(Vec<String>, Option<Box<dyn Undo>>), Status> {
+    ) -> Result<(Vec<String>, Option<Box<dyn Undo>>), Error> {
         let strategy = &self.strategy;
         let created = Time(cx.now).to_string();
         object.set_meta_str("uid", &uuid::Uuid::new_v4().to_string());
@@ -117,23 +117,23 @@ impl Storage {
         let checked = self.check_new(cx, object, admit).await;
         match checked {
             Ok(warnings) => Ok((early.into_iter().chain(warnings).collect(), undo)),
-            Err(status) => {
+            Err(error) => {
                 if let Some(undo) = undo {
                     undo.undo().await;
                 }
-                Err(status)
+                Err(error)
             }
         }
     }
 
-    async fn check_new(&self, cx: &Context<'_>, object: &mut Value, admit: &dyn Admit) -> Result<Vec<String>, Status> {
+    async fn check_new(&self, cx: &Context<'_>, object: &mut Value, admit: &dyn Admit) -> Result<Vec<String>, Error> {
         let mut errors = self.errors_in_new(cx, object);
         if errors.is_empty() {
             metadata::validate_path_segments(&Cursor::root(object), &mut errors);
         }
         if !errors.is_empty() {
             errors.dedup();
-            return Err(Status::invalid(&self.kind.group_kind(), object.name(), &errors));
+            return Err(self.invalid(object.name(), errors));
         }
         let warnings = self.strategy.warnings(cx, object, None);
         warnings.iter().for_each(|warning| admit.warn(warning.clone()));
@@ -161,15 +161,15 @@ impl Storage {
     }
 
     /// The namespace in the object must be that of the request, or empty.
-    pub(crate) fn ensure_namespace(&self, cx: &Context<'_>, object: &mut Value) -> Result<(), Status> {
-        ensure_namespace(object, if self.namespaced { cx.namespace } else { "" })
+    pub(crate) fn ensure_namespace(&self, cx: &Context<'_>, object: &mut Value) -> Result<(), Error> {
+        Ok(ensure_namespace(object, if self.namespaced { cx.namespace } else { "" })?)
     }
 
     /// Stores an object under a new key, and returns it as it is stored. If the store fails the object is as it was.
-    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Status> {
+    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Error> {
         // Upstream overlooks a version that is no number.
         if object::parse_uint(object.resource_version()).is_ok_and(|version| version != 0) && !cx.dry_run {
-            return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
+            return Err(Error::Failed("resourceVersion should not be set on objects to be created".into()));
         }
         let name = object.name().to_string();
         let key = self.key(object.namespace(), &name);
@@ -194,14 +194,16 @@ impl Storage {
         }
     }
 
-    async fn already_exists(&self, name: &str, entry: &storage::Entry) -> Status {
-        let mut status = Status::already_exists(&self.resource, name);
+    async fn already_exists(&self, name: &str, entry: &storage::Entry) -> Error {
         // Without a conversion the object cannot be read, and the answer says less.
         let _prepared = self.prepare(std::iter::once(&entry.value)).await;
-        if self.decode_entry(entry).is_ok_and(|existing| existing.is_deleting()) {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        status
+        let is_deleting = self.decode_entry(entry).is_ok_and(|existing| existing.is_deleting());
+        let taken = if is_deleting { Taken::ByDeleted } else { Taken::ByObject };
+        Error::AlreadyExists { resource: self.resource.clone(), name: name.to_string(), taken }
+    }
+
+    pub(crate) fn invalid(&self, name: &str, errors: Errors) -> Error {
+        Error::Invalid { kind: self.kind.group_kind(), name: name.to_string(), errors }
     }
 }
 
@@ -226,12 +228,10 @@ pub fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object
 }
 
-fn as_generated(status: Status, storage: &Storage) -> Status {
-    match (&status.reason, &status.details) {
-        (object::Reason::AlreadyExists, Some(details)) => {
-            Status::generate_name_conflict(&storage.resource, &details.name)
-        }
-        _ => status,
+fn as_generated(error: Error) -> Error {
+    match error {
+        Error::AlreadyExists { resource, name, .. } => Error::AlreadyExists { resource, name, taken: Taken::Generated },
+        other => other,
     }
 }
 

@@ -6,9 +6,10 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Status, Value};
 use storage::Entry;
 
-use crate::storage::{Attempt, storage_error};
+use crate::error::storage_error;
+use crate::storage::Attempt;
 use crate::strategy::{Deletion, GarbageCollection};
-use crate::{Admit, Context, Storage};
+use crate::{Admit, Context, Error, ResourceStorage};
 
 /// The option to delete objects that cannot be read any more.
 pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -27,7 +28,7 @@ pub struct Deleted {
     pub show_object: bool,
 }
 
-impl Storage {
+impl ResourceStorage {
     /// Deletes one object. `options` is a DeleteOptions object.
     pub async fn delete(
         &self,
@@ -35,13 +36,13 @@ impl Storage {
         name: &str,
         options: &Value,
         admit: &dyn Admit,
-    ) -> Result<Deleted, Status> {
+    ) -> Result<Deleted, Error> {
         validate_options(options)?;
         let key = self.key(cx.namespace, name);
         self.cache.fresh().await.map_err(|error| self.read_failed(error, "delete"))?;
         let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
         loop {
-            let Some(entry) = current else { return Err(Status::not_found(&self.resource, name)) };
+            let Some(entry) = current else { return Err(self.not_found(name)) };
             match self.try_delete(cx, name, &entry, options, admit).await? {
                 Attempt::Done(deleted) => return Ok(deleted),
                 Attempt::Lost(now) => current = now,
@@ -50,16 +51,16 @@ impl Storage {
     }
 
     /// Deletes an object that cannot be read, without admission, finalizers or grace. Objects that can be read are refused.
-    pub async fn delete_unreadable(&self, cx: &Context<'_>, name: &str) -> Result<(), Status> {
+    pub async fn delete_unreadable(&self, cx: &Context<'_>, name: &str) -> Result<(), Error> {
         let key = self.key(cx.namespace, name);
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
-        let Some(entry) = found.entry else { return Err(Status::not_found(&self.resource, name)) };
+        let Some(entry) = found.entry else { return Err(self.not_found(name)) };
         // An object that the webhook does not convert cannot be read either.
         let _prepared = self.prepare(std::iter::once(&entry.value)).await;
         if self.read(&entry).is_ok() {
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
             let why = storage_error("invalid object, Code: 4", &entry.key.to_string(), why);
-            return Err(Status::conflict(&self.resource, name, why));
+            return Err(self.conflict(name, why));
         }
         if cx.dry_run {
             return Ok(());
@@ -75,7 +76,7 @@ impl Storage {
         entry: &Arc<Entry>,
         options: &Value,
         admit: &dyn Admit,
-    ) -> Result<Attempt<Deleted>, Status> {
+    ) -> Result<Attempt<Deleted>, Error> {
         let prepared = self.prepare(std::iter::once(&entry.value)).await?;
         let mut object = self.decode_entry(entry)?;
         drop(prepared);
@@ -117,7 +118,7 @@ impl Storage {
         name: &str,
         entry: &Arc<Entry>,
         object: Value,
-    ) -> Result<Attempt<Deleted>, Status> {
+    ) -> Result<Attempt<Deleted>, Error> {
         let deleted = match self.mark(cx, name, entry, object).await? {
             Attempt::Done(deleted) => deleted,
             lost => return Ok(lost),
@@ -147,7 +148,7 @@ impl Storage {
         name: &str,
         entry: &Arc<Entry>,
         object: Value,
-    ) -> Result<Attempt<Deleted>, Status> {
+    ) -> Result<Attempt<Deleted>, Error> {
         let show_object = self.strategy.returns_deleted_object();
         if cx.dry_run {
             return Ok(Attempt::Done(Deleted { object, gone: true, show_object }));
@@ -171,7 +172,7 @@ impl Storage {
         name: &str,
         entry: &Arc<Entry>,
         mut object: Value,
-    ) -> Result<Attempt<Deleted>, Status> {
+    ) -> Result<Attempt<Deleted>, Error> {
         let bytes = self.to_bytes(&mut object).await?;
         if cx.dry_run || bytes == entry.value {
             return Ok(Attempt::Done(Deleted { object, gone: false, show_object: true }));
@@ -188,7 +189,7 @@ impl Storage {
         }
     }
 
-    fn check_delete_preconditions(&self, object: &Value, options: &Value) -> Result<(), Status> {
+    fn check_delete_preconditions(&self, object: &Value, options: &Value) -> Result<(), Error> {
         // Upstream names the kind here, where other conflicts name the resource.
         let kind = GroupResource::new(self.kind.group.clone(), self.kind.kind.clone());
         let preconditions = options.field("preconditions");
@@ -200,7 +201,7 @@ impl Storage {
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 object.uid()
             );
-            return Err(Status::conflict(&kind, object.name(), why));
+            return Err(Error::Conflict { resource: kind, name: object.name().to_string(), why });
         }
         if let Some(version) = preconditions.field("resourceVersion").as_str()
             && version != object.resource_version()
@@ -209,7 +210,7 @@ impl Storage {
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
                 object.resource_version()
             );
-            return Err(Status::conflict(&kind, object.name(), why));
+            return Err(Error::Conflict { resource: kind, name: object.name().to_string(), why });
         }
         Ok(())
     }

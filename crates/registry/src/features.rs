@@ -136,11 +136,7 @@ impl Features {
             (!off.is_empty()).then_some(problem)
         });
         let problems: Vec<String> = problems.collect();
-        match problems.as_slice() {
-            [] => Ok(()),
-            [only] => Err(only.clone()),
-            several => Err(format!("[{}]", several.join(", "))),
-        }
+        if problems.is_empty() { Ok(()) } else { Err(object::aggregate(problems)) }
     }
 
     /// Every gate of the emulated version with its stage and state, for metrics.

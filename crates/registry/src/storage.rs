@@ -1,4 +1,4 @@
-//! [`Storage`]: where the objects of one resource live, in whatever version they are asked for.
+//! [`ResourceStorage`]: where the objects of one resource live, in whatever version they are asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Cache, Describe, Header, Object};
 use object::{GroupResource, GroupVersion, GroupVersionKind, Meta, Status, Str, Value, labels};
-use storage::{Entry, Key, KeyRange, Revision, Store};
+use storage::{Entry, Key, KeyRange, Store};
 
-use crate::{Shard, Strategy, shard};
+use crate::{Error, Shard, Strategy, Unreadable, shard};
 
 /// The stored side of a resource: one for all its served versions.
 #[derive(Clone)]
-pub struct Storage {
+pub struct ResourceStorage {
     /// Tells storages apart, also those that follow one another for one resource with another schema.
     pub id: u64,
     pub resource: GroupResource,
@@ -33,47 +33,11 @@ pub struct Storage {
 /// What an encrypted value begins with, whatever it is encrypted with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// An object that is stored but cannot be read.
-#[derive(Debug)]
-pub enum Unreadable {
-    /// No configured key decrypts it.
-    Sealed(String),
-    /// It is not an object of its kind.
-    Undecodable(String),
-}
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Unreadable::Sealed(why) | Unreadable::Undecodable(why)) = self;
-        f.write_str(why)
-    }
-}
-
-impl Unreadable {
-    /// As upstream's storage layer says it of a key.
-    pub fn at(&self, key: &str) -> String {
-        storage_error("corrupt object, Code: 7", key, self)
-    }
-
-    /// The error of a write to such an object.
-    pub(crate) fn unchangeable(self) -> Status {
-        match self {
-            Unreadable::Sealed(why) => Status::internal(why),
-            Unreadable::Undecodable(why) => Status::unknown(500, why),
-        }
-    }
-}
-
 /// One try of a read-change-write loop.
 pub(crate) enum Attempt<T> {
     Done(T),
     /// Another write came first; this is the object now, None if it is gone.
     Lost(Option<Arc<Entry>>),
-}
-
-/// What upstream's storage layer says of a key.
-pub(crate) fn storage_error(what: &str, key: &str, why: impl std::fmt::Display) -> String {
-    format!("StorageError: {what}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 }
 
 /// Turns objects of the storage version into stored bytes and back.
@@ -135,7 +99,7 @@ impl Prepared {
     }
 }
 
-impl Storage {
+impl ResourceStorage {
     /// An id that no other storage of this process has.
     pub fn next_id() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -143,11 +107,11 @@ impl Storage {
     }
 
     /// The same storage as another group serves it: its messages name the resource as that group does.
-    pub fn served_as(self: Arc<Storage>, resource: &GroupResource) -> Arc<Storage> {
+    pub fn served_as(self: Arc<ResourceStorage>, resource: &GroupResource) -> Arc<ResourceStorage> {
         if self.resource == *resource {
             return self;
         }
-        Arc::new(Storage { resource: resource.clone(), ..(*self).clone() })
+        Arc::new(ResourceStorage { resource: resource.clone(), ..(*self).clone() })
     }
 
     pub fn key(&self, namespace: &str, name: &str) -> Key {
@@ -185,11 +149,11 @@ impl Storage {
     }
 
     /// Like `read`, with the error that reads of the object fail with.
-    pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
-        self.read(entry).map_err(|unreadable| {
+    pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Error> {
+        self.read(entry).map_err(|why| {
             let key = entry.key.to_string();
-            tracing::error!(key, %unreadable, "a stored object cannot be read");
-            Status::internal(unreadable.at(self.below_root(&key)))
+            tracing::error!(key, %why, "a stored object cannot be read");
+            Error::Unreadable { key: self.below_root(&key).to_string(), why }
         })
     }
 
@@ -199,11 +163,11 @@ impl Storage {
     }
 
     /// The bytes to store: without what the store itself knows.
-    pub(crate) fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
+    pub(crate) fn encode(&self, object: &mut Value) -> Result<Bytes, Error> {
         object.set_type(&self.kind);
         object.metadata_mut().remove("selfLink");
         let revision = object.metadata_mut().remove("resourceVersion");
-        let bytes = self.codec.encode(object).map_err(|why| Status::unknown(500, why));
+        let bytes = self.codec.encode(object).map_err(Error::Failed);
         // Copying everything just to leave this out would cost more than all the rest.
         if let Some(revision) = revision {
             object.metadata_mut().insert("resourceVersion", revision);
@@ -212,17 +176,17 @@ impl Storage {
     }
 
     /// Calls the conversion webhook for all of these objects at once, where there is one.
-    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Result<Prepared, Status> {
+    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Result<Prepared, Error> {
         if !self.codec.converts_by_webhook() {
             return Ok(Prepared::default());
         }
         let stored: Vec<Bytes> = objects.cloned().collect();
-        self.codec.prepare(&stored).await.map_err(|why| Status::unknown(500, why))
+        self.codec.prepare(&stored).await.map_err(Error::Failed)
     }
 
     /// The bytes to store, and what they will be read as. Clients get what is stored, which is not always what was sent: an
     /// empty list, for one, has no stored form.
-    pub(crate) async fn encoded(&self, mut object: Value, revision: Revision) -> Result<(Bytes, Value), Status> {
+    pub(crate) async fn encoded(&self, mut object: Value, revision: Revision) -> Result<(Bytes, Value), Error> {
         let bytes = self.to_bytes(&mut object).await?;
         let _prepared = self.prepare(std::iter::once(&bytes)).await?;
         let stored = match self.codec.as_decoded(object) {
@@ -235,7 +199,7 @@ impl Storage {
     }
 
     /// The bytes to store, converted by the webhook where there is one.
-    pub(crate) async fn to_bytes(&self, object: &mut Value) -> Result<Bytes, Status> {
+    pub(crate) async fn to_bytes(&self, object: &mut Value) -> Result<Bytes, Error> {
         if !self.codec.converts_by_webhook() {
             return self.encode(object);
         }
@@ -243,7 +207,7 @@ impl Storage {
         let revision = object.metadata_mut().remove("resourceVersion");
         object.set_type(&self.kind);
         object.metadata_mut().remove("selfLink");
-        let prepared = self.codec.prepare_write(object).await.map_err(|why| Status::unknown(500, why));
+        let prepared = self.codec.prepare_write(object).await.map_err(Error::Failed);
         let bytes = prepared.and_then(|_prepared| self.encode(object));
         if let Some(revision) = revision {
             object.metadata_mut().insert("resourceVersion", revision);
@@ -252,7 +216,7 @@ impl Storage {
     }
 
     /// Keeps the objects that a filter is about. Fields are selected as the requested version has them.
-    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter) -> Result<Prepared, Status> {
+    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter) -> Result<Prepared, Error> {
         if filter.is_everything() {
             return Ok(Prepared::default());
         }
@@ -289,82 +253,29 @@ impl Storage {
     }
 
     /// The current object.
-    pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Error> {
         self.cache.fresh().await.map_err(|error| self.read_failed(error, "get"))?;
         match self.cache.get(&self.key(namespace, name)) {
             Some(object) => {
                 let _prepared = self.prepare(std::iter::once(object.value())).await?;
                 self.decode_entry(object.entry())
             }
-            None => Err(Status::not_found(&self.resource, name)),
+            None => Err(self.not_found(name)),
         }
     }
 
-    /// What clients are told when the cache or the store cannot answer.
-    pub fn read_failed(&self, error: cache::Error, verb: &str) -> Status {
-        match error {
-            cache::Error::Expired { .. } => Status::expired(error.to_string()),
-            cache::Error::TooLarge { requested, current } => {
-                let message = format!("Too large resource version: {requested}, current: {current}");
-                let mut status = Status::timeout(message, 1);
-                if let Some(details) = &mut status.details {
-                    details.causes.push(object::Cause {
-                        reason: "ResourceVersionTooLarge".into(),
-                        message: "Too large resource version".into(),
-                        field: String::new(),
-                    });
-                }
-                status
-            }
-            cache::Error::Store(error) => self.store_failed(error, verb, ""),
-        }
+    pub fn not_found(&self, name: &str) -> Error {
+        Error::NotFound { resource: self.resource.clone(), name: name.to_string() }
     }
 
-    /// What clients are told when the store refuses or fails.
-    pub fn store_failed(&self, error: storage::Error, verb: &str, name: &str) -> Status {
-        match error {
-            storage::Error::KeyExists(_) => Status::already_exists(&self.resource, name),
-            storage::Error::Conflict(_) => Status::conflict(&self.resource, name, MODIFIED),
-            storage::Error::NotFound => Status::not_found(&self.resource, name),
-            storage::Error::Compacted { .. } => Status::expired(EXPIRED),
-            storage::Error::TooLarge { size, .. } => too_large(size),
-            // Upstream hands on what etcd says.
-            storage::Error::Full(message) => Status::unknown(500, message),
-            storage::Error::Timeout(_) | storage::Error::Unavailable(_) => {
-                tracing::warn!(resource = %self.resource, verb, %error, "the store did not answer");
-                Status::server_timeout(&self.resource, verb, 2)
-            }
-            other => Status::internal(other),
-        }
+    pub fn read_failed(&self, error: cache::Error, verb: &'static str) -> Error {
+        Error::Read { error, resource: self.resource.clone(), verb }
+    }
+
+    pub fn store_failed(&self, error: storage::Error, verb: &'static str, name: &str) -> Error {
+        Error::Store { error, resource: self.resource.clone(), verb, name: name.to_string() }
     }
 }
-
-/// What etcd's client says of a request that it does not send.
-const NOT_SENT: &str = "rpc error: code = ResourceExhausted desc = trying to send message larger than max";
-/// The largest request that etcd's client sends.
-const SENT_BYTES_MAX: usize = 2 << 20;
-/// What etcd says of a request that is larger than it takes.
-const REFUSED: &str = "etcdserver: request is too large";
-
-/// The error of an object that is too large to be stored: upstream passes on what etcd or its client says.
-fn too_large(size: usize) -> Status {
-    let message = match size {
-        ..=SENT_BYTES_MAX => REFUSED.to_string(),
-        _ => format!("{NOT_SENT} ({size} vs. {SENT_BYTES_MAX})"),
-    };
-    Status::unknown(500, message)
-}
-
-/// Whether a write failed because the object is too large to be stored.
-pub(crate) fn is_too_large(status: &Status) -> bool {
-    status.code == 500 && (status.message == REFUSED || status.message.starts_with(NOT_SENT))
-}
-
-/// Upstream's wording when the object was changed since it was read.
-pub const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
-/// Upstream's wording when the revision that was asked for has been compacted away.
-pub const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
 /// Derives cache headers by decoding what selectors look at: once for each object that one does look at.
 pub struct Describer {

@@ -7,9 +7,9 @@
 //! generation bumps, finalizers, managed fields and admission. A strategy repeats none of it.
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Status, Str, Value, names};
+use object::{Cursor, Errors, Str, Value, names};
 
-use crate::Context;
+use crate::{Context, Error};
 
 #[async_trait]
 pub trait Strategy: Send + Sync + 'static {
@@ -101,6 +101,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// As [`Strategy::validate_name`], for kinds whose names depend on what else the object says.
     fn validate_name_of(&self, _cx: &Context, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         self.validate_name(name, is_prefix)
+    }
+
+    /// Whether objects of the kind are namespaces: admission sees their creation as happening inside of them.
+    fn is_namespace(&self) -> bool {
+        false
     }
 
     /// Whether the server makes up the rest of a name from generateName; otherwise the prefix is the whole name.
@@ -201,12 +206,12 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Checks a deletion's preconditions in the kind's own words, before the generic path does in its.
-    fn check_preconditions(&self, _object: &Value, _preconditions: &Value) -> Result<(), Status> {
+    fn check_preconditions(&self, _object: &Value, _preconditions: &Value) -> Result<(), Error> {
         Ok(())
     }
 
     /// Refuses a deletion (mirror of upstream's custom delete handlers).
-    fn validate_deletion(&self, _cx: &Context, _object: &Value) -> Result<(), Status> {
+    fn validate_deletion(&self, _cx: &Context, _object: &Value) -> Result<(), Error> {
         Ok(())
     }
 
@@ -284,7 +289,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Runs once the object has its name and uid, before [`Strategy::prepare_create`] and validation, which see what it
     /// filled in: allocate addresses, reserve ports. What it returns is undone if anything after it fails and committed
     /// once the write is stored. Must have no lasting effect when `cx.dry_run` is set.
-    async fn begin_create(&self, _cx: &Context<'_>, _object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_create(&self, _cx: &Context<'_>, _object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         Ok(None)
     }
 
@@ -294,7 +299,7 @@ pub trait Strategy: Send + Sync + 'static {
         _cx: &Context<'_>,
         _new: &mut Value,
         _old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Status> {
+    ) -> Result<Option<Box<dyn Undo>>, Error> {
         Ok(None)
     }
 

@@ -7,12 +7,13 @@ use object::{Cursor, Errors, GroupKind, GroupVersionKind, Meta, Path, Status, Va
 use storage::Entry;
 
 use crate::create::at_revision;
-use crate::storage::{Attempt, MODIFIED, Unreadable, storage_error};
-use crate::{Admit, Context, Outcome, Storage, metadata};
+use crate::error::storage_error;
+use crate::storage::Attempt;
+use crate::{Admit, Context, Error, MODIFIED, Outcome, ResourceStorage, metadata};
 
 /// Turns the stored object into the wanted one. It is asked again whenever the stored object was changed meanwhile.
 #[async_trait]
-pub trait Change: Send {
+pub trait UpdatedObject: Send {
     /// `existing` is None where the object does not exist and may be created by this request.
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status>;
 }
@@ -40,15 +41,15 @@ pub enum UpdateScope {
     Other,
 }
 
-impl Storage {
+impl ResourceStorage {
     pub async fn update(
         &self,
         cx: &Context<'_>,
         name: &str,
-        change: &mut dyn Change,
+        change: &mut dyn UpdatedObject,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Outcome, Status> {
+    ) -> Result<Outcome, Error> {
         let key = self.key(cx.namespace, name);
         self.cache.fresh().await.map_err(|error| self.read_failed(error, "update"))?;
         let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
@@ -68,12 +69,12 @@ impl Storage {
         &self,
         cx: &Context<'_>,
         name: &str,
-        change: &mut dyn Change,
+        change: &mut dyn UpdatedObject,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Attempt<Outcome>, Status> {
+    ) -> Result<Attempt<Outcome>, Error> {
         if !options.create && !self.strategy.allows_create_on_update() {
-            return Err(Status::not_found(&self.resource, name));
+            return Err(self.not_found(name));
         }
         if options.uid.is_some() || options.resource_version.as_ref().is_some_and(|v| !v.is_empty()) {
             return Err(self.precondition_conflict(cx, name, &precondition_failed(options, &Value::Null)));
@@ -94,12 +95,12 @@ impl Storage {
                 }
                 Ok(Attempt::Done(Outcome { object, created: true, warnings }))
             }
-            Err(status) => {
+            Err(error) => {
                 if let Some(undo) = undo {
                     undo.undo().await;
                 }
-                if status.reason != object::Reason::AlreadyExists {
-                    return Err(status);
+                if !matches!(error, Error::AlreadyExists { .. }) {
+                    return Err(error);
                 }
                 let found = self.store.get(&key, None).await.map_err(|e| self.store_failed(e, "update", name))?;
                 Ok(Attempt::Lost(found.entry))
@@ -112,12 +113,12 @@ impl Storage {
         cx: &Context<'_>,
         name: &str,
         entry: &Arc<Entry>,
-        change: &mut dyn Change,
+        change: &mut dyn UpdatedObject,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Attempt<Outcome>, Status> {
+    ) -> Result<Attempt<Outcome>, Error> {
         let prepared = self.prepare(std::iter::once(&entry.value)).await?;
-        let old = self.read(entry).map_err(Unreadable::unchangeable)?;
+        let old = self.read(entry).map_err(Error::Unchangeable)?;
         drop(prepared);
         self.check_preconditions(cx, name, &old, options)?;
         let mut new = change.wanted(Some(&old)).await?;
@@ -142,7 +143,7 @@ impl Storage {
         old: &Value,
         admit: &dyn Admit,
         options: &UpdateOptions,
-    ) -> Result<Attempt<Outcome>, Status> {
+    ) -> Result<Attempt<Outcome>, Error> {
         let warnings = self.before_update(cx, &mut new, old, options.scope).await?;
         warnings.iter().for_each(|warning| admit.warn(warning.clone()));
         keep_managed_times(&self.kind, &mut new, old);
@@ -165,7 +166,7 @@ impl Storage {
             written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         }
         match written {
-            Ok(written) => done(at_revision(stored, written.revision)),
+            Ok(written) => done(at_revision(new, written.revision)),
             Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
             Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
             Err(error) => Err(self.store_failed(error, "update", name)),
@@ -178,7 +179,7 @@ impl Storage {
         name: &str,
         old: &Value,
         options: &UpdateOptions,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Error> {
         let uid_ok = options.uid.as_ref().is_none_or(|uid| uid == old.uid());
         let version_ok = options.resource_version.as_ref().is_none_or(|v| v == old.resource_version());
         if uid_ok && version_ok {
@@ -188,21 +189,25 @@ impl Storage {
     }
 
     /// Refuses a write to an object that is not the one that was meant.
-    pub fn check_uid(&self, cx: &Context<'_>, wanted: &str, old: &Value) -> Result<(), Status> {
+    pub fn check_uid(&self, cx: &Context<'_>, wanted: &str, old: &Value) -> Result<(), Error> {
         let options =
             UpdateOptions { uid: Some(wanted.to_string()).filter(|uid| !uid.is_empty()), ..Default::default() };
         self.check_preconditions(cx, old.name(), old, &options)
     }
 
-    fn precondition_conflict(&self, cx: &Context<'_>, name: &str, why: &str) -> Status {
+    pub(crate) fn conflict(&self, name: &str, why: String) -> Error {
+        Error::Conflict { resource: self.resource.clone(), name: name.to_string(), why }
+    }
+
+    fn precondition_conflict(&self, cx: &Context<'_>, name: &str, why: &str) -> Error {
         let key = self.key(cx.namespace, name).to_string();
         // Upstream's dry run has a store of its own, which does not know where the real one keeps things.
         let key = if cx.dry_run { self.below_root(&key) } else { &key };
-        Status::conflict(&self.resource, name, storage_error("invalid object, Code: 4", key, why))
+        self.conflict(name, storage_error("invalid object, Code: 4", key, why))
     }
 
     /// A resourceVersion in the request must be the current one; none at all means "whatever is there", where allowed.
-    fn check_version(&self, name: &str, new: &mut Value, old: &Value) -> Result<(), Status> {
+    fn check_version(&self, name: &str, new: &mut Value, old: &Value) -> Result<(), Error> {
         let given = new.resource_version();
         check_version_form(given)?;
         if matches!(given, "" | "0") {
@@ -210,13 +215,13 @@ impl Storage {
                 let mut errors = Errors::new();
                 errors.invalid(&Path::of("metadata.resourceVersion"), 0, "must be specified for an update");
                 let kind = GroupKind::new(self.resource.group.clone(), self.resource.resource.clone());
-                return Err(Status::invalid(&kind, name, &errors));
+                return Err(Error::Invalid { kind, name: name.to_string(), errors });
             }
             new.set_meta_str("resourceVersion", old.resource_version());
             return Ok(());
         }
         if given != old.resource_version() {
-            return Err(Status::conflict(&self.resource, name, MODIFIED));
+            return Err(self.conflict(name, MODIFIED.to_string()));
         }
         Ok(())
     }
@@ -227,7 +232,7 @@ impl Storage {
         new: &mut Value,
         old: &Value,
         scope: UpdateScope,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<Vec<String>, Error> {
         self.ensure_namespace(cx, new)?;
         let strategy = &self.strategy;
         if old.generation() != 0 || new.generation() != 0 {
@@ -281,7 +286,7 @@ impl Storage {
         new: &Value,
         old: &Value,
         scope: UpdateScope,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<Vec<String>, Error> {
         let mut errors = Errors::new();
         if scope == UpdateScope::Status {
             self.strategy.authorize_status_update(cx, new, old, &mut errors).await;
@@ -316,7 +321,7 @@ impl Storage {
         if !repeats {
             errors.dedup();
         }
-        Err(Status::invalid(&self.kind.group_kind(), new.name(), &errors))
+        Err(self.invalid(new.name(), errors))
     }
 
     /// Whether this update took away the last thing that kept a deleted object alive.
@@ -332,7 +337,7 @@ impl Storage {
         entry: &Arc<Entry>,
         new: Value,
         warnings: Vec<String>,
-    ) -> Result<Attempt<Outcome>, Status> {
+    ) -> Result<Attempt<Outcome>, Error> {
         if !cx.dry_run {
             match self.store.delete(entry.key.clone(), Some(entry.mod_revision)).await {
                 Ok(_) => self.strategy.after_delete(cx, &new).await,
@@ -411,11 +416,11 @@ fn same_fields(one: &Value, other: &Value) -> bool {
 }
 
 /// Upstream reads the version as a number before it compares, and takes the blame where it is none.
-pub fn check_version_form(given: &str) -> Result<(), Status> {
+pub fn check_version_form(given: &str) -> Result<(), Error> {
     if given.is_empty() {
         return Ok(());
     }
-    object::parse_uint(given).map(|_| ()).map_err(|why| Status::unknown(500, why))
+    object::parse_uint(given).map(|_| ()).map_err(Error::Failed)
 }
 
 #[cfg(test)]

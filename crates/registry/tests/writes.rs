@@ -10,15 +10,15 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use object::{Cursor, Errors, Meta, Status, Timestamp, Value, value};
 use registry::{
-    Admit, AdmitAll, Catalog, Change, Context, Deletion, Features, NoLookup, Setup, Storage, StoredEncoding, Strategy,
-    Undo, UpdateOptions,
+    Admit, AdmitAll, Catalog, Context, Deletion, Error, Features, NoLookup, ResourceStorage, Setup, StoredEncoding,
+    Strategy, Undo, UpdateOptions, UpdatedObject,
 };
 use request::User;
 use storage::memory::MemoryStore;
 
 /// Config maps whose strategy counts what is done to them.
 struct World {
-    storage: Arc<Storage>,
+    storage: Arc<ResourceStorage>,
     features: Features,
     user: User,
     counts: Arc<Counts>,
@@ -71,11 +71,11 @@ impl Strategy for Counting {
         Deletion::Graceful { grace_period_seconds: asked.or(self.grace).unwrap_or(0) }
     }
 
-    async fn begin_create(&self, _: &Context<'_>, _: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_create(&self, _: &Context<'_>, _: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         Ok(Some(Box::new(Reserved(self.counts.clone()))))
     }
 
-    async fn begin_update(&self, _: &Context<'_>, _: &mut Value, _: &Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_update(&self, _: &Context<'_>, _: &mut Value, _: &Value) -> Result<Option<Box<dyn Undo>>, Error> {
         Ok(Some(Box::new(Reserved(self.counts.clone()))))
     }
 
@@ -120,17 +120,17 @@ impl World {
 
     async fn create(&self, object: Value) -> Result<Value, String> {
         let created = self.storage.create(&self.cx(), object, &AdmitAll).await;
-        created.map(|outcome| outcome.object).map_err(|status| status.message)
+        created.map(|outcome| outcome.object).map_err(|error| Status::from(error).message)
     }
 
     async fn update(&self, name: &str, change: &mut Merge<'_>, options: &UpdateOptions) -> Result<Value, String> {
         let updated = self.storage.update(&self.cx(), name, change, &AdmitAll, options).await;
-        updated.map(|outcome| outcome.object).map_err(|status| status.message)
+        updated.map(|outcome| outcome.object).map_err(|error| Status::from(error).message)
     }
 
     async fn delete(&self, name: &str, options: Value) -> Result<(bool, Value), String> {
         let deleted = self.storage.delete(&self.cx(), name, &options, &AdmitAll).await;
-        deleted.map(|deleted| (deleted.gone, deleted.object)).map_err(|status| status.message)
+        deleted.map(|deleted| (deleted.gone, deleted.object)).map_err(|error| Status::from(error).message)
     }
 
     async fn get(&self, name: &str) -> Option<Value> {
@@ -171,7 +171,7 @@ fn while_asked<'a>(key: &'static str, meanwhile: impl Future<Output = ()> + Send
 }
 
 #[async_trait]
-impl Change for Merge<'_> {
+impl UpdatedObject for Merge<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         self.seen.push(existing.map(|old| old.field("data").as_map().map_or(0, |data| data.len())));
         let mut object = existing.cloned().unwrap_or_else(|| map("m", Value::map()));

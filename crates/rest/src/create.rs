@@ -28,8 +28,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let name = object.name().to_string();
     let generated = object.meta_str("generateName").to_string();
     let mut cx = scope.context(options.dry_run);
-    if scope.resource.kind.kind == "Namespace" && scope.resource.kind.group.is_empty() {
-        // To admission a new namespace is in itself, as it is in the paths of later requests.
+    if scope.storage()?.strategy.is_namespace() {
         cx.namespace = &name;
     }
     let attributes = scope.admission(Operation::Create, &name, cx, &options.object).with_generated_name(&generated);
@@ -37,7 +36,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let outcome = match scope.api.admission.mutate(&attributes, &mut object, None).await {
         Ok(()) => {
             scope.warn(dedup_owners(&mut object, AFTER_ADMISSION));
-            scope.storage()?.create(&cx, object, &admit).await
+            scope.storage()?.create(&cx, object, &admit).await.map_err(Status::from)
         }
         Err(status) => Err(status),
     };

@@ -104,8 +104,8 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
         scope.note(&attributes);
         match deleted {
             Ok(_) => {}
-            Err(status) if status.reason == object::Reason::NotFound => {}
-            Err(status) => return Err(status),
+            Err(error) if error.reason() == object::Reason::NotFound => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(page)

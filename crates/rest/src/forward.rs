@@ -11,7 +11,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use registry::Target;
 
-use crate::reply::{Body, Cut, Reply, ReplyBody};
+use crate::reply::{Aborted, Body, Reply, ReplyBody};
 
 /// The body of a request that is passed on.
 pub type ForwardBody = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -121,7 +121,7 @@ fn passed_back(response: Response<Incoming>) -> Reply {
     let announced = parts.headers.get(header::TRAILER).cloned();
     let (send, trailers) = tokio::sync::oneshot::channel();
     let mut send = Some(send);
-    let chunks = http_body_util::BodyStream::new(incoming).map_err(|_| Cut).try_filter_map(move |frame| {
+    let chunks = http_body_util::BodyStream::new(incoming).map_err(|_| Aborted).try_filter_map(move |frame| {
         let data = frame.into_data().map_err(|frame| {
             if let (Ok(trailers), Some(send)) = (frame.into_trailers(), send.take()) {
                 let _ = send.send(trailers);

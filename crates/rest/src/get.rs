@@ -34,9 +34,9 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
         return Err(status);
     }
     let found = storage.cache.get(&storage.key(&scope.call.info.namespace, name));
-    let object = found.ok_or_else(|| Status::not_found(&storage.resource, name))?;
+    let object = found.ok_or_else(|| storage.not_found(name))?;
     let prepared = storage.prepare(std::iter::once(object.value())).await;
-    let _prepared = prepared.map_err(|status| Status::internal(status.message))?;
+    let _prepared = prepared.map_err(|error| Status::internal(Status::from(error).message))?;
     let accept = &scope.accept;
     let plain = accept.transform == Transform::None && !accept.pretty && accept.media != Media::Yaml;
     if plain {

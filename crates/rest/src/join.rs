@@ -11,7 +11,7 @@ use schema::Schema;
 
 use crate::list::{self, Page, list_kind, metadata};
 use crate::media::{Accept, Media, Transform};
-use crate::reply::{Cut, Reply, ReplyBody};
+use crate::reply::{Aborted, Reply, ReplyBody};
 use crate::scope::Scope;
 use crate::{render, table, wire};
 
@@ -214,7 +214,7 @@ fn join(
         Some(Ok(chunk)) => Some(chunk),
         None => None,
     };
-    let rest = std::iter::from_fn(move || joined.next_chunk()).map(|chunk| chunk.map_err(|_| Cut));
+    let rest = std::iter::from_fn(move || joined.next_chunk()).map(|chunk| chunk.map_err(|_| Aborted));
     let chunks = futures::stream::iter(first.map(Ok).into_iter().chain(rest));
     let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
     Ok(Reply::new(StatusCode::OK, scope.accept.media.content_type(), body))

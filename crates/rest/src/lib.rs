@@ -43,5 +43,5 @@ pub use managed::{ManagedKind, force_apply, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};
 pub use recent::Recent;
-pub use reply::{Body, Chunks, Cut, Reply, ReplyBody, RequestBody, encode_value, failure, untyped_failure};
+pub use reply::{Aborted, Body, Chunks, Reply, ReplyBody, RequestBody, encode_value, failure, untyped_failure};
 pub use route::{page_not_found, serve};

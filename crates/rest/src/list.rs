@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Object;
 use http::StatusCode;
 use object::{Cause, GroupVersionKind, Map, Meta, Status, Value};
-use registry::{EXPIRED, Filter, Prepared, Storage};
+use registry::{EXPIRED, Filter, Prepared, ResourceStorage};
 use storage::{Key, KeyRange, RangeQuery, Revision};
 
 use crate::media::{Media, Transform};
@@ -129,7 +129,7 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
 
 /// From the cache.
 async fn now(
-    storage: &Storage,
+    storage: &ResourceStorage,
     range: &KeyRange,
     filter: &Filter,
     limit: usize,
@@ -146,7 +146,7 @@ async fn now(
 
 /// From the cache if it reaches back so far, otherwise from the store's history.
 async fn at_revision(
-    storage: &Storage,
+    storage: &ResourceStorage,
     range: &KeyRange,
     filter: &Filter,
     limit: usize,
@@ -182,7 +182,7 @@ async fn at_revision(
 }
 
 /// `continued` says where a list with a continue token was, and what it lists.
-fn old_list_failed(storage: &Storage, error: storage::Error, continued: Option<(&Key, &KeyRange)>) -> Status {
+fn old_list_failed(storage: &ResourceStorage, error: storage::Error, continued: Option<(&Key, &KeyRange)>) -> Status {
     match error {
         storage::Error::Compacted { .. } => match continued {
             Some((start, range)) => {
@@ -192,9 +192,9 @@ fn old_list_failed(storage: &Storage, error: storage::Error, continued: Option<(
             None => Status::expired(EXPIRED),
         },
         storage::Error::FutureRevision { requested, current } => {
-            storage.read_failed(cache::Error::TooLarge { requested, current }, "list")
+            storage.read_failed(cache::Error::TooLarge { requested, current }, "list").into()
         }
-        other => storage.store_failed(other, "list", ""),
+        other => storage.store_failed(other, "list", "").into(),
     }
 }
 
@@ -239,7 +239,7 @@ impl Token {
         URL_SAFE_NO_PAD.encode(json)
     }
 
-    fn parse(text: &str, storage: &Storage, range: &KeyRange) -> Result<Token, Status> {
+    fn parse(text: &str, storage: &ResourceStorage, range: &KeyRange) -> Result<Token, Status> {
         let invalid =
             |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let json = decode_token(text).map_err(invalid)?;
@@ -311,7 +311,7 @@ const UNREADABLE_MAX: usize = 100;
 pub fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     let storage = scope.storage()?;
     let values = objects.iter().map(|object| storage.decode_entry(object.entry()));
-    values.collect::<Result<_, _>>().map_err(|status| failed(scope, objects, status))
+    values.collect::<Result<_, _>>().map_err(|error| failed(scope, objects, error.into()))
 }
 
 /// If one object cannot be read there is no list: without it, it would look as if it was gone. The error names all of them.

@@ -36,7 +36,7 @@ pub fn force_apply(
     manager: &str,
     now: Timestamp,
 ) -> Result<Value, Status> {
-    tracked.with_manager(|fields| fields.apply(live, config, manager, true, now)).map(|applied| applied.object)
+    Ok(tracked.with_manager(|fields| fields.apply(live, config, manager, true, now))?.object)
 }
 
 impl ManagedKind<'_> {
@@ -181,8 +181,9 @@ impl Kind for Versions<'_> {
         let resource = &self.scope.resource;
         let mut object = resource.form.read_merged(&resource.kind, merged)?;
         schema::default(resource.form.schema(), &mut object);
-        let stored = self.scope.to_storage(object).map_err(|status| status.message)?;
-        self.scope.from_storage(stored).map_err(|status| status.message)
+        let mut object = self.scope.default(object).map_err(|status| status.message)?;
+        object.set_type(&resource.kind);
+        Ok(object)
     }
 
     fn is_structured(&self) -> bool {

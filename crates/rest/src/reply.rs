@@ -121,19 +121,19 @@ pub struct Reply {
 pub type Trailers = tokio::sync::oneshot::Receiver<HeaderMap>;
 
 /// A body that is made while it is sent.
-pub type Chunks = BoxStream<'static, Result<Bytes, Cut>>;
+pub type Chunks = BoxStream<'static, Result<Bytes, Aborted>>;
 
 /// The body ends before it is complete. The stream is reset, so that clients do not take the part for the whole.
 #[derive(Debug)]
-pub struct Cut;
+pub struct Aborted;
 
-impl std::fmt::Display for Cut {
+impl std::fmt::Display for Aborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the answer cannot be completed")
     }
 }
 
-impl std::error::Error for Cut {}
+impl std::error::Error for Aborted {}
 
 pub enum ReplyBody {
     Ready(Bytes),
@@ -181,7 +181,7 @@ impl Reply {
     }
 
     /// As an HTTP response.
-    pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Cut>> {
+    pub fn into_response(self) -> http::Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Aborted>> {
         let body = match self.body {
             ReplyBody::Ready(bytes) => http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
             ReplyBody::Stream { chunks, .. } => match self.trailers {

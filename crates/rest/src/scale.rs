@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Str, Value, labels, quote};
 use patch::apply::ScaleFields;
-use registry::{Admit, Change, Form, Resource, ScalePaths, UpdateOptions, UpdateScope};
+use registry::{Admit, Form, Resource, ScalePaths, UpdateOptions, UpdateScope, UpdatedObject};
 
 use crate::body::{self, Expected};
 use crate::create::{Admission, ensure_namespace};
@@ -114,7 +114,7 @@ struct Rescale<'a> {
 }
 
 #[async_trait]
-impl Change for Rescale<'_> {
+impl UpdatedObject for Rescale<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let scope = self.scope;
         let Some(existing) = existing else {

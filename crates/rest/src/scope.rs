@@ -8,7 +8,7 @@ use authz::Permitted;
 use bytes::Bytes;
 use object::{GroupResource, Meta, Status, Value};
 use parking_lot::Mutex;
-use registry::{Context, Resource, Storage, Strategy};
+use registry::{Context, Resource, ResourceStorage, Strategy};
 use request::Access;
 use schema::Schema;
 
@@ -104,7 +104,7 @@ impl Scope {
     }
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.
-    pub fn storage(&self) -> Result<&Arc<Storage>, Status> {
+    pub fn storage(&self) -> Result<&Arc<ResourceStorage>, Status> {
         self.resource.storage.as_ref().ok_or_else(method_not_allowed)
     }
 
@@ -154,12 +154,15 @@ impl Scope {
         Ok(object)
     }
 
-    /// An object of the requested version as it is stored.
+    /// An object of the requested version, which has its defaults, as it is stored.
     pub fn to_storage(&self, object: Value) -> Result<Value, Status> {
         let mut stored = self.resource.to_storage(object).map_err(Status::bad_request)?;
         if let Some(storage) = &self.resource.storage {
             stored.set_type(&storage.kind);
-            storage.strategy.default(&mut stored);
+            // Fields that only the stored version has get their defaults here.
+            if self.resource.conversion.is_some() {
+                storage.strategy.default(&mut stored);
+            }
         }
         Ok(stored)
     }

@@ -6,7 +6,7 @@ use admission::Operation;
 use async_trait::async_trait;
 use http::StatusCode;
 use object::{Meta, Status, Value};
-use registry::{Admit, Change, UpdateOptions, UpdateScope};
+use registry::{Admit, UpdateOptions, UpdateScope, UpdatedObject};
 use tokio::sync::OnceCell;
 
 use crate::body::{self, Expected};
@@ -134,7 +134,7 @@ struct Write<'a> {
 }
 
 #[async_trait]
-impl Change for Write<'_> {
+impl UpdatedObject for Write<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let admission = if existing.is_some() { &self.admit.updating } else { &self.admit.creating };
         let scope = admission.scope;

@@ -63,7 +63,7 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         Ok(watcher) => watcher,
         // Upstream begins the stream before it knows, so the failure is an event.
         Err(error) => {
-            let frame = error_event(scope.accept.media, &storage.read_failed(error, "watch"));
+            let frame = error_event(scope.accept.media, &storage.read_failed(error, "watch").into());
             return Ok(reply(scope, futures::stream::once(async move { frame })));
         }
     };
@@ -176,7 +176,7 @@ struct Feed {
 }
 
 /// Events, and the outcome of their conversion.
-type Converted = (Vec<Item>, Result<Prepared, Status>);
+type Converted = (Vec<Item>, Result<Prepared, registry::Error>);
 
 /// What is sent next. A single event, which is the rule, is passed on as it is and not copied.
 #[derive(Default)]
@@ -290,8 +290,8 @@ impl Feed {
                     }
                 }
             }
-            Err(status) => {
-                out.push(error_event(self.scope.accept.media, &status));
+            Err(error) => {
+                out.push(error_event(self.scope.accept.media, &error.into()));
                 self.over = true;
             }
         }
@@ -331,7 +331,7 @@ impl Feed {
 
     fn fail(&mut self, error: cache::Error, out: &mut Chunk) {
         let status = match &self.scope.resource.storage {
-            Some(storage) => storage.read_failed(error, "watch"),
+            Some(storage) => storage.read_failed(error, "watch").into(),
             None => Status::internal(error),
         };
         out.push(error_event(self.scope.accept.media, &status));

@@ -46,7 +46,7 @@ static PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What goes back over the connection.
-pub type HttpResponse = Response<UnsyncBoxBody<Bytes, rest::Cut>>;
+pub type HttpResponse = Response<UnsyncBoxBody<Bytes, rest::Aborted>>;
 
 /// Everything a request can need.
 pub struct Server {

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::StreamExt;
 use http::HeaderValue;
-use rest::{Chunks, Cut, Reply, ReplyBody};
+use rest::{Aborted, Chunks, Reply, ReplyBody};
 
 /// Smaller answers are sent as they are: compressing them costs more than it saves.
 const THRESHOLD_BYTES: usize = 128 * 1024;
@@ -56,10 +56,10 @@ fn compress_stream(chunks: Chunks) -> Chunks {
                     let ready = std::mem::take(encoder.get_mut());
                     Some((Ok(Bytes::from(ready)), (chunks, Some(encoder))))
                 }
-                Err(_) => Some((Err(Cut), (chunks, None))),
+                Err(_) => Some((Err(Aborted), (chunks, None))),
             },
             Some(Err(cut)) => Some((Err(cut), (chunks, None))),
-            None => Some((encoder.finish().map(Bytes::from).map_err(|_| Cut), (chunks, None))),
+            None => Some((encoder.finish().map(Bytes::from).map_err(|_| Aborted), (chunks, None))),
         }
     })
     .filter(|chunk| std::future::ready(chunk.as_ref().map_or(true, |chunk| !chunk.is_empty())))

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use http::HeaderValue;
 use parking_lot::Mutex;
-use rest::{Chunks, Cut, Reply, ReplyBody};
+use rest::{Aborted, Chunks, Reply, ReplyBody};
 use tokio::time::Instant;
 
 use crate::lifecycle::{Ticket, WatchEnd};
@@ -168,12 +168,12 @@ async fn give_up(rest: Arc<Mutex<Rest>>, at: Instant, peer: Arc<Peer>) {
 }
 
 impl Stream for Sending {
-    type Item = Result<Bytes, Cut>;
+    type Item = Result<Bytes, Aborted>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = {
             let mut rest = self.rest.lock();
-            let Some(chunks) = &mut rest.chunks else { return Poll::Ready(Some(Err(Cut))) };
+            let Some(chunks) = &mut rest.chunks else { return Poll::Ready(Some(Err(Aborted))) };
             let polled = chunks.poll_next_unpin(cx);
             if polled.is_pending() && self.deadline.is_some() {
                 rest.waker = Some(cx.waker().clone());

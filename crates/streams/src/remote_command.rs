@@ -46,7 +46,7 @@ pub fn is_offered(headers: &http::HeaderMap) -> bool {
 
 /// Which streams a command has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct StreamOptions {
     pub stdin: bool,
     pub stdout: bool,
     pub stderr: bool,
@@ -68,17 +68,17 @@ pub enum Ended {
 pub struct Session<C> {
     reader: Reader<ReadHalf<C>>,
     writer: Writer<WriteHalf<C>>,
-    options: Options,
+    options: StreamOptions,
 }
 
 impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
     /// Tells the client by an empty message that the connection stands.
-    pub async fn open(client: C, options: Options) -> io::Result<Session<C>> {
+    pub async fn open(client: C, options: StreamOptions) -> io::Result<Session<C>> {
         let (reads, writes) = tokio::io::split(client);
         let mut session = Session { reader: Reader::new(reads), writer: Writer::new(writes), options };
         let first = match options {
-            Options { stdout: true, .. } => STDOUT,
-            Options { stderr: true, .. } => STDERR,
+            StreamOptions { stdout: true, .. } => STDOUT,
+            StreamOptions { stderr: true, .. } => STDERR,
             _ => ERROR,
         };
         session.writer.message(Kind::Binary, &[first], &[]).await?;
@@ -162,7 +162,7 @@ struct Streams {
 impl Streams {
     /// Opens all streams and waits until the kubelet has accepted each: it reads none of them before it has all.
     async fn open<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
-        options: Options,
+        options: StreamOptions,
         writer: &mut spdy::Writer<W>,
         frames: &mut spdy::Reader<R>,
     ) -> io::Result<Streams> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codec::Notes;
 use object::{Clock, Cursor, Errors, GroupVersionKind, Meta, SystemClock, Value, quote};
-use registry::{Catalog, Context, Features, NoLookup, Storage};
+use registry::{Catalog, Context, Features, NoLookup, ResourceStorage};
 use request::User;
 use sha2::{Digest, Sha256};
 
@@ -26,7 +26,7 @@ pub struct Loaded {
 
 /// Reads the files.
 pub fn load(
-    kinds: &[(&'static str, Arc<Storage>)],
+    kinds: &[(&'static str, Arc<ResourceStorage>)],
     check: fn(&Value, &Path) -> Result<(), String>,
     files: &Stamp,
 ) -> Result<Loaded, String> {
@@ -56,7 +56,7 @@ pub fn load(
 }
 
 struct Loader<'l> {
-    kinds: &'l [(&'static str, Arc<Storage>)],
+    kinds: &'l [(&'static str, Arc<ResourceStorage>)],
     check: fn(&Value, &Path) -> Result<(), String>,
     /// By kind and name.
     found: BTreeMap<(&'static str, String), (PathBuf, Value)>,
@@ -104,7 +104,7 @@ impl Loader<'_> {
 }
 
 /// The object as the API would store it: decoded strictly, with defaults, valid.
-fn settle(kind: &'static str, storage: &Storage, object: &Value) -> Result<Value, String> {
+fn settle(kind: &'static str, storage: &ResourceStorage, object: &Value) -> Result<Value, String> {
     let gvk = GroupVersionKind::new(GROUP, "v1", kind);
     let schema = schema::builtin().schema(&gvk).ok_or_else(|| format!("{kind} has no schema"))?;
     let mut json = Vec::new();

@@ -46,13 +46,11 @@ impl Plugin for AlwaysPullImages {
             return Ok(());
         }
         let problems: Vec<String> = errors(pod).iter().map(|error| forbidden(attributes, error).message).collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
         // Upstream answers with a list of errors, which has no status of its own: clients see a 500.
-        let message = match problems.as_slice() {
-            [] => return Ok(()),
-            [only] => only.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        Err(plain_failure(message))
+        Err(plain_failure(object::aggregate(problems)))
     }
 }
 

@@ -90,12 +90,10 @@ impl Plugin for EventRateLimit {
         let is_event = attributes.kind.group.is_empty() && attributes.kind.kind == "Event";
         let Some(event) = object.filter(|_| is_event && !attributes.cx.dry_run) else { return Ok(()) };
         let reached: Vec<String> = self.limits.iter().filter_map(|limit| limit.reached(attributes, event)).collect();
-        let message = match reached.as_slice() {
-            [] => return Ok(()),
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        let message = format!("Too many requests: {message}");
+        if reached.is_empty() {
+            return Ok(());
+        }
+        let message = format!("Too many requests: {}", object::aggregate(reached));
         Err(Status { details: None, ..Status::too_many_requests(message, 0) })
     }
 }

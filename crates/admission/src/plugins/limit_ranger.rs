@@ -49,8 +49,8 @@ impl Plugin for LimitRanger {
                 "pods" => pod_problems(attributes, limits, object),
                 _ => claim_problems(limits, object),
             };
-            if let Some(why) = aggregate(problems) {
-                return Err(forbidden(attributes, why));
+            if !problems.is_empty() {
+                return Err(forbidden(attributes, object::aggregate(problems)));
             }
         }
         Ok(())
@@ -230,20 +230,5 @@ fn comparable(request: Option<&Quantity>, limit: Option<&Quantity>, bound: &Quan
         (milli(request), milli(limit), bound.milli_value())
     } else {
         units
-    }
-}
-
-/// One problem stands for itself; several are listed, each once.
-fn aggregate(problems: Vec<String>) -> Option<String> {
-    let mut once: Vec<String> = Vec::with_capacity(problems.len());
-    for problem in problems {
-        if !once.contains(&problem) {
-            once.push(problem);
-        }
-    }
-    match once.as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        several => Some(format!("[{}]", several.join(", "))),
     }
 }

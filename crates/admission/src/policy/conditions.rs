@@ -1,6 +1,5 @@
 //! Match conditions of policies and webhooks.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -101,13 +100,7 @@ impl Conditions {
         if evaluated.values.iter().any(|value| matches!(value, Ok(Value::Bool(false)))) {
             return Ok(false);
         }
-        let mut seen = BTreeSet::new();
-        let errors = evaluated.values.into_iter().filter_map(Result::err);
-        let errors: Vec<String> = errors.filter(|error| seen.insert(error.clone())).collect();
-        match errors.as_slice() {
-            [] => Ok(true),
-            [one] => fails(one.clone()),
-            several => fails(format!("[{}]", several.join(", "))),
-        }
+        let errors: Vec<String> = evaluated.values.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() { Ok(true) } else { fails(object::aggregate(errors)) }
     }
 }

@@ -302,7 +302,7 @@ fn json_patch(subject: &Subject, operations: &Value) -> Result<Option<Value>, Fa
     codec::json::encode(operations, None, &mut text);
     let text = String::from_utf8_lossy(&text);
     let patch = JsonPatch::parse(&text, Reading::Lenient);
-    let patch = patch.map_err(|status| Failure::Policy(format!("JSON Patch: {}", status.message)))?;
+    let patch = patch.map_err(|error| Failure::Policy(format!("JSON Patch: {}", Status::from(error).message)))?;
     match patch.apply_or_tell(subject.object.clone(), subject.form.schema()) {
         Ok(patched) => Ok(Some(patched.document)),
         Err(why) if why.ends_with(": test failed") => Ok(None),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object::labels::Selector;
 use object::{GroupVersion, GroupVersionKind, Meta, Value};
-use registry::{Filter, Resource, Storage};
+use registry::{Filter, Resource, ResourceStorage};
 
 use crate::Attributes;
 
@@ -116,7 +116,7 @@ async fn stored(
 }
 
 /// The params of a kind that a webhook converts, which is asked for all of them at once.
-async fn converted(storage: &Storage, reference: &ParamRef, namespace: &str) -> Result<Vec<Value>, String> {
+async fn converted(storage: &ResourceStorage, reference: &ParamRef, namespace: &str) -> Result<Vec<Value>, String> {
     let selector = reference.selector()?;
     let mut objects = match selector {
         Some(_) => storage.cache.snapshot(&storage.range(namespace).into()).objects,
@@ -131,7 +131,7 @@ async fn converted(storage: &Storage, reference: &ParamRef, namespace: &str) -> 
 }
 
 /// A stored object as its clients would read it. Custom resources come in the version of `storage`, if that is another one.
-async fn shown(resource: &Resource, storage: Option<&Arc<Storage>>, stored: &Value) -> Result<Value, String> {
+async fn shown(resource: &Resource, storage: Option<&Arc<ResourceStorage>>, stored: &Value) -> Result<Value, String> {
     let mut object = match storage {
         Some(storage) => storage.codec.convert(stored, &resource.kind.group_version()).await?,
         None => resource.from_storage(stored.clone())?,

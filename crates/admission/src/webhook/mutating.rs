@@ -9,7 +9,7 @@ use patch::{JsonPatch, Reading};
 use super::call::{Failure, Step};
 use super::configuration::Hook;
 use super::review::{Response, Subject};
-use super::{Hooks, Options};
+use super::{Hooks, WebhookPluginOptions};
 use crate::matching::Matched;
 use crate::reinvocation::Caller;
 use crate::versioned::Versioned;
@@ -18,7 +18,7 @@ use crate::{Attributes, Plugin, metadata};
 pub struct MutatingWebhooks(Hooks);
 
 impl MutatingWebhooks {
-    pub fn new(options: Options) -> MutatingWebhooks {
+    pub fn new(options: WebhookPluginOptions) -> MutatingWebhooks {
         MutatingWebhooks(Hooks::new(options))
     }
 }
@@ -203,7 +203,8 @@ impl Current {
         let text = std::str::from_utf8(&response.patch).map_err(|error| undecodable(error.to_string()))?;
         let parsed = codec::json::decode(text.as_bytes(), None, &mut codec::Notes::ignore());
         parsed.map_err(|error| undecodable(error.to_string()))?;
-        let patch = JsonPatch::parse(text, Reading::Lenient).map_err(|status| undecodable(status.message))?;
+        let patch =
+            JsonPatch::parse(text, Reading::Lenient).map_err(|error| undecodable(Status::from(error).message))?;
         if patch.is_empty() {
             return Ok(None);
         }

@@ -10,7 +10,7 @@ use object::{Status, Value};
 use super::call::Step;
 use super::configuration::Hook;
 use super::review::Subject;
-use super::{Hooks, Options};
+use super::{Hooks, WebhookPluginOptions};
 use crate::matching::Matched;
 use crate::versioned::Versioned;
 use crate::{Attributes, Plugin};
@@ -18,7 +18,7 @@ use crate::{Attributes, Plugin};
 pub struct ValidatingWebhooks(Hooks);
 
 impl ValidatingWebhooks {
-    pub fn new(options: Options) -> ValidatingWebhooks {
+    pub fn new(options: WebhookPluginOptions) -> ValidatingWebhooks {
         ValidatingWebhooks(Hooks::new(options))
     }
 }

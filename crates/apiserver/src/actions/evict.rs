@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kinds::core::pod::{Eviction, evict, mark_evicted};
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Reason, Status, Value};
-use registry::{Action, ActionCall, AdmitAll, Change, Context, Resource, Storage, UpdateOptions, UpdateScope};
+use registry::{
+    Action, ActionCall, AdmitAll, Context, Resource, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject,
+};
 use rest::ManagedKind;
 
 use super::pods::{pods, success};
@@ -61,7 +63,7 @@ struct Evicting<'a> {
     call: &'a ActionCall<'a>,
     /// As in the call, but a dry run may have been asked for by the eviction.
     cx: Context<'a>,
-    pods: &'a Arc<Storage>,
+    pods: &'a Arc<ResourceStorage>,
     options: Value,
 }
 
@@ -128,7 +130,8 @@ impl Evicting<'_> {
                 options.set(&wanted, marked.object.resource_version());
             }
         }
-        self.pods.delete(&self.cx, self.call.name, &options, &AdmitAll).await.map(|_| ())
+        self.pods.delete(&self.cx, self.call.name, &options, &AdmitAll).await?;
+        Ok(())
     }
 
     /// Stores the budget with one disruption less; false if it was changed meanwhile.
@@ -145,8 +148,8 @@ impl Evicting<'_> {
         let mut charge = Charge { cx: &cx, resource, storage, budget };
         match storage.update(&cx, budget.name(), &mut charge, &AdmitAll, &options).await {
             Ok(_) => Ok(true),
-            Err(status) if status.reason == Reason::Conflict => Ok(false),
-            Err(status) => Err(status),
+            Err(error) if error.reason() == Reason::Conflict => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -162,7 +165,7 @@ struct Mark<'a> {
 }
 
 #[async_trait]
-impl Change for Mark<'_> {
+impl UpdatedObject for Mark<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let mut pod = existing.cloned().unwrap_or_default();
         let refuse = |why: String| Err(Status::conflict(&GroupResource::new("", "Pod"), pod.name(), why));
@@ -189,12 +192,12 @@ impl Change for Mark<'_> {
 struct Charge<'a> {
     cx: &'a Context<'a>,
     resource: &'a Resource,
-    storage: &'a Storage,
+    storage: &'a ResourceStorage,
     budget: &'a Value,
 }
 
 #[async_trait]
-impl Change for Charge<'_> {
+impl UpdatedObject for Charge<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let live = existing.cloned().unwrap_or_default();
         let tracked = ManagedKind {

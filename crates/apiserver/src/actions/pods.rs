@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kinds::core::pod::{bind, validate_binding};
 use object::{GroupResource, Meta, Status, Value, value};
-use registry::{Action, ActionCall, AdmitAll, Change, Storage, UpdateOptions, UpdateScope};
+use registry::{Action, ActionCall, AdmitAll, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject};
 
 pub struct Bind;
 
@@ -43,7 +43,7 @@ struct Assign<'a> {
 }
 
 #[async_trait]
-impl Change for Assign<'_> {
+impl UpdatedObject for Assign<'_> {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let Some(pod) = existing else {
             return Err(Status::not_found(&GroupResource::new("", "pods"), self.call.name));
@@ -52,7 +52,7 @@ impl Change for Assign<'_> {
     }
 }
 
-pub fn pods<'a>(call: &'a ActionCall<'_>) -> Result<&'a Arc<Storage>, Status> {
+pub fn pods<'a>(call: &'a ActionCall<'_>) -> Result<&'a Arc<ResourceStorage>, Status> {
     call.cx.catalog.stored("", "pods").ok_or_else(|| Status::internal("pods are not served"))
 }
 

@@ -35,7 +35,7 @@ impl Action for Rules {
         review.set(&["status", "nonResourceRules"], Value::List(urls.into_iter().map(url_rule).collect()));
         review.set(&["status", "incomplete"], incomplete);
         if !errors.is_empty() {
-            review.set(&["status", "evaluationError"], authz::aggregate(&errors));
+            review.set(&["status", "evaluationError"], object::aggregate(errors));
         }
         Ok(review)
     }

@@ -191,7 +191,7 @@ fn validate(request: &Value) -> Result<(), Status> {
 async fn stored(call: &ActionCall<'_>, resource: &str, namespace: &str, name: &str) -> Result<Value, Status> {
     let storage = call.cx.catalog.stored("", resource);
     let storage = storage.ok_or_else(|| Status::not_found(&GroupResource::new("", resource), name))?;
-    storage.get(namespace, name).await
+    Ok(storage.get(namespace, name).await?)
 }
 
 async fn bound_pod(call: &ActionCall<'_>, name: &str) -> Result<Bound, Status> {

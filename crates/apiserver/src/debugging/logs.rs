@@ -7,7 +7,7 @@ use authz::Permitted;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{Method, StatusCode};
-use rest::{Body, Call, Cut, Reply, ReplyBody};
+use rest::{Aborted, Body, Call, Reply, ReplyBody};
 use server::Paths;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
@@ -70,10 +70,10 @@ async fn read(path: &Path, below: &str) -> std::io::Result<Reply> {
         match (&mut file).take(left).read_buf(&mut chunk).await {
             Ok(0) => None,
             Ok(length) => Some((Ok(chunk.freeze()), (file, left - length as u64))),
-            Err(_) => Some((Err(Cut), (file, 0))),
+            Err(_) => Some((Err(Aborted), (file, 0))),
         }
     });
-    let chunks = futures::stream::iter([Ok::<Bytes, Cut>(first.freeze())]).chain(rest).boxed();
+    let chunks = futures::stream::iter([Ok::<Bytes, Aborted>(first.freeze())]).chain(rest).boxed();
     let estimate = usize::try_from(found.len()).unwrap_or(usize::MAX);
     Ok(Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks, estimate }))
 }

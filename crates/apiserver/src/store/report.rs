@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use registry::Storage;
+use registry::ResourceStorage;
 use rest::Api;
 use server::{Check, Endpoint, Metrics, Shown, metric_head};
 use storage::Store;
@@ -96,11 +96,11 @@ fn write_sizes(sizes: &[Arc<AtomicI64>], out: &mut String) -> std::fmt::Result {
 /// How many objects there are of each kind, and what they take. The caches know at any time, so nothing is polled.
 fn write_counts(api: &Api, out: &mut String) -> std::fmt::Result {
     let catalog = api.catalog.load();
-    let mut stored: BTreeMap<(&str, &str), &Arc<Storage>> = BTreeMap::new();
+    let mut stored: BTreeMap<(&str, &str), &Arc<ResourceStorage>> = BTreeMap::new();
     for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
         stored.insert((&storage.kind.group, &storage.resource.resource), storage);
     }
-    let mut family = |name: &str, help: &str, value: &dyn Fn(&Storage) -> usize| {
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&ResourceStorage) -> usize| {
         metric_head(out, name, "gauge", help)?;
         stored.iter().try_for_each(|((group, resource), storage)| {
             writeln!(out, "{name}{{group=\"{group}\",resource=\"{resource}\"}} {}", value(storage))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use cache::Object;
 use object::{Str, Value};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use registry::Storage;
+use registry::ResourceStorage;
 use request::Access;
 use storage::{Key, Revision};
 
@@ -15,11 +15,11 @@ use super::references::{POD_PATHS, PodReferences, VolumeReferences};
 
 /// Where the objects are stored that relate others to nodes. None if a resource is not served.
 pub struct Sources {
-    pub pods: Arc<Storage>,
-    pub persistent_volumes: Arc<Storage>,
-    pub volume_attachments: Option<Arc<Storage>>,
-    pub resource_slices: Option<Arc<Storage>>,
-    pub pod_certificate_requests: Option<Arc<Storage>>,
+    pub pods: Arc<ResourceStorage>,
+    pub persistent_volumes: Arc<ResourceStorage>,
+    pub volume_attachments: Option<Arc<ResourceStorage>>,
+    pub resource_slices: Option<Arc<ResourceStorage>>,
+    pub pod_certificate_requests: Option<Arc<ResourceStorage>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Followed {
 
 struct Feed {
     source: Source,
-    storage: Arc<Storage>,
+    storage: Arc<ResourceStorage>,
     paths: Vec<Str>,
     /// All changes up to this revision are in the graph.
     applied: AtomicI64,
@@ -63,7 +63,7 @@ impl Followed {
             (Source::Slices, sources.resource_slices, node_name),
             (Source::Certificates, sources.pod_certificate_requests, node_name),
         ];
-        let feed = |(source, storage, paths): (Source, Option<Arc<Storage>>, &[&str])| {
+        let feed = |(source, storage, paths): (Source, Option<Arc<ResourceStorage>>, &[&str])| {
             let paths = paths.iter().map(|path| Str::from(*path)).collect();
             Some(Feed { source, storage: storage?, paths, applied: AtomicI64::new(0) })
         };

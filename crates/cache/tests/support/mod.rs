@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cache::{Budget, Cache, Describe, Header, Options};
+use cache::{Budget, Cache, CacheOptions, Describe, Header};
 use futures::StreamExt;
 use parking_lot::Mutex;
 use storage::memory::MemoryStore;
@@ -125,7 +125,7 @@ pub async fn delete<S: Store + ?Sized>(store: &Arc<S>, key: &str) -> Revision {
 }
 
 /// A cache of everything under `/pods/`.
-pub async fn start(store: &Arc<Late>, options: Options) -> Arc<Cache> {
+pub async fn start(store: &Arc<Late>, options: CacheOptions) -> Arc<Cache> {
     let range = KeyRange::prefix("/pods/");
     Cache::start(store.clone(), range, Arc::new(by_node()), Budget::new(1 << 20), options).await.unwrap()
 }

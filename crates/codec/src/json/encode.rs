@@ -1,6 +1,6 @@
 //! Values to JSON, as Go's encoder writes the struct that the schema describes.
 
-use object::{Map, Value};
+use object::{Map, Value, write_json_string};
 use schema::{Schema, Shape, Struct};
 
 use super::number::write_float;
@@ -85,7 +85,7 @@ fn untyped(value: &Value, out: &mut Vec<u8>) {
         Value::Float(float) if float.is_finite() => write_float(*float, out),
         // JSON has no word for these; they can only come out of protobuf and CBOR.
         Value::Float(_) => out.extend_from_slice(b"null"),
-        Value::String(text) => write_string(text, out),
+        Value::String(text) => write_json_string(text, out),
         Value::List(items) => write_list(items, out, untyped),
         Value::Map(map) => write_map(map, out, untyped),
         Value::Raw(raw) => out.extend_from_slice(raw.compact().as_bytes()),
@@ -141,7 +141,7 @@ fn write_struct(map: &Map, schema: Schema<'_>, of: &Struct, out: &mut Vec<u8>) {
         for (key, value) in map.iter().filter(|(key, _)| of.field(key).is_none()) {
             out.push(separator);
             separator = b',';
-            write_string(key, out);
+            write_json_string(key, out);
             out.push(b':');
             untyped(value, out);
         }
@@ -169,7 +169,7 @@ fn write_map(map: &Map, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Ve
         if i > 0 {
             out.push(b',');
         }
-        write_string(key, out);
+        write_json_string(key, out);
         out.push(b':');
         write(value, out);
     }
@@ -183,66 +183,3 @@ fn write_key(separator: u8, name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
 }
-
-/// Appends a string in quotes, with Go's escapes: the ones JSON needs, those that keep it safe inside HTML, and the two
-/// line separators that JavaScript cannot stand.
-pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
-    out.push(b'"');
-    let mut from = 0;
-    let mut next = 0;
-    while let Some(skipped) = bytes[next..].iter().position(|&byte| !PLAIN[byte as usize]) {
-        let at = next + skipped;
-        let byte = bytes[at];
-        next = at + 1;
-        let escape: &[u8] = match byte {
-            b'"' => b"\\\"",
-            b'\\' => b"\\\\",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            b'\t' => b"\\t",
-            0x08 => b"\\b",
-            0x0c => b"\\f",
-            0xe2 => match bytes.get(at..at + 3) {
-                Some([_, 0x80, last @ (0xa8 | 0xa9)]) => {
-                    out.extend_from_slice(&bytes[from..at]);
-                    out.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
-                    from = at + 3;
-                    continue;
-                }
-                _ => continue,
-            },
-            _ => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
-                out.extend_from_slice(&bytes[from..at]);
-                out.extend_from_slice(b"\\u00");
-                out.extend([HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
-                from = at + 1;
-                continue;
-            }
-        };
-        out.extend_from_slice(&bytes[from..at]);
-        out.extend_from_slice(escape);
-        from = at + 1;
-    }
-    out.extend_from_slice(&bytes[from..]);
-    out.push(b'"');
-}
-
-/// Bytes that stand for themselves inside a string. The lead byte of the line separators needs a second look.
-static PLAIN: [bool; 256] = {
-    let mut plain = [true; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        plain[byte] = false;
-        byte += 1;
-    }
-    let special = b"\"\\<>&\xe2";
-    let mut i = 0;
-    while i < special.len() {
-        plain[special[i] as usize] = false;
-        i += 1;
-    }
-    plain
-};

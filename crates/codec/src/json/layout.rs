@@ -4,7 +4,7 @@
 //! put it in: the place is found once, when the bytes enter the cache, and serving an object is copying two slices with
 //! the revision between them. The place is the one Go's encoder would have chosen, so the bytes are the same.
 
-use super::encode::{string_end, write_string};
+use super::encode::string_end;
 
 /// Where to cut the compact JSON of an object to put its revision in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Layout {
             out.push(b',');
         }
         out.extend_from_slice(b"\"resourceVersion\":");
-        write_string(revision, out);
+        object::write_json_string(revision, out);
         if self.comma == Comma::After {
             out.push(b',');
         }
@@ -108,9 +108,9 @@ impl Layout {
         let (head, tail) = self.item_parts(json);
         out.reserve(json.len() + revision.len() + api_version.len() + kind.len() + 56);
         out.extend_from_slice(b"{\"kind\":");
-        write_string(kind, out);
+        object::write_json_string(kind, out);
         out.extend_from_slice(b",\"apiVersion\":");
-        write_string(api_version, out);
+        object::write_json_string(api_version, out);
         out.push(b',');
         out.extend_from_slice(head);
         self.write_revision(revision, out);

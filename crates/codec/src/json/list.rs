@@ -3,7 +3,7 @@
 use object::Value;
 use schema::Schema;
 
-use super::encode::{encode, write_string};
+use super::encode::encode;
 
 /// What stands between two items of a list.
 pub const LIST_COMMA: &[u8] = b",";
@@ -11,9 +11,9 @@ pub const LIST_COMMA: &[u8] = b",";
 /// Appends everything in front of the items of a built-in list. `metadata` is the list's, with its schema.
 pub fn write_list_head(api_version: &str, kind: &str, metadata: (&Value, Schema<'_>), out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"kind\":");
-    write_string(kind, out);
+    object::write_json_string(kind, out);
     out.extend_from_slice(b",\"apiVersion\":");
-    write_string(api_version, out);
+    object::write_json_string(api_version, out);
     out.extend_from_slice(b",\"metadata\":");
     encode(metadata.0, Some(metadata.1), out);
     out.extend_from_slice(b",\"items\":[");
@@ -25,14 +25,14 @@ pub const LIST_TAIL: &[u8] = b"]}\n";
 /// Appends everything in front of the items of a list of custom objects, whose fields are sorted.
 pub fn write_sorted_list_head(api_version: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"apiVersion\":");
-    write_string(api_version, out);
+    object::write_json_string(api_version, out);
     out.extend_from_slice(b",\"items\":[");
 }
 
 /// Appends what follows the items of a list of custom objects. Upstream always says `continue` there, be it empty.
 pub fn write_sorted_list_tail(kind: &str, metadata: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(b"],\"kind\":");
-    write_string(kind, out);
+    object::write_json_string(kind, out);
     out.extend_from_slice(b",\"metadata\":");
     encode(metadata, None, out);
     out.extend_from_slice(b"}\n");
@@ -41,7 +41,7 @@ pub fn write_sorted_list_tail(kind: &str, metadata: &Value, out: &mut Vec<u8>) {
 /// Appends what stands in front of a watch event's object: `{"type":"ADDED","object":`. [`WATCH_TAIL`] follows it.
 pub fn write_watch_head(kind: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"type\":");
-    write_string(kind, out);
+    object::write_json_string(kind, out);
     out.extend_from_slice(b",\"object\":");
 }
 

@@ -1,4 +1,4 @@
-//! Messages as upstream writes them, and those that nobody should.
+//! Messages as upstream writes them, and malformed ones.
 
 use object::{Value, value};
 use schema::{Schema, builtin};

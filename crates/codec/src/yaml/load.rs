@@ -9,7 +9,7 @@ use super::format::go_float;
 use super::parser::{Content, Document, NodeId};
 use super::resolve::{Scalar, resolve};
 use super::{LoadError, Problem};
-use crate::json::{write_float, write_string};
+use crate::json::write_float;
 use crate::{MAX_DEPTH, base64, text};
 
 /// Up to so many nodes, 99 of 100 may come from aliases; beyond, ever fewer.
@@ -236,7 +236,7 @@ pub(super) fn write_json(value: &Datum, out: &mut Vec<u8>) -> Result<(), LoadErr
                 if !std::mem::take(&mut first) {
                     out.push(b',');
                 }
-                write_string(key, out);
+                object::write_json_string(key, out);
                 out.push(b':');
                 write_json(value, out)?;
             }
@@ -263,7 +263,7 @@ fn write_scalar(scalar: &Scalar, out: &mut Vec<u8>) -> Result<(), LoadError> {
             };
             return Err(LoadError::Other(format!("json: unsupported value: {name}")));
         }
-        Scalar::Text(text) | Scalar::Timestamp(text) => write_string(text, out),
+        Scalar::Text(text) | Scalar::Timestamp(text) => object::write_json_string(text, out),
     }
     Ok(())
 }

@@ -47,9 +47,10 @@ impl Json {
 
     pub fn string(&mut self, text: &str) {
         self.next();
-        self.out.push(b'"');
-        write_escaped(text, self.escape_html, &mut self.out);
-        self.out.push(b'"');
+        match self.escape_html {
+            true => object::write_json_string(text, &mut self.out),
+            false => object::write_json_string_for_no_html(text, &mut self.out),
+        }
         self.comma = true;
     }
 
@@ -90,27 +91,6 @@ impl Json {
             self.out.push(b',');
         }
     }
-}
-
-fn write_escaped(text: &str, escape_html: bool, out: &mut Vec<u8>) {
-    for c in text.chars() {
-        match c {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
-            '\u{8}' => out.extend_from_slice(b"\\b"),
-            '\u{c}' => out.extend_from_slice(b"\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if escape_html => write_unicode(c, out),
-            c if c < ' ' => write_unicode(c, out),
-            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-}
-
-fn write_unicode(c: char, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
 }
 
 #[cfg(test)]

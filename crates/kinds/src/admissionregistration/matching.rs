@@ -25,7 +25,7 @@ pub fn validate_resources(resources: &Cursor, errors: &mut Errors) {
     for field in ["namespaceSelector", "objectSelector"] {
         let field = resources.field(field);
         if field.is_set() {
-            selector::validate(&field, selector::Options::default(), errors);
+            selector::validate(&field, selector::LabelSelectorValidationOptions::default(), errors);
         } else {
             field.required(errors, "");
         }
@@ -71,7 +71,7 @@ pub fn validate_param_ref(param: &Cursor, errors: &mut Errors) {
     if both {
         name.forbidden(errors, "name and selector are mutually exclusive");
     }
-    selector::validate(&selector, selector::Options::default(), errors);
+    selector::validate(&selector, selector::LabelSelectorValidationOptions::default(), errors);
     if both {
         selector.forbidden(errors, "name and selector are mutually exclusive");
     }

@@ -116,7 +116,7 @@ impl<'a> Tolerated<'a> {
 fn has_invalid_selector(hook: &Cursor) -> bool {
     let mut errors = Errors::new();
     for field in ["namespaceSelector", "objectSelector"] {
-        selector::validate(&hook.field(field), selector::Options::default(), &mut errors);
+        selector::validate(&hook.field(field), selector::LabelSelectorValidationOptions::default(), &mut errors);
     }
     !errors.is_empty()
 }
@@ -153,8 +153,10 @@ impl Webhooks {
         if timeout.opt_int().is_some_and(|seconds| !(1..=30).contains(&seconds)) {
             timeout.invalid(errors, "the timeout value must be between 1 and 30 seconds");
         }
-        let options =
-            selector::Options { allow_invalid_values: tolerated.invalid_selectors, ..selector::Options::default() };
+        let options = selector::LabelSelectorValidationOptions {
+            allow_invalid_values: tolerated.invalid_selectors,
+            ..selector::LabelSelectorValidationOptions::default()
+        };
         selector::validate(&hook.field("namespaceSelector"), options, errors);
         selector::validate(&hook.field("objectSelector"), options, errors);
         if self.mutating {

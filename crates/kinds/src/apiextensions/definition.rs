@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions as objects: their defaults, stored versions and cells. Whether names are accepted and when a
 //! definition is established is for a controller to say.
 
-use object::{Cursor, Errors, GroupResource, Meta, Status, Value, names};
-use registry::{Context, Deletion, Strategy};
+use object::{Cursor, Errors, GroupResource, Meta, Value, names};
+use registry::{Context, Deletion, Error, Strategy};
 
 use super::demands::Demands;
 use super::{approval, v1, validate, warnings};
@@ -120,14 +120,14 @@ impl Strategy for Definition {
         }));
     }
 
-    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Status> {
+    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Error> {
         let resource = GroupResource::new(super::GROUP, super::RESOURCE);
         let checks = [("uid", "UID", object.uid()), ("resourceVersion", "ResourceVersion", object.resource_version())];
         for (field, title, actual) in checks {
             if let Some(wanted) = preconditions.field(field).as_str().filter(|wanted| *wanted != actual) {
                 let why =
                     format!("precondition failed: {title} in precondition: {wanted}, {title} in object meta: {actual}");
-                return Err(Status::conflict(&resource, object.name(), why));
+                return Err(Error::Conflict { resource, name: object.name().to_string(), why });
             }
         }
         Ok(())

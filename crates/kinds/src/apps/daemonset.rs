@@ -1,8 +1,8 @@
 //! Daemon sets: a pod on every node that fits.
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Meta, Status, Value};
-use registry::{Context, Strategy, Undo, columns as cells};
+use object::{Cursor, Errors, Meta, Value};
+use registry::{Context, Error, Strategy, Undo, columns as cells};
 
 use super::shared::{self, TEMPLATE};
 use crate::common::{columns, internal, percent, pod_template, selector, versioned};
@@ -110,7 +110,7 @@ impl Strategy for DaemonSet {
         &[TEMPLATE_GENERATION]
     }
 
-    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         template_generation(object).map_err(|why| shared::undecodable("DaemonSet", &why))?;
         Ok(None)
     }
@@ -120,7 +120,7 @@ impl Strategy for DaemonSet {
         _cx: &Context<'_>,
         new: &mut Value,
         _old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Status> {
+    ) -> Result<Option<Box<dyn Undo>>, Error> {
         template_generation(new).map_err(|why| shared::undecodable("DaemonSet", &why))?;
         Ok(None)
     }
@@ -136,9 +136,9 @@ fn validate_spec(cx: &Context, object: &Cursor, old: Option<&Cursor>, errors: &m
         options.allow_invalid_selector_values |= selector::has_invalid_value(old.at(&["spec", "selector"]).value());
     }
     let (selected, template) = (spec.field("selector"), spec.field("template"));
-    let tolerated = selector::Options {
+    let tolerated = selector::LabelSelectorValidationOptions {
         allow_invalid_values: options.allow_invalid_selector_values,
-        ..selector::Options::default()
+        ..selector::LabelSelectorValidationOptions::default()
     };
     selector::validate(&selected, tolerated, errors);
     if selector::compile(selected.value()).is_ok_and(|compiled| !selector::selects(&compiled, template.value())) {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use object::{Cursor, Errors, Meta, Path, Status, Value};
-use registry::{Context, Strategy, Undo, columns as cells};
+use registry::{Context, Error, Strategy, Undo, columns as cells};
 
 use super::shared::{self, MORE_THAN_REPLICAS, TEMPLATE};
 use crate::common::{checks, columns, internal, percent, selector, versioned};
@@ -124,7 +124,7 @@ impl Strategy for Deployment {
         &[ROLLBACK_TO]
     }
 
-    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         rollback_to(object)?;
         Ok(None)
     }
@@ -134,7 +134,7 @@ impl Strategy for Deployment {
         _cx: &Context<'_>,
         new: &mut Value,
         _old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Status> {
+    ) -> Result<Option<Box<dyn Undo>>, Error> {
         rollback_to(new)?;
         Ok(None)
     }

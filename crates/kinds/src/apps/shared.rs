@@ -5,7 +5,7 @@ use object::labels::Selector;
 use object::{Cursor, Errors, Meta, Path, Status, Value, names, quote};
 use registry::Context;
 
-use crate::common::pod_spec::Options;
+use crate::common::pod_spec::PodValidationOptions;
 use crate::common::versioned::{self, LABEL_SELECTOR};
 use crate::common::{pod_template, selector};
 
@@ -24,7 +24,7 @@ pub fn drop_disabled(cx: &Context, object: &mut Value, old: Option<&Value>) {
     }
 }
 
-pub fn template_options(cx: &Context, new: &Cursor, old: Option<&Cursor>) -> Options {
+pub fn template_options(cx: &Context, new: &Cursor, old: Option<&Cursor>) -> PodValidationOptions {
     pod_template::options(cx, new.at(&TEMPLATE).value(), old.map(|old| old.at(&TEMPLATE).value()))
 }
 
@@ -51,7 +51,7 @@ pub fn validate_selector(spec: &Cursor, kind: &str, errors: &mut Errors) {
     if !selected.is_set() {
         return selected.required(errors, "");
     }
-    selector::validate(&selected, selector::Options::default(), errors);
+    selector::validate(&selected, selector::LabelSelectorValidationOptions::default(), errors);
     not_empty(&selected, kind, errors);
 }
 
@@ -84,7 +84,7 @@ pub fn must_match(selector: &Selector, template: &Cursor, errors: &mut Errors) {
 }
 
 /// Checks the template of something that keeps a number of pods running; `kind` is what upstream calls it.
-pub fn validate_replicated(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate_replicated(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let Some(selector) = compiled(spec, errors, "invalid label selector") else { return };
     let template = spec.field("template");
     must_match(&selector, &template, errors);

@@ -6,7 +6,7 @@ use registry::{Context, Strategy, columns as cells};
 use super::shared::{self, MORE_THAN_REPLICAS, TEMPLATE};
 use crate::common::checks::{Checks, IMMUTABLE, immutable_text};
 use crate::common::pod_spec::warnings::claim_fractions;
-use crate::common::pod_spec::{self, Options};
+use crate::common::pod_spec::{self, PodValidationOptions};
 use crate::common::{claim, columns, internal, metadata, percent, pod_template, selector, versioned};
 
 const SPEC: &str = "io.k8s.api.apps.v1.StatefulSetSpec";
@@ -160,10 +160,16 @@ fn drop_max_unavailable(cx: &Context, new: &mut Value, old: &Value) {
     }
 }
 
-fn validate_spec(cx: &Context, spec: &Cursor, options: &Options, tolerated: Tolerated, errors: &mut Errors) {
+fn validate_spec(
+    cx: &Context,
+    spec: &Cursor,
+    options: &PodValidationOptions,
+    tolerated: Tolerated,
+    errors: &mut Errors,
+) {
     validate_policies(spec, tolerated, errors);
     if !tolerated.claims {
-        let options = claim::Options::for_template(cx, None);
+        let options = claim::ClaimValidationOptions::for_template(cx, None);
         for claim in spec.field("volumeClaimTemplates").each() {
             claim::spec(&claim.field("spec"), options, errors);
         }
@@ -256,7 +262,7 @@ fn template_to_check(spec: &Cursor) -> Value {
 }
 
 /// Upstream checks the metadata of the template twice.
-fn validate_template(template: &Cursor, options: &Options, tolerated: Tolerated, errors: &mut Errors) {
+fn validate_template(template: &Cursor, options: &PodValidationOptions, tolerated: Tolerated, errors: &mut Errors) {
     if !tolerated.template {
         pod_template::validate(template, options, errors);
     }

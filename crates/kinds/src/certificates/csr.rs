@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::duration::Duration;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Map, Meta, Status, Str, Value};
-use registry::{Context, FieldRefusal, Strategy, Undo, columns};
+use object::{Cursor, Errors, Map, Meta, Str, Value};
+use registry::{Context, Error, FieldRefusal, Strategy, Undo, columns};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{Durations, request};
@@ -57,7 +57,7 @@ impl Strategy for SigningRequest {
         cx: &Context<'_>,
         new: &mut Value,
         old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Status> {
+    ) -> Result<Option<Box<dyn Undo>>, Error> {
         Ok(if cx.dry_run { None } else { self.durations.begin(new, old) })
     }
 

@@ -11,12 +11,12 @@ mod request;
 
 use std::sync::Arc;
 
-use crate::{Options, Strategies};
+use crate::{KindOptions, Strategies};
 pub use durations::Durations;
 
 const GROUP: &str = "certificates.k8s.io";
 
-pub fn strategies(options: &Options) -> Strategies {
+pub fn strategies(options: &KindOptions) -> Strategies {
     let signing = csr::SigningRequest { durations: options.certificate_durations.clone() };
     vec![
         (GROUP, "certificatesigningrequests", Arc::new(signing)),

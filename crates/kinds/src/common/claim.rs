@@ -11,19 +11,19 @@ pub const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
 /// What validation tolerates.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ClaimValidationOptions {
     pub allow_invalid_label_values: bool,
     pub allow_invalid_api_group: bool,
     pub check_attributes_class: bool,
 }
 
-impl Options {
+impl ClaimValidationOptions {
     /// For a claim template; `old` is the template that an update replaces.
-    pub fn for_template(cx: &Context, old: Option<&Value>) -> Options {
+    pub fn for_template(cx: &Context, old: Option<&Value>) -> ClaimValidationOptions {
         let selector = old.map_or(&Value::Null, |old| old.at(&["spec", "selector"]));
         let mut errors = Errors::new();
-        selector::validate(&Cursor::root(selector), selector::Options::default(), &mut errors);
-        Options {
+        selector::validate(&Cursor::root(selector), selector::LabelSelectorValidationOptions::default(), &mut errors);
+        ClaimValidationOptions {
             allow_invalid_label_values: !errors.is_empty(),
             allow_invalid_api_group: false,
             check_attributes_class: cx.features.enabled("VolumeAttributesClass"),
@@ -32,19 +32,21 @@ impl Options {
 }
 
 /// Checks a claim template: its metadata may hold nothing but labels and annotations.
-pub fn template(template: &Cursor, options: Options, errors: &mut Errors) {
+pub fn template(template: &Cursor, options: ClaimValidationOptions, errors: &mut Errors) {
     metadata::of_template(&template.field("metadata"), errors);
     spec(&template.field("spec"), options, errors);
 }
 
 /// Checks the spec of a claim.
-pub fn spec(spec: &Cursor, options: Options, errors: &mut Errors) {
+pub fn spec(spec: &Cursor, options: ClaimValidationOptions, errors: &mut Errors) {
     let modes = spec.field("accessModes");
     if modes.is_empty() {
         modes.required(errors, "at least 1 access mode is required");
     }
-    let selector_options =
-        selector::Options { allow_invalid_values: options.allow_invalid_label_values, ..selector::Options::default() };
+    let selector_options = selector::LabelSelectorValidationOptions {
+        allow_invalid_values: options.allow_invalid_label_values,
+        ..selector::LabelSelectorValidationOptions::default()
+    };
     selector::validate(&spec.field("selector"), selector_options, errors);
     access_modes(&modes, errors);
     storage_request(spec, errors);
@@ -88,7 +90,7 @@ fn class_name(class: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn data_sources(spec: &Cursor, options: Options, errors: &mut Errors) {
+fn data_sources(spec: &Cursor, options: ClaimValidationOptions, errors: &mut Errors) {
     let (source, reference) = (spec.field("dataSource"), spec.field("dataSourceRef"));
     if source.is_set() {
         data_source(&source, options, errors);
@@ -116,7 +118,7 @@ fn data_sources(spec: &Cursor, options: Options, errors: &mut Errors) {
     }
 }
 
-fn data_source(source: &Cursor, options: Options, errors: &mut Errors) {
+fn data_source(source: &Cursor, options: ClaimValidationOptions, errors: &mut Errors) {
     source.field("name").require(errors);
     let (kind, group) = (source.field("kind"), source.field("apiGroup"));
     kind.require(errors);

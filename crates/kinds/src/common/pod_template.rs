@@ -6,7 +6,7 @@
 use object::{Cursor, Errors, Path, Value};
 use registry::Context;
 
-use super::pod_spec::{self, Options};
+use super::pod_spec::{self, PodValidationOptions};
 use super::{metadata, selector};
 
 /// Fills what the schema table cannot: defaults that depend on other fields.
@@ -22,12 +22,12 @@ pub fn drop_disabled(cx: &Context, template: &mut Value, old: Option<&Value>) {
 }
 
 /// What validation tolerates: what feature gates allow, and what the old template already does.
-pub fn options(cx: &Context, template: &Value, old: Option<&Value>) -> Options {
-    Options::new(cx, template, old)
+pub fn options(cx: &Context, template: &Value, old: Option<&Value>) -> PodValidationOptions {
+    PodValidationOptions::new(cx, template, old)
 }
 
 /// Checks a template at its place in an object.
-pub fn validate(template: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(template: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     // Upstream reports metadata as if it stood in the template itself.
     let (meta, path) = (template.field("metadata"), template.path());
     let labels = Cursor::new(meta.field("labels").value(), path.field("labels"));

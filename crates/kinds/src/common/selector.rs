@@ -7,20 +7,20 @@ use super::checks::{Checks, report};
 
 /// What an update tolerates because the stored object already has it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct LabelSelectorValidationOptions {
     pub allow_invalid_values: bool,
     pub allow_unknown_operators: bool,
 }
 
 /// Checks a LabelSelector; one that is not there is fine.
-pub fn validate(selector: &Cursor, options: Options, errors: &mut Errors) {
+pub fn validate(selector: &Cursor, options: LabelSelectorValidationOptions, errors: &mut Errors) {
     labels(&selector.field("matchLabels"), errors);
     for requirement in selector.field("matchExpressions").each() {
         validate_requirement(&requirement, options, errors);
     }
 }
 
-fn validate_requirement(requirement: &Cursor, options: Options, errors: &mut Errors) {
+fn validate_requirement(requirement: &Cursor, options: LabelSelectorValidationOptions, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.str() {
         "In" | "NotIn" if values.is_empty() => {

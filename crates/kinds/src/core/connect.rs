@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupVersionKind, Meta, Status, Value, names, quote};
-use registry::{Connect, ConnectCall, Exchange, Features, Target};
+use registry::{Connect, ConnectCall, Error, Exchange, Features, Target};
 
 use super::pod::{self, Location};
 
@@ -65,7 +65,7 @@ impl Connect for Stream {
         self.exchange
     }
 
-    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status> {
+    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Error> {
         let options = call.options;
         let mut query = Vec::new();
         for command in options.list_at(&["command"]) {
@@ -107,7 +107,7 @@ impl Connect for Log {
         Exchange::Log
     }
 
-    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status> {
+    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Error> {
         let mut query = Vec::new();
         let names =
             ["follow", "limitBytes", "previous", "sinceSeconds", "sinceTime", "stream", "tailLines", "timestamps"];
@@ -137,12 +137,12 @@ impl Connect for PodProxy {
         Exchange::Proxy
     }
 
-    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status> {
+    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Error> {
         let (scheme, name, port) = pod::split_proxy_name(call.name)?;
         let pod = call.storage.get(call.cx.namespace, name).await?;
         match pod::locate_proxy(&pod, scheme, port)? {
             Location::Address { scheme, ip, port } => Ok(Some(address(&scheme, ip, &port)?)),
-            Location::Nowhere | Location::Node { .. } => Err(Status::bad_request("address not allowed")),
+            Location::Nowhere | Location::Node { .. } => Err(Status::bad_request("address not allowed").into()),
         }
     }
 }
@@ -161,7 +161,7 @@ impl Connect for ServiceProxy {
         Exchange::Proxy
     }
 
-    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status> {
+    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Error> {
         let (scheme, name, port) = split("service", call.name)?;
         let namespace = call.cx.namespace;
         let mut port_name = port.to_string();
@@ -177,7 +177,7 @@ impl Connect for ServiceProxy {
         }
         let none = || Status::unavailable(format!("no endpoints available for service {}", quote(name)));
         let (ip, port) = self.endpoint(call, name, &port_name).ok_or_else(none)?;
-        address(scheme, ip, &port.to_string()).map(Some)
+        Ok(Some(address(scheme, ip, &port.to_string())?))
     }
 }
 
@@ -231,7 +231,7 @@ impl Connect for NodeProxy {
         Exchange::Proxy
     }
 
-    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Status> {
+    async fn target(&self, call: &ConnectCall<'_>) -> Result<Option<Target>, Error> {
         let (scheme, name, port) = split("node", call.name)?;
         let node = call.cx.lookup.get("", "nodes", "", name);
         let node = node.ok_or_else(|| Status::not_found(&call.storage.resource, name))?;
@@ -266,7 +266,7 @@ impl Kubelets {
         &self,
         call: &ConnectCall<'_>,
         query: Vec<(&'static str, String)>,
-    ) -> Result<Option<Target>, Status> {
+    ) -> Result<Option<Target>, Error> {
         let pod = call.storage.get(call.cx.namespace, call.name).await?;
         match pod::locate(&call.cx, &pod, call.options)? {
             Location::Node { node, path } => {
@@ -277,7 +277,7 @@ impl Kubelets {
     }
 
     /// How a node's kubelet is reached.
-    fn of_node(&self, node: &Value) -> Result<Target, Status> {
+    fn of_node(&self, node: &Value) -> Result<Target, Error> {
         let known = node.list_at(&["status", "addresses"]);
         let mut preferred = self.address_types.iter();
         let found = preferred.find_map(|kind| known.iter().find(|address| address.str_at(&["type"]) == kind));
@@ -285,7 +285,7 @@ impl Kubelets {
             let shown =
                 known.iter().map(|known| format!("{{{} {}}}", known.str_at(&["type"]), known.str_at(&["address"])));
             let shown = shown.collect::<Vec<_>>().join(" ");
-            return Err(Status::unknown(500, format!("no preferred addresses found; known addresses: [{shown}]")));
+            return Err(Error::Failed(format!("no preferred addresses found; known addresses: [{shown}]")));
         };
         let endpoint = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).as_int();
         let port = endpoint.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
@@ -346,7 +346,7 @@ mod tests {
     fn the_first_preferred_address_is_used() {
         let check = |node: &str, want: Result<(&str, u16, bool), &str>| {
             let kubelets = Kubelets { address_types: vec!["Hostname".into(), "InternalIP".into()] };
-            let target = kubelets.of_node(&yaml(node)).map_err(|status| status.message);
+            let target = kubelets.of_node(&yaml(node)).map_err(|error| Status::from(error).message);
             let got = target.as_ref().map(|target| (target.host.as_str(), target.port, target.websockets));
             assert_eq!(got.map_err(String::as_str), want, "{node}");
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Options, Strategies, events};
+use crate::{KindOptions, Strategies, events};
 
 pub(crate) mod address;
 mod componentstatus;
@@ -38,7 +38,7 @@ pub use secret::Secret;
 pub use service::Service;
 pub use serviceaccount::ServiceAccount;
 
-pub fn strategies(options: &Options) -> Strategies {
+pub fn strategies(options: &KindOptions) -> Strategies {
     vec![
         ("", "componentstatuses", Arc::new(ComponentStatus)),
         ("", "configmaps", Arc::new(ConfigMap)),

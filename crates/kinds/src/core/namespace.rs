@@ -1,7 +1,7 @@
 //! Namespaces: a phase, finalizers in the spec that outlive a deletion, and a label with the name.
 
-use object::{Cursor, Errors, GroupResource, Meta, Path, Status, Str, Value, names};
-use registry::{Context, Deletion, FieldRefusal, Strategy, columns};
+use object::{Cursor, Errors, GroupResource, Meta, Path, Str, Value, names};
+use registry::{Context, Deletion, Error, FieldRefusal, Strategy, columns};
 
 /// The finalizer that the namespace controller takes away once everything inside is gone.
 const KUBERNETES: &str = "kubernetes";
@@ -82,7 +82,7 @@ impl Strategy for Namespace {
         }
     }
 
-    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Status> {
+    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Error> {
         for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let found = object.meta_str(field);
             if let Some(wanted) = preconditions.field(field).as_str()
@@ -90,10 +90,15 @@ impl Strategy for Namespace {
             {
                 let why =
                     format!("Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {found}");
-                return Err(Status::conflict(&GroupResource::new("", "namespaces"), object.name(), why));
+                let resource = GroupResource::new("", "namespaces");
+                return Err(Error::Conflict { resource, name: object.name().to_string(), why });
             }
         }
         Ok(())
+    }
+
+    fn is_namespace(&self) -> bool {
+        true
     }
 
     fn deletes_gracefully(&self) -> bool {

@@ -51,12 +51,12 @@ impl Strategy for PersistentVolume {
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_spec(object, &Options::new(cx, None), errors);
+        validate_spec(object, &VolumeValidationOptions::new(cx, None), errors);
         validate_mount_options(object.value(), errors);
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        let options = Options::new(cx, Some(old.value()));
+        let options = VolumeValidationOptions::new(cx, Some(old.value()));
         validate_spec(new, &options, errors);
         validate_mount_options(new.value(), errors);
         // Upstream checks the spec a second time with what may not change.
@@ -135,17 +135,17 @@ pub fn validate_inline_spec(spec: &Cursor, errors: &mut Errors) {
 }
 
 /// What validation tolerates because the stored volume already has it.
-struct Options {
+struct VolumeValidationOptions {
     attributes_class: bool,
     any_affinity_values: bool,
 }
 
-impl Options {
-    fn new(cx: &Context, old: Option<&Value>) -> Options {
+impl VolumeValidationOptions {
+    fn new(cx: &Context, old: Option<&Value>) -> VolumeValidationOptions {
         let old = old.map_or(&Value::Null, |old| old.field("spec"));
         let terms = old.list_at(&["nodeAffinity", "required", "nodeSelectorTerms"]).iter();
         let mut values = terms.flat_map(|t| t.list_at(&["matchExpressions"])).flat_map(|e| e.list_at(&["values"]));
-        Options {
+        VolumeValidationOptions {
             attributes_class: cx.features.enabled("VolumeAttributesClass")
                 || !old.field("volumeAttributesClassName").is_null(),
             any_affinity_values: values.any(|v| !names::label_value(v.as_str().unwrap_or("")).is_empty()),
@@ -160,7 +160,7 @@ fn drop_disabled(cx: &Context, new: &mut Value, old: &Value) {
     }
 }
 
-fn validate_spec(volume: &Cursor, options: &Options, errors: &mut Errors) {
+fn validate_spec(volume: &Cursor, options: &VolumeValidationOptions, errors: &mut Errors) {
     let spec = volume.field("spec");
     validate_access_modes(&spec, errors);
     validate_capacity(&spec.field("capacity"), errors);
@@ -214,7 +214,7 @@ fn validate_capacity(capacity: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_attributes_class(spec: &Cursor, options: &Options, errors: &mut Errors) {
+fn validate_attributes_class(spec: &Cursor, options: &VolumeValidationOptions, errors: &mut Errors) {
     let class = spec.field("volumeAttributesClassName");
     if !class.is_set() || !options.attributes_class {
         return;

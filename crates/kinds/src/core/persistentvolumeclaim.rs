@@ -92,13 +92,13 @@ impl Strategy for PersistentVolumeClaim {
 }
 
 /// What validation tolerates; `old` is the spec that an update replaces.
-fn options(cx: &Context, old: Option<&Value>) -> claim::Options {
+fn options(cx: &Context, old: Option<&Value>) -> claim::ClaimValidationOptions {
     let old = old.unwrap_or(&Value::Null);
     let mut bad_selector = Errors::new();
     let old_selector = Cursor::root(old).field("selector");
-    selector::validate(&old_selector, selector::Options::default(), &mut bad_selector);
+    selector::validate(&old_selector, selector::LabelSelectorValidationOptions::default(), &mut bad_selector);
     let has_group = |field: &str| !old.at(&[field, "apiGroup"]).is_null();
-    claim::Options {
+    claim::ClaimValidationOptions {
         allow_invalid_label_values: !bad_selector.is_empty(),
         allow_invalid_api_group: has_group("dataSource") || has_group("dataSourceRef"),
         check_attributes_class: cx.features.enabled("VolumeAttributesClass")

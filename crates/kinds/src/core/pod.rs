@@ -23,7 +23,7 @@ use object::{Cursor, Errors, Meta, Str, Value, names};
 use registry::{Context, Deletion, FieldRefusal, Strategy};
 
 use crate::common::internal;
-use crate::common::pod_spec::{self, Options, annotations, containers, defaults, warnings};
+use crate::common::pod_spec::{self, PodValidationOptions, annotations, containers, defaults, warnings};
 
 pub use binding::{bind, validate_binding};
 pub use container::{container_for, log_options};
@@ -47,7 +47,7 @@ impl Strategy for Pod {
     }
 
     fn validate(&self, cx: &Context, pod: &Cursor, errors: &mut Errors) {
-        let options = Options { is_pod: true, ..Options::new(cx, pod.value(), None) };
+        let options = PodValidationOptions { is_pod: true, ..PodValidationOptions::new(cx, pod.value(), None) };
         metadata_and_spec(pod, &options, errors);
         let spec = pod.field("spec");
         let ephemeral = spec.field("ephemeralContainers");
@@ -205,12 +205,12 @@ impl Strategy for Pod {
     }
 }
 
-fn update_options(cx: &Context, new: &Cursor, old: &Cursor) -> Options {
-    Options { is_pod: true, ..Options::new(cx, new.value(), Some(old.value())) }
+fn update_options(cx: &Context, new: &Cursor, old: &Cursor) -> PodValidationOptions {
+    PodValidationOptions { is_pod: true, ..PodValidationOptions::new(cx, new.value(), Some(old.value())) }
 }
 
 /// What holds for a pod whenever its spec is checked, beyond what holds for templates.
-fn metadata_and_spec(pod: &Cursor, options: &Options, errors: &mut Errors) {
+fn metadata_and_spec(pod: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
     annotations::validate(&metadata.field("annotations"), &spec, options, errors);
     pod_spec::validate(&spec, Some(&metadata), options, errors);

@@ -15,8 +15,8 @@ mod warnings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Status, Str, Value, names};
-use registry::{Context, FieldRefusal, Strategy, Undo};
+use object::{Cursor, Errors, Str, Value, names};
+use registry::{Context, Error, FieldRefusal, Strategy, Undo};
 
 pub use allocation::{Allocation, AllocationStore};
 
@@ -101,7 +101,7 @@ impl Strategy for Service {
         cells::cells(cx, object)
     }
 
-    async fn begin_create(&self, cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Status> {
+    async fn begin_create(&self, cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         transitions::normalize_cluster_ips(object, None);
         let undo = self.allocation.create(cx, object).await?;
         Ok(Some(Box::new(undo)))
@@ -112,7 +112,7 @@ impl Strategy for Service {
         cx: &Context<'_>,
         new: &mut Value,
         old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Status> {
+    ) -> Result<Option<Box<dyn Undo>>, Error> {
         if !cx.subresource.is_empty() {
             return Ok(None);
         }

@@ -26,14 +26,23 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_spec(cx, &object.field("spec"), selector::Options::default(), &address::Known::new(), errors);
+        validate_spec(
+            cx,
+            &object.field("spec"),
+            selector::LabelSelectorValidationOptions::default(),
+            &address::Known::new(),
+            errors,
+        );
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let old = old.field("spec");
         let mut found = Errors::new();
-        selector::validate(&old.field("podSelector"), selector::Options::default(), &mut found);
-        let options = selector::Options { allow_invalid_values: !found.is_empty(), ..selector::Options::default() };
+        selector::validate(&old.field("podSelector"), selector::LabelSelectorValidationOptions::default(), &mut found);
+        let options = selector::LabelSelectorValidationOptions {
+            allow_invalid_values: !found.is_empty(),
+            ..selector::LabelSelectorValidationOptions::default()
+        };
         let blocks = blocks(&old);
         let known: address::Known =
             blocks.iter().flat_map(|block| networks(block)).map(|network| network.str()).collect();
@@ -56,7 +65,13 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-fn validate_spec(cx: &Context, spec: &Cursor, options: selector::Options, known: &address::Known, errors: &mut Errors) {
+fn validate_spec(
+    cx: &Context,
+    spec: &Cursor,
+    options: selector::LabelSelectorValidationOptions,
+    known: &address::Known,
+    errors: &mut Errors,
+) {
     selector::validate(&spec.field("podSelector"), options, errors);
     let mut missing = Errors::new();
     for (direction, peers) in DIRECTIONS {
@@ -106,7 +121,13 @@ fn validate_port(port: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn validate_peer(cx: &Context, peer: &Cursor, options: selector::Options, known: &address::Known, errors: &mut Errors) {
+fn validate_peer(
+    cx: &Context,
+    peer: &Cursor,
+    options: selector::LabelSelectorValidationOptions,
+    known: &address::Known,
+    errors: &mut Errors,
+) {
     let selectors = ["podSelector", "namespaceSelector"].map(|field| peer.field(field));
     for selector in &selectors {
         selector::validate(selector, options, errors);

@@ -7,7 +7,7 @@ use registry::{Context, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::pod_spec::warnings::deprecated_node_label;
-use crate::common::pod_spec::{Options, resources, tolerations};
+use crate::common::pod_spec::{PodValidationOptions, resources, tolerations};
 use crate::common::{internal, selector};
 
 pub struct RuntimeClass;
@@ -63,7 +63,7 @@ impl Strategy for RuntimeClass {
 fn validate_parts(class: &Cursor, errors: &mut Errors) {
     let (overhead, scheduling) = (class.field("overhead"), class.field("scheduling"));
     // The cost of a pod is checked as the limits of a container; nothing is tolerated for the sake of old objects.
-    let options = Options::default();
+    let options = PodValidationOptions::default();
     let fixed = Cursor::new(overhead.field("podFixed").value(), overhead.path().clone());
     resources::overhead(&fixed, &options, errors);
     selector::labels(&scheduling.field("nodeSelector"), errors);

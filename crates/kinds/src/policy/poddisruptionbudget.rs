@@ -25,13 +25,20 @@ impl Strategy for PodDisruptionBudget {
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_spec(&object.field("spec"), selector::Options::default(), errors);
+        validate_spec(&object.field("spec"), selector::LabelSelectorValidationOptions::default(), errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let mut problems = Errors::new();
-        selector::validate(&old.at(&["spec", "selector"]), selector::Options::default(), &mut problems);
-        let options = selector::Options { allow_invalid_values: !problems.is_empty(), ..selector::Options::default() };
+        selector::validate(
+            &old.at(&["spec", "selector"]),
+            selector::LabelSelectorValidationOptions::default(),
+            &mut problems,
+        );
+        let options = selector::LabelSelectorValidationOptions {
+            allow_invalid_values: !problems.is_empty(),
+            ..selector::LabelSelectorValidationOptions::default()
+        };
         validate_spec(&new.field("spec"), options, errors);
     }
 
@@ -120,7 +127,7 @@ fn strip_marker(budget: &mut Value) {
     }
 }
 
-fn validate_spec(spec: &Cursor, options: selector::Options, errors: &mut Errors) {
+fn validate_spec(spec: &Cursor, options: selector::LabelSelectorValidationOptions, errors: &mut Errors) {
     let (least, most) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
     if least.is_set() && most.is_set() {
         let shown = internal::shown("PodDisruptionBudgetSpec", spec.value());

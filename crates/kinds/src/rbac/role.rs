@@ -25,14 +25,14 @@ impl Strategy for Role {
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        self.validate_rules(object, selector::Options::default(), errors);
+        self.validate_rules(object, selector::LabelSelectorValidationOptions::default(), errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let old = old.value().list_at(&["aggregationRule", "clusterRoleSelectors"]);
-        let options = selector::Options {
+        let options = selector::LabelSelectorValidationOptions {
             allow_invalid_values: old.iter().any(selector::has_invalid_value),
-            ..selector::Options::default()
+            ..selector::LabelSelectorValidationOptions::default()
         };
         self.validate_rules(new, options, errors);
     }
@@ -47,7 +47,7 @@ impl Strategy for Role {
 }
 
 impl Role {
-    fn validate_rules(&self, object: &Cursor, options: selector::Options, errors: &mut Errors) {
+    fn validate_rules(&self, object: &Cursor, options: selector::LabelSelectorValidationOptions, errors: &mut Errors) {
         let rules = object.field("rules");
         for rule in rules.each() {
             self.validate_rule(&rule, errors);
@@ -79,7 +79,7 @@ impl Role {
     }
 }
 
-fn validate_aggregation(selectors: &Cursor, options: selector::Options, errors: &mut Errors) {
+fn validate_aggregation(selectors: &Cursor, options: selector::LabelSelectorValidationOptions, errors: &mut Errors) {
     if selectors.is_empty() {
         selectors.required(errors, "at least one clusterRoleSelector required if aggregationRule is non-nil");
     }

@@ -1,7 +1,7 @@
 //! Priority classes: names for how important pods are.
 
 use object::{Cursor, Errors, GroupResource, Meta, Status, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Error, Strategy, columns};
 
 use crate::common::checks::{Checks, immutable};
 
@@ -53,13 +53,13 @@ impl Strategy for PriorityClass {
         false
     }
 
-    fn validate_deletion(&self, _cx: &Context, object: &Value) -> Result<(), Status> {
+    fn validate_deletion(&self, _cx: &Context, object: &Value) -> Result<(), Error> {
         let name = object.name();
         if !SYSTEM_CLASSES.iter().any(|(system, _)| *system == name) {
             return Ok(());
         }
         let resource = GroupResource::new("scheduling.k8s.io", "priorityclasses");
-        Err(Status::forbidden(&resource, name, "this is a system priority class and cannot be deleted"))
+        Err(Status::forbidden(&resource, name, "this is a system priority class and cannot be deleted").into())
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
@@ -141,7 +141,7 @@ mod tests {
         let check = check();
         let delete = |name: &str| {
             let object = check.object(&format!("metadata: {{name: {name}}}"));
-            PriorityClass.validate_deletion(&check.context(""), &object).map_err(|status| status.message)
+            PriorityClass.validate_deletion(&check.context(""), &object).map_err(|error| Status::from(error).message)
         };
         assert_eq!(delete("a"), Ok(()));
         assert_eq!(

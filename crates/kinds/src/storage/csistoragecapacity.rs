@@ -16,13 +16,20 @@ impl Strategy for CsiStorageCapacity {
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
-        validate_capacity(object, selector::Options::default(), errors);
+        validate_capacity(object, selector::LabelSelectorValidationOptions::default(), errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let mut problems = Errors::new();
-        selector::validate(&old.field("nodeTopology"), selector::Options::default(), &mut problems);
-        let options = selector::Options { allow_invalid_values: !problems.is_empty(), ..selector::Options::default() };
+        selector::validate(
+            &old.field("nodeTopology"),
+            selector::LabelSelectorValidationOptions::default(),
+            &mut problems,
+        );
+        let options = selector::LabelSelectorValidationOptions {
+            allow_invalid_values: !problems.is_empty(),
+            ..selector::LabelSelectorValidationOptions::default()
+        };
         validate_capacity(new, options, errors);
         let topology = new.field("nodeTopology");
         if !versioned::same(LABEL_SELECTOR, topology.value(), old.field("nodeTopology").value()) {
@@ -54,7 +61,7 @@ impl Strategy for CsiStorageCapacity {
     }
 }
 
-fn validate_capacity(capacity: &Cursor, options: selector::Options, errors: &mut Errors) {
+fn validate_capacity(capacity: &Cursor, options: selector::LabelSelectorValidationOptions, errors: &mut Errors) {
     selector::validate(&capacity.field("nodeTopology"), options, errors);
     capacity.field("storageClassName").check_name(errors, names::name_is_dns_subdomain);
     let amount = capacity.field("capacity");

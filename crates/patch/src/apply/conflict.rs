@@ -8,13 +8,13 @@ use super::managed::Id;
 use crate::{PathElement, path_text};
 
 /// A field that the apply would change and another manager owns.
-#[derive(Debug, Clone)]
-pub(super) struct Conflict {
-    pub owner: Id,
-    pub path: Vec<PathElement>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflict {
+    pub(super) owner: Id,
+    pub(super) path: Vec<PathElement>,
 }
 
-pub(super) fn status(conflicts: &[Conflict]) -> Status {
+pub(crate) fn status(conflicts: &[Conflict]) -> Status {
     let causes = conflicts.iter().map(|conflict| Cause {
         reason: "FieldManagerConflict".to_string(),
         message: format!("conflict with {}", conflict.owner.describe()),
@@ -23,7 +23,7 @@ pub(super) fn status(conflicts: &[Conflict]) -> Status {
     Status::apply_conflict(causes.collect(), message(conflicts))
 }
 
-fn message(conflicts: &[Conflict]) -> String {
+pub(crate) fn message(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
         let (owner, path) = (only.owner.describe(), path_text(&only.path));
         return format!("Apply failed with 1 conflict: conflict with {owner}: {path}");

@@ -9,8 +9,8 @@ use object::{Meta, Timestamp, Value};
 
 use super::conflict::Conflict;
 use super::managed::{self, Managed};
-use super::updater::Refusal;
 use super::{FieldManager, gvk_of};
+use crate::Error;
 use crate::typed::{Duplicates, compare, field_set};
 use crate::{FieldSet, go};
 
@@ -30,18 +30,18 @@ impl FieldManager<'_> {
         manager: &str,
         force: bool,
         now: Timestamp,
-    ) -> Result<(Option<Value>, Managed), Refusal> {
+    ) -> Result<(Option<Value>, Managed), Error> {
         if manager != KUBECTL {
             return self.try_apply(live, config, managed, manager, force, now);
         }
         let conflicts = match self.try_apply(live, config, managed.clone(), manager, force, now) {
-            Err(Refusal::Conflicts(conflicts)) => conflicts,
+            Err(Error::Conflicts(conflicts)) => conflicts,
             other => return other,
         };
-        let Some(own) = self.last_applied_fields(live) else { return Err(Refusal::Conflicts(conflicts)) };
+        let Some(own) = self.last_applied_fields(live) else { return Err(Error::Conflicts(conflicts)) };
         let others: Vec<Conflict> = conflicts.into_iter().filter(|conflict| !own.has(&conflict.path)).collect();
         if !others.is_empty() {
-            return Err(Refusal::Conflicts(others));
+            return Err(Error::Conflicts(others));
         }
         self.try_apply(live, config, managed, manager, true, now)
     }

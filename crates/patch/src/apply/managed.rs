@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use object::timestamp::Time;
 use object::{Map, Raw, Str, Value, quote};
 
-use crate::{FieldSet, go};
+use crate::FieldSet;
 
 /// Who owns which fields, and since when.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ impl Id {
             text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
             text.push_str(name);
             text.push_str("\":");
-            go::write_json_string(&mut text, value);
+            object::write_json_string(value, &mut text);
         }
         text.push('}');
         let [manager, operation, version, subresource] = fields.map(|(_, value)| Str::from(value));

@@ -1,5 +1,5 @@
 use codec::Notes;
-use object::{Value, value};
+use object::{Status, Value, value};
 use proptest::prelude::*;
 
 use super::*;

@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use object::{Meta, Status, Str, Value};
+use object::{Meta, Str, Value};
 use schema::Schema;
 
-use super::conflict::{self, Conflict};
+use super::conflict::Conflict;
 use super::managed::{Id, Owned, Owners};
-use super::{Kind, Resets, plain_error};
+use super::{Kind, Resets};
 use crate::fieldset::same;
 use crate::typed::{
     Comparison, Duplicates, Type, compare, ensure_named_fields, field_set, merge, reconcile, remove_items, tracked,
     validate,
 };
-use crate::{FieldSet, PathElement};
+use crate::{Error, FieldSet, PathElement};
 
 pub(super) struct Updater<'a> {
     pub kind: &'a dyn Kind,
@@ -27,27 +27,6 @@ pub(super) struct Typed<'a> {
     pub value: Value,
     pub version: Str,
     pub of: Type<'a>,
-}
-
-/// Why an apply is refused.
-pub(super) enum Refusal {
-    Conflicts(Vec<Conflict>),
-    Status(Status),
-}
-
-impl Refusal {
-    pub fn into_status(self) -> Status {
-        match self {
-            Refusal::Conflicts(conflicts) => conflict::status(&conflicts),
-            Refusal::Status(status) => status,
-        }
-    }
-}
-
-impl From<String> for Refusal {
-    fn from(why: String) -> Refusal {
-        Refusal::Status(plain_error(why))
-    }
 }
 
 impl<'a> Typed<'a> {
@@ -82,7 +61,7 @@ impl<'a> Updater<'a> {
     pub fn update(&self, live: &Typed<'a>, new: &Typed<'a>, owners: Owners, manager: &Id) -> Result<Owners, String> {
         let owners = self.reconcile(live, owners)?;
         let taken = self.take_over(live, new, owners, manager, true);
-        let (mut owners, changes) = taken.map_err(|refusal| refusal.into_status().message)?;
+        let (mut owners, changes) = taken.map_err(|error| error.to_string())?;
         let mut had = owners.remove(manager).map(|owned| owned.set).unwrap_or_default();
         had.subtract(&changes.removed);
         let set = had.joined(changes.modified).joined(changes.added);
@@ -101,7 +80,7 @@ impl<'a> Updater<'a> {
         owners: Owners,
         manager: &Id,
         force: bool,
-    ) -> Result<(Option<Value>, Owners), Refusal> {
+    ) -> Result<(Option<Value>, Owners), Error> {
         let mut owners = self.reconcile(live, owners)?;
         let merged =
             merge(&live.value, &config.value, live.of).map_err(|why| format!("failed to merge config: {why}"))?;
@@ -124,7 +103,7 @@ impl<'a> Updater<'a> {
         mut owners: Owners,
         manager: &Id,
         force: bool,
-    ) -> Result<(Owners, Comparison), Refusal> {
+    ) -> Result<(Owners, Comparison), Error> {
         let changes = self.changes(old, new)?;
         // What changed and what went, by version; None for versions that are gone.
         let mut by_version: BTreeMap<Str, Option<(FieldSet, FieldSet)>> = BTreeMap::new();
@@ -149,7 +128,7 @@ impl<'a> Updater<'a> {
             lost.push((id.clone(), contested.joined(owned.set.intersection(removed))));
         }
         if !force && !conflicts.is_empty() {
-            return Err(Refusal::Conflicts(conflicts));
+            return Err(Error::Conflicts(conflicts));
         }
         obsolete.iter().for_each(|id| {
             owners.remove(id);

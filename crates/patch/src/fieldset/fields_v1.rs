@@ -89,9 +89,10 @@ fn read(map: &Map) -> Result<(FieldSet, bool), String> {
 fn write_key(element: &PathElement, out: &mut String) {
     match element {
         PathElement::Field(name) => {
-            out.push_str("\"f:");
-            go::write_escaped(out, name);
-            out.push('"');
+            // `f:` has nothing to escape, so it stands before the rest of the string.
+            let start = out.len();
+            object::write_json_string(name, out);
+            out.insert_str(start + 1, "f:");
         }
         PathElement::Key(fields) => {
             let mut text = String::from("k:{");
@@ -99,14 +100,14 @@ fn write_key(element: &PathElement, out: &mut String) {
                 if i > 0 {
                     text.push(',');
                 }
-                go::write_json_string(&mut text, name);
+                object::write_json_string(name, &mut text);
                 text.push(':');
                 text.push_str(&go::json(value));
             }
             text.push('}');
-            go::write_json_string(out, &text);
+            object::write_json_string(&text, out);
         }
-        PathElement::Value(value) => go::write_json_string(out, &format!("v:{}", go::json(value))),
+        PathElement::Value(value) => object::write_json_string(&format!("v:{}", go::json(value)), out),
         PathElement::Index(index) => out.push_str(&format!("\"i:{index}\"")),
     }
     out.push(':');

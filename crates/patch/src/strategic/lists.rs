@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use object::{Map, Str, Value};
 
-use super::error::Refusal;
 use super::lookup::{ListPlace, Place};
 use super::order::{Identity, Positions};
 use super::{DIRECTIVE, ELEMENT_ORDER, Result, go, merge_map, target, without_directives};
+use crate::Error;
 
 /// Deals with every `$setElementOrder/list` of a patch and the lists they order, and takes both out of the patch.
 pub(super) fn merge_ordered(original: &mut Map, patch: &mut Map, place: Place<'_>) -> Result<()> {
     let mut ordered = BTreeSet::new();
     let mut arranged_lists = Vec::new();
     for (directive, order) in patch.extract(|key| key.starts_with(ELEMENT_ORDER)) {
-        let order = order.as_list().ok_or_else(|| Refusal::not_a_list(&order))?;
-        let name = target(&directive, ELEMENT_ORDER).ok_or(Refusal::BAD_ELEMENT_ORDER)?;
+        let order = order.as_list().ok_or_else(|| Error::not_a_list(&order))?;
+        let name = target(&directive, ELEMENT_ORDER).ok_or(Error::bad_element_order())?;
         let live = list_at(original, name)?;
         let changes = list_at(patch, name)?;
         let list = place.list(name)?;
@@ -48,7 +48,7 @@ fn list_at(map: &Map, name: &str) -> Result<Option<Vec<Value>>> {
     match map.get(name) {
         None => Ok(None),
         Some(Value::List(list)) => Ok(Some(list.clone())),
-        Some(other) => Err(Refusal::not_a_list(other)),
+        Some(other) => Err(Error::not_a_list(other)),
     }
 }
 
@@ -59,7 +59,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<()> {
         return Ok(());
     }
     if let Some(item) = patch.iter().find(|item| !key.is_empty() && item.as_map().is_none()) {
-        return Err(Refusal::not_a_map(item));
+        return Err(Error::not_a_map(item));
     }
     let deletes = |item: &Value| !key.is_empty() && item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
     let mut items = patch.iter().filter(|item| !deletes(item)).peekable();
@@ -72,7 +72,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<()> {
     }
     if items.peek().is_some() {
         let list = |items: &[Value]| go::plain(&Value::List(items.to_vec()));
-        return Err(Refusal::Other(format!(
+        return Err(Error::Failed(format!(
             "The order in patch list:\n{}\n doesn't match {ELEMENT_ORDER} list:\n{}\n",
             list(patch),
             list(order)
@@ -85,8 +85,8 @@ fn name_of<'v>(item: &'v Value, key: &str) -> Result<&'v Value> {
     if key.is_empty() {
         return Ok(item);
     }
-    let map = item.as_map().ok_or_else(|| Refusal::not_a_map(item))?;
-    map.get(key).ok_or_else(|| Refusal::no_merge_key(map, key))
+    let map = item.as_map().ok_or_else(|| Error::not_a_map(item))?;
+    map.get(key).ok_or_else(|| Error::no_merge_key(map, key))
 }
 
 /// Every merged item must have a name, and whatever it is looked up in must be maps.
@@ -95,7 +95,7 @@ fn check_names(merged: &[Value], order: &[Value], key: &str) -> Result<()> {
         name_of(item, key)?;
     }
     match order.iter().position(|item| item.as_map().is_none()) {
-        Some(index) if !merged.is_empty() => Err(Refusal::Other(format!("value for key {index} is not a map"))),
+        Some(index) if !merged.is_empty() => Err(Error::Failed(format!("value for key {index} is not a map"))),
         _ => Ok(()),
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn merge_list(
     match element_kind(&original, patch)? {
         Kind::Scalar => Ok(merge_scalars(original, patch, deletes)),
         Kind::Map if list.key.is_empty() => {
-            Err(Refusal::Other(format!("cannot merge lists without merge key for {}", list.items.go_kind())))
+            Err(Error::Failed(format!("cannot merge lists without merge key for {}", list.items.go_kind())))
         }
         Kind::Map => merge_maps(original, patch, list),
     }
@@ -129,15 +129,15 @@ enum Kind {
 fn element_kind(original: &[Value], patch: &[Value]) -> Result<Kind> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {
-        return Err(Refusal::Other("no elements in any of the given slices".to_string()));
+        return Err(Error::Failed("no elements in any of the given slices".to_string()));
     };
     if matches!(first, Value::List(_)) {
-        return Err(Refusal::LIST_OF_LISTS);
+        return Err(Error::NotApplicable);
     }
     let same = |item: &Value| std::mem::discriminant(item) == std::mem::discriminant(first);
     if first.is_null() || !items.all(same) {
         let lists = Value::List(vec![Value::List(original.to_vec()), Value::List(patch.to_vec())]);
-        return Err(Refusal::Other(format!("list element types are not identical: {}", go::plain(&lists))));
+        return Err(Error::Failed(format!("list element types are not identical: {}", go::plain(&lists))));
     }
     Ok(if matches!(first, Value::Map(_)) { Kind::Map } else { Kind::Scalar })
 }
@@ -171,7 +171,7 @@ fn merge_maps(original: Vec<Value>, patch: &mut [Value], list: &ListPlace<'_>) -
         let place = places.get(item);
         let Value::Map(changes) = &mut **item else { continue };
         if !changes.contains_key(list.key) {
-            return Err(Refusal::no_merge_key(changes, list.key));
+            return Err(Error::no_merge_key(changes, list.key));
         }
         match place {
             Some(at) => {
@@ -204,12 +204,12 @@ fn carry_out_directives(mut original: Vec<Value>, patch: &[Value], key: &str) ->
         let (Some(item), Some(directive)) = (value.as_map(), value.get(DIRECTIVE)) else { continue };
         match directive.as_str() {
             Some("delete") if item.contains_key(key) => deleted.add(value, 0),
-            Some("delete") => return Err(Refusal::no_merge_key(item, key)),
+            Some("delete") => return Err(Error::no_merge_key(item, key)),
             Some("replace") => replaces = true,
             Some("merge") => {
-                return Err(Refusal::Other("merging lists cannot yet be specified in the patch".to_string()));
+                return Err(Error::Failed("merging lists cannot yet be specified in the patch".to_string()));
             }
-            _ => return Err(Refusal::unknown_directive(directive, item)),
+            _ => return Err(Error::unknown_directive(directive, item)),
         }
     }
     original.retain(|item| deleted.get(item).is_none());

@@ -6,7 +6,7 @@ use object::{Str, Value, quote};
 use schema::{Schema, Shape};
 
 use super::Result;
-use super::error::Refusal;
+use crate::Error;
 
 /// Where in the schema a patch is at work.
 #[derive(Clone, Copy)]
@@ -40,19 +40,19 @@ impl<'a> Place<'a> {
     /// Counts the values of an item that is merged again; refuses when there were too many.
     pub fn merges_again(self, item: &Value) -> Result<()> {
         let left = self.merges_left.get().checked_sub(values_in(item));
-        let refusal = || Refusal::Other("the patch names the same list items too often".to_string());
+        let refusal = || Error::Failed("the patch names the same list items too often".to_string());
         self.merges_left.set(left.ok_or_else(refusal)?);
         Ok(())
     }
 
     /// A field of the struct here; patches that go inside anything else are refused.
     pub fn field(self, name: &str) -> Result<Place<'a>> {
-        let Some(of) = self.schema.as_struct() else { return Err(Refusal::Other(self.not_a_struct(name))) };
+        let Some(of) = self.schema.as_struct() else { return Err(Error::Failed(self.not_a_struct(name))) };
         let exact = of.field(name);
         let found = exact.or_else(|| of.in_print_order().find(|field| field.name.eq_ignore_ascii_case(name)));
         match found {
             Some(field) => Ok(self.with(self.schema.with(&field.node))),
-            None => Err(Refusal::Other(no_such_field(&of.go_name, name))),
+            None => Err(Error::Failed(no_such_field(&of.go_name, name))),
         }
     }
 
@@ -60,10 +60,10 @@ impl<'a> Place<'a> {
     pub fn list(self, name: &str) -> Result<ListPlace<'a>> {
         let field = self.field(name)?.schema;
         let Some(items) = field.items() else {
-            return Err(Refusal::Other(format!("expected slice or array type, but got: {}", self.go_kind())));
+            return Err(Error::Failed(format!("expected slice or array type, but got: {}", self.go_kind())));
         };
         if items.items().is_some() {
-            return Err(Refusal::Other("unexpected slice of slice".to_string()));
+            return Err(Error::Failed("unexpected slice of slice".to_string()));
         }
         let key = field.node.patch_merge_key.as_deref().unwrap_or_default();
         Ok(ListPlace { items: self.with(items), merges: field.node.patch_merge, key })

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use object::Value;
 
-use super::error::Refusal;
 use super::{DIRECTIVE, Result};
+use crate::Error;
 use crate::fieldset::compare_values;
 
 /// How the items of a list are told apart: by a field, or by their value if `key` is "".
@@ -95,9 +95,9 @@ impl Identity<'_> {
             return Ok(());
         }
         for item in items.iter().chain(order) {
-            let map = item.as_map().ok_or_else(|| Refusal::not_a_map(item))?;
+            let map = item.as_map().ok_or_else(|| Error::not_a_map(item))?;
             if !map.contains_key(self.key) {
-                return Err(Refusal::no_merge_key(map, self.key));
+                return Err(Error::no_merge_key(map, self.key));
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
 use codec::Notes;
-use object::{GroupVersionKind, Value, value};
+use object::{GroupVersionKind, Status, Value, value};
 use proptest::prelude::*;
 use schema::builtin;
 

@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use object::{GroupVersionKind, Status, Value, quote, value};
 use registry::Target;
 use std::sync::Arc;
-use streams::remote_command::{self, Ended, KUBELET_PROTOCOLS, Options, PROTOCOL, Session};
+use streams::remote_command::{self, Ended, KUBELET_PROTOCOLS, PROTOCOL, Session, StreamOptions};
 use streams::websocket::{Handshake, Refused, is_websocket};
 
 use super::{StreamMeters, pass_through, refused};
@@ -46,8 +46,12 @@ pub async fn command(scope: &Scope, target: Target, options: &Value) -> Result<R
         return Ok(refused(&Refused { code: StatusCode::BAD_REQUEST, text: "not websocket protocol" }));
     };
     let is_set = |field: &str| options.field(field).as_bool() == Some(true);
-    let options =
-        Options { stdin: is_set("stdin"), stdout: is_set("stdout"), stderr: is_set("stderr"), tty: is_set("tty") };
+    let options = StreamOptions {
+        stdin: is_set("stdin"),
+        stdout: is_set("stdout"),
+        stderr: is_set("stderr"),
+        tty: is_set("tty"),
+    };
     Ok(Reply::switch(handshake.accept(Some(PROTOCOL)), async move {
         let Ok(client) = client.await else { return };
         let Ok(session) = Session::open(TokioIo::new(client), options).await else { return meters.translated(400) };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
 use super::links::Links;
-use crate::reply::{Chunks, Cut};
+use crate::reply::{Aborted, Chunks};
 
 /// A tag longer than this is passed on as it is.
 const TAG_BYTES_MAX: usize = 64 * 1024;
@@ -56,7 +56,7 @@ impl Pages {
         Pages { links, held: Vec::new(), inside: None }
     }
 
-    pub fn rewrite(self, chunks: Chunks) -> impl Stream<Item = Result<Bytes, Cut>> {
+    pub fn rewrite(self, chunks: Chunks) -> impl Stream<Item = Result<Bytes, Aborted>> {
         futures::stream::unfold(Some((self, chunks)), |state| async move {
             let (mut page, mut chunks) = state?;
             Some(match chunks.next().await {

@@ -13,7 +13,7 @@ use streams::websocket::{Handshake, Refused, is_websocket};
 
 use super::{dial, refused};
 use crate::forward::{Unreachable, request};
-use crate::reply::{Body, Chunks, Cut, Reply, ReplyBody};
+use crate::reply::{Aborted, Body, Chunks, Reply, ReplyBody};
 use crate::scope::Scope;
 
 /// How much of a kubelet's error is passed on.
@@ -46,7 +46,7 @@ pub async fn log(scope: &Scope, target: &Target) -> Result<Reply, Status> {
     if !(200..=206).contains(&code.as_u16()) {
         return Err(failed(scope, code, response.into_body()).await);
     }
-    let chunks = response.into_body().into_data_stream().map_err(|_| Cut).boxed();
+    let chunks = response.into_body().into_data_stream().map_err(|_| Aborted).boxed();
     if is_websocket(&scope.call.headers) {
         return Ok(as_messages(scope, chunks));
     }
@@ -82,7 +82,7 @@ fn as_messages(scope: &Scope, chunks: Chunks) -> Reply {
         return refused(&Refused { code: StatusCode::FORBIDDEN, text: "" });
     };
     let encoding = if protocol == Some(BASE64) { Encoding::Base64 } else { Encoding::Binary };
-    let pieces = chunks.map_ok(|chunk| futures::stream::iter(pieces(chunk)).map(Ok::<_, Cut>)).try_flatten();
+    let pieces = chunks.map_ok(|chunk| futures::stream::iter(pieces(chunk)).map(Ok::<_, Aborted>)).try_flatten();
     let messages = futures::stream::iter([Ok(Bytes::new())]).chain(pieces).boxed();
     Reply::switch(handshake.accept(protocol), async move {
         let Ok(client) = upgrade.await else { return };

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p storage-embedded                                 everything but etcd
 //! cargo bench -p storage-embedded -- --etcd path/to/etcd          with etcd on the same disk
-//! cargo bench -p storage-embedded -- writes --seconds 10          one part: writes, fanout, memory, history
+//! cargo bench -p storage-embedded -- writes --seconds 10          one part: writes, resources, fanout, memory, history
 //! ```
 //!
 //! Files are written below `--dir` (default: the system's temporary directory), which should be on the disk in question.
@@ -14,6 +14,7 @@ mod etcd;
 mod fanout;
 mod history;
 mod memory;
+mod resources;
 mod writes;
 
 use std::path::PathBuf;
@@ -46,12 +47,13 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         // What is left for the disk to do after the writes (their files are deleted) would be counted as delay.
-        for part in ["fanout", "writes", "memory", "history"] {
+        for part in ["fanout", "writes", "resources", "memory", "history"] {
             if !settings.parts.is_empty() && !settings.parts.iter().any(|chosen| chosen == part) {
                 continue;
             }
             match part {
                 "writes" => writes::run(&settings).await,
+                "resources" => resources::run(&settings).await,
                 "fanout" => fanout::run(&settings).await,
                 "memory" => memory::run(&settings),
                 _ => history::run(&settings).await,

@@ -49,7 +49,7 @@ pub fn child(file: &PathBuf) {
         let used = resident() - before;
         // As a server has them: the cache shares the store's entries.
         let range = KeyRange::prefix("/registry/");
-        let cache = Cache::start(store.clone(), range, Arc::new(Unread), Budget::new(0), cache::Options::default());
+        let cache = Cache::start(store.clone(), range, Arc::new(Unread), Budget::new(0), cache::CacheOptions::default());
         let cache = cache.await.unwrap();
         assert_eq!(cache.len(), OBJECTS);
         let cached = resident() - before;

@@ -122,8 +122,7 @@ impl Configuration {
         let problems = super::validate::problems(&config, reload);
         match problems.as_slice() {
             [] => Ok(config),
-            [only] => Err(ConfigError(only.clone())),
-            many => Err(ConfigError(format!("[{}]", many.join(", ")))),
+            problems => Err(ConfigError(super::aggregate(problems))),
         }
     }
 }

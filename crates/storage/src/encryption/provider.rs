@@ -102,8 +102,7 @@ impl Chain {
             }
             [] if self.providers.is_empty() => Ok(Opened { value: None, stale: false }),
             [] => Err("no matching prefix found".to_string().into()),
-            [only] => Err(only.clone().into()),
-            many => Err(format!("[{}]", many.join(", ")).into()),
+            errors => Err(super::aggregate(errors).into()),
         }
     }
 }
@@ -120,8 +119,7 @@ impl Keyed {
         }
         match errors.as_slice() {
             [] => Err(format!("no matching key was found for the provided {} transformer", self.kind)),
-            [only] => Err(only.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+            errors => Err(super::aggregate(errors)),
         }
     }
 }

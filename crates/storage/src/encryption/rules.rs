@@ -157,8 +157,7 @@ impl Rules {
         }
         match problems.as_slice() {
             [] => Ok(()),
-            [only] => Err(only.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+            problems => Err(super::aggregate(problems)),
         }
     }
 }

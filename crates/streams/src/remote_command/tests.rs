@@ -62,7 +62,7 @@ impl Client {
     }
 }
 
-async fn start(options: Options) -> (Client, Kubelet, tokio::task::JoinHandle<Result<Bytes, Ended>>) {
+async fn start(options: StreamOptions) -> (Client, Kubelet, tokio::task::JoinHandle<Result<Bytes, Ended>>) {
     let (client, ours) = duplex(1 << 16);
     let (kubelet, backend) = duplex(1 << 16);
     let running = tokio::spawn(async move {
@@ -79,7 +79,7 @@ async fn start(options: Options) -> (Client, Kubelet, tokio::task::JoinHandle<Re
 
 #[tokio::test]
 async fn streams_go_both_ways_and_end_with_the_status() {
-    let options = Options { stdin: true, stdout: true, stderr: true, tty: false };
+    let options = StreamOptions { stdin: true, stdout: true, stderr: true, tty: false };
     let (mut client, mut kubelet, running) = start(options).await;
     assert_eq!(client.message().await, [1], "the connection stands");
     assert_eq!(kubelet.accept(4).await, ["error", "stdin", "stdout", "stderr"]);
@@ -103,7 +103,7 @@ async fn streams_go_both_ways_and_end_with_the_status() {
 
 #[tokio::test]
 async fn a_terminal_has_a_size_and_no_stderr() {
-    let options = Options { stdin: true, stdout: true, stderr: true, tty: true };
+    let options = StreamOptions { stdin: true, stdout: true, stderr: true, tty: true };
     let (mut client, mut kubelet, running) = start(options).await;
     client.message().await;
     assert_eq!(kubelet.accept(4).await, ["error", "stdin", "stdout", "resize"]);
@@ -118,7 +118,8 @@ async fn a_terminal_has_a_size_and_no_stderr() {
 #[tokio::test]
 async fn clients_that_leave_or_break_the_protocol_end_the_session() {
     for wrong in [&b"\xff"[..], b"\xff\0\0", b"\xff\x07", b""] {
-        let (mut client, mut kubelet, running) = start(Options { stdout: true, ..Options::default() }).await;
+        let (mut client, mut kubelet, running) =
+            start(StreamOptions { stdout: true, ..StreamOptions::default() }).await;
         client.message().await;
         kubelet.accept(2).await;
         if wrong.is_empty() {
@@ -132,7 +133,7 @@ async fn clients_that_leave_or_break_the_protocol_end_the_session() {
 
 #[tokio::test]
 async fn pings_are_answered_on_both_sides() {
-    let (mut client, mut kubelet, _running) = start(Options { stdout: true, ..Options::default() }).await;
+    let (mut client, mut kubelet, _running) = start(StreamOptions { stdout: true, ..StreamOptions::default() }).await;
     client.message().await;
     kubelet.accept(2).await;
     client.connection.write_all(&[0x89, 0x81, 0, 0, 0, 0, b'p']).await.unwrap();
@@ -143,7 +144,7 @@ async fn pings_are_answered_on_both_sides() {
 
 #[tokio::test(start_paused = true)]
 async fn kubelets_are_pinged_and_idle_sessions_end() {
-    let (mut client, mut kubelet, running) = start(Options { stdout: true, ..Options::default() }).await;
+    let (mut client, mut kubelet, running) = start(StreamOptions { stdout: true, ..StreamOptions::default() }).await;
     client.message().await;
     kubelet.accept(2).await;
     assert_eq!(kubelet.frame().await, (0x8003_0006, 0, vec![0, 0, 0, 1]));
@@ -157,7 +158,7 @@ async fn kubelets_are_pinged_and_idle_sessions_end() {
 
 #[tokio::test(start_paused = true)]
 async fn kubelets_that_do_not_accept_streams_are_given_up() {
-    let (mut client, kubelet, running) = start(Options { stdout: true, ..Options::default() }).await;
+    let (mut client, kubelet, running) = start(StreamOptions { stdout: true, ..StreamOptions::default() }).await;
     client.message().await;
     assert_eq!(running.await.unwrap(), Err(Ended::ByKubelet("Timeout occurred".into())));
     drop(kubelet);

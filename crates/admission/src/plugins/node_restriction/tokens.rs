@@ -69,11 +69,7 @@ fn uses_audience(request: &Request<'_>, pod: &Value, audience: &str) -> Result<b
             Err(why) => problems.push(why),
         }
     }
-    match problems.as_slice() {
-        [] => Ok(false),
-        [one] => Err(one.clone()),
-        several => Err(format!("[{}]", several.join(", "))),
-    }
+    if problems.is_empty() { Ok(false) } else { Err(object::aggregate(problems)) }
 }
 
 /// Volumes of other times, and the drivers that serve them now.

@@ -150,7 +150,7 @@ fn the_old_rollback_annotation_is_a_number() {
     let mut object = check.decoded("metadata: {annotations: {deprecated.deployment.rollback.to: x}}");
     let refused = wait(Deployment.begin_create(&check.context(""), &mut object)).map(|_| ()).unwrap_err();
     assert_eq!(
-        refused.message,
+        object::Status::from(refused).message,
         r#"Deployment in version "v1" cannot be handled as a Deployment: failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing "x": invalid syntax"#
     );
 }

@@ -7,7 +7,7 @@ use registry::Context;
 use super::{failure_policy, success_policy};
 use crate::common::checks::{Checks, same};
 use crate::common::declared::SCHEDULING;
-use crate::common::pod_spec::Options;
+use crate::common::pod_spec::PodValidationOptions;
 use crate::common::{internal, pod_template, selector};
 
 const PARALLELISM_MAX: i64 = 100_000;
@@ -20,13 +20,13 @@ const MANAGED_BY_MAX_BYTES: usize = 63;
 const NEEDS_INDEXES: &str = "requires indexed completion mode";
 
 /// Checks a spec with its selector, which only jobs have.
-pub fn validate_with_selector(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate_with_selector(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     validate(spec, options, errors);
     let (selected, template) = (spec.field("selector"), spec.field("template"));
     if selected.is_set() {
-        let tolerated = selector::Options {
+        let tolerated = selector::LabelSelectorValidationOptions {
             allow_invalid_values: options.allow_invalid_selector_values,
-            ..selector::Options::default()
+            ..selector::LabelSelectorValidationOptions::default()
         };
         selector::validate(&selected, tolerated, errors);
     } else {
@@ -38,7 +38,7 @@ pub fn validate_with_selector(spec: &Cursor, options: &Options, errors: &mut Err
 }
 
 /// Checks everything but the selector.
-pub fn validate(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let counts = [
         "parallelism",
         "completions",

@@ -2,7 +2,7 @@
 
 use object::{Cursor, Errors, Value, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use super::topology;
 use crate::common::checks::{Checks, report};
 use crate::common::selector;
@@ -10,7 +10,7 @@ use crate::common::selector;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub fn validate(affinity: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(affinity: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let node = affinity.field("nodeAffinity");
     let required = node.field(REQUIRED);
     if required.is_set() {
@@ -102,7 +102,7 @@ fn node_field_requirement(requirement: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn pod_term(term: &Cursor, options: &Options, errors: &mut Errors) {
+fn pod_term(term: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     pod_term_selectors(term, options.allow_invalid_selector_values, errors);
     // Upstream's path is in the singular and without an index.
     let namespace = term.path().field("namespace");
@@ -118,7 +118,10 @@ fn pod_term(term: &Cursor, options: &Options, errors: &mut Errors) {
 }
 
 fn pod_term_selectors(term: &Cursor, allow_invalid_values: bool, errors: &mut Errors) {
-    let options = selector::Options { allow_invalid_values, ..selector::Options::default() };
+    let options = selector::LabelSelectorValidationOptions {
+        allow_invalid_values,
+        ..selector::LabelSelectorValidationOptions::default()
+    };
     selector::validate(&term.field("labelSelector"), options, errors);
     selector::validate(&term.field("namespaceSelector"), options, errors);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use object::{Cursor, Errors, Value};
 
 use super::visit::container_values;
-use super::{Options, toleration_annotation, visit};
+use super::{PodValidationOptions, toleration_annotation, visit};
 use crate::common::paths;
 
 /// On the API's copy of a pod that a kubelet runs by itself.
@@ -20,7 +20,7 @@ const DOCKER_DEFAULT: &str = "docker/default";
 const UNCONFINED: &str = "unconfined";
 
 /// Checks a pod's annotations against its spec.
-pub fn validate(annotations: &Cursor, spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(annotations: &Cursor, spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let mirror = annotations.key(MIRROR);
     if mirror.is_set() && spec.field("nodeName").str().is_empty() {
         mirror.invalid(errors, "must set spec.nodeName if mirror pod annotation is set");
@@ -130,7 +130,13 @@ pub fn apparmor_profile_of(annotation: &str) -> Value {
 }
 
 /// What an update may not do to annotations. Upstream then checks the new ones once more.
-pub fn validate_update(annotations: &Cursor, old: &Value, spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate_update(
+    annotations: &Cursor,
+    old: &Value,
+    spec: &Cursor,
+    options: &PodValidationOptions,
+    errors: &mut Errors,
+) {
     for (key, old_value) in old.as_map().into_iter().flat_map(|map| map.iter()) {
         let new = annotations.key(key);
         if new.value() == old_value {

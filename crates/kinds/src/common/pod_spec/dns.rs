@@ -2,7 +2,7 @@
 
 use object::{Cursor, Errors, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::common::checks::{Checks, report};
 
 // What libc's resolver on Linux can take.
@@ -11,7 +11,7 @@ const MAX_SEARCH_PATHS: usize = 32;
 const MAX_SEARCH_LIST_CHARS: usize = 2048;
 const HOSTNAME_OVERRIDE_MAX_BYTES: usize = 64;
 
-pub fn config(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn config(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let config = spec.field("dnsConfig");
     let servers = config.field("nameservers");
     if spec.field("dnsPolicy").str() == "None" {
@@ -53,13 +53,13 @@ fn searches(searches: &Cursor, errors: &mut Errors) {
 }
 
 /// An IP address; stored ones may be in forms that are refused now.
-fn address(address: &Cursor, options: &Options, errors: &mut Errors) {
+fn address(address: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     for message in names::ip_for_legacy_field(address.str(), options.strict_addresses) {
         address.bad(errors, message);
     }
 }
 
-pub fn host_aliases(aliases: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn host_aliases(aliases: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     for alias in aliases.each() {
         address(&alias.field("ip"), options, errors);
         for hostname in alias.field("hostnames").each() {

@@ -3,7 +3,7 @@
 use object::quantity::Quantity;
 use object::{Cursor, Errors, names};
 
-use super::{Options, visit};
+use super::{PodValidationOptions, visit};
 use crate::common::checks::{Checks, report};
 use crate::common::{named, paths};
 
@@ -48,7 +48,7 @@ const RESOURCES: [&str; 6] = [
 
 const BYTE_DIVISORS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
-pub fn validate(variables: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(variables: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     for variable in variables.each() {
         let name = variable.field("name");
         if name.require(errors) {
@@ -61,11 +61,11 @@ pub fn validate(variables: &Cursor, options: &Options, errors: &mut Errors) {
     }
 }
 
-fn name_rule(options: &Options) -> fn(&str) -> Vec<String> {
+fn name_rule(options: &PodValidationOptions) -> fn(&str) -> Vec<String> {
     if options.allow_relaxed_env_names { names::relaxed_env_var_name } else { names::env_var_name }
 }
 
-fn value_from(source: &Cursor, has_value: bool, options: &Options, errors: &mut Errors) {
+fn value_from(source: &Cursor, has_value: bool, options: &PodValidationOptions, errors: &mut Errors) {
     let mut sources = 0;
     let mut with = |field: &str, rule: &dyn Fn(&Cursor, &mut Errors), errors: &mut Errors| {
         let reference = source.field(field);
@@ -199,7 +199,7 @@ fn file_reference(reference: &Cursor, errors: &mut Errors) {
 }
 
 /// Variables taken from whole ConfigMaps and Secrets.
-pub fn from(sources: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn from(sources: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     for source in sources.each() {
         let prefix = source.field("prefix");
         if !prefix.str().is_empty() {

@@ -41,11 +41,11 @@ use super::checks::Checks;
 use super::selector;
 pub use defaults::default;
 pub use fields::drop_disabled;
-pub use options::Options;
+pub use options::PodValidationOptions;
 
 /// What the rules of containers need to know about the pod around them.
 pub struct Scope<'a> {
-    pub options: &'a Options,
+    pub options: &'a PodValidationOptions,
     /// The volumes that are fine, by name.
     pub volumes: BTreeMap<&'a str, &'a Value>,
     /// The names of the pod's resource claims.
@@ -59,7 +59,7 @@ pub struct Scope<'a> {
 }
 
 /// Checks a pod spec. `pod` is the pod's metadata, for specs of real pods.
-pub fn validate(spec: &Cursor, pod: Option<&Cursor>, options: &Options, errors: &mut Errors) {
+pub fn validate(spec: &Cursor, pod: Option<&Cursor>, options: &PodValidationOptions, errors: &mut Errors) {
     let grace_period = spec.field("terminationGracePeriodSeconds");
     if !grace_period.is_set() {
         grace_period.required(errors, "");
@@ -138,7 +138,7 @@ fn scheduling_gates(gates: &Cursor, errors: &mut Errors) {
 }
 
 /// A pod whose users are not the host's cannot use the host's other namespaces.
-fn host_users(spec: &Cursor, options: &Options, errors: &mut Errors) {
+fn host_users(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     const WHY: &str = "when `hostUsers` is false";
     if spec.field("hostUsers").opt_bool() != Some(false) {
         return;

@@ -11,7 +11,7 @@ use crate::common::{paths, resources, selector};
 
 /// What feature gates allow, and what an update lets pass because the stored object already has it.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct PodValidationOptions {
     /// The object is a pod, not a template inside something else.
     pub is_pod: bool,
     /// Containers may be privileged in this cluster.
@@ -54,13 +54,13 @@ pub enum MatchLabelKeys {
     Beside,
 }
 
-impl Options {
+impl PodValidationOptions {
     /// `pod` and `old` are pods or pod templates.
-    pub fn new(cx: &Context, pod: &Value, old: Option<&Value>) -> Options {
+    pub fn new(cx: &Context, pod: &Value, old: Option<&Value>) -> PodValidationOptions {
         let on = |gate| cx.features.enabled(gate);
         let empty = Value::Null;
         let old_spec = old.map_or(&empty, |old| old.field("spec"));
-        let mut options = Options {
+        let mut options = PodValidationOptions {
             is_pod: false,
             allow_privileged: cx.features.allow_privileged(),
             strict_addresses: on("StrictIPCIDRValidation"),
@@ -81,7 +81,7 @@ impl Options {
             allow_sidecar_resize_policy: on("InPlacePodVerticalScaling"),
             allow_invalid_deletion_cost: !on("PodDeletionCost"),
             allow_restart_on_init_resize: restarts_on_init_resize(old_spec),
-            ..Options::default()
+            ..PodValidationOptions::default()
         };
         if let Some(old) = old {
             options.tolerate(old);
@@ -103,7 +103,11 @@ impl Options {
         self.allow_invalid_node_affinity_values = affinity::has_invalid_required_node_value(spec);
         self.allow_invalid_spread_selector = finds_errors(spec, |spec, errors| {
             for constraint in spec.field("topologySpreadConstraints").each() {
-                selector::validate(&constraint.field("labelSelector"), selector::Options::default(), errors);
+                selector::validate(
+                    &constraint.field("labelSelector"),
+                    selector::LabelSelectorValidationOptions::default(),
+                    errors,
+                );
             }
         });
         self.allow_any_token_path = tokens(spec).any(|token| !paths::is_local_non_reserved(token.str_at(&["path"])));

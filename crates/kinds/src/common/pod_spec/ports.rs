@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Value, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::common::checks::{Checks, report};
 
 pub const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -53,7 +53,7 @@ pub fn host_conflicts<'a>(containers: impl Iterator<Item = Cursor<'a>>, errors: 
 }
 
 /// On the host's network a container's port is the host's port. A template may leave that to the pod's defaults.
-pub fn host_network(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn host_network(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     if !spec.field("hostNetwork").bool() {
         return;
     }

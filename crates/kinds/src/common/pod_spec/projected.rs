@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Path, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use super::volumes::{downward_file, file_mode, file_user, key_to_path};
 use crate::common::checks::{Checks, report};
 use crate::common::{internal, metadata, paths, selector, signers};
@@ -16,7 +16,7 @@ const CERTIFICATE_MAX_SECONDS: i64 = 91 * 24 * 60 * 60;
 const KUBERNETES_CERTIFICATE_MAX_SECONDS: i64 = 24 * 60 * 60;
 const KEY_TYPES: [&str; 6] = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
 
-pub fn validate(volume: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(volume: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     file_mode(&volume.field("defaultMode"), errors);
     file_user(&volume.field("defaultUser"), errors);
     let mut files = Files { volume: volume.path().clone(), taken: BTreeSet::new() };
@@ -40,8 +40,8 @@ impl Files {
     }
 }
 
-fn validate_source(source: &Cursor, files: &mut Files, options: &Options, errors: &mut Errors) {
-    type Rule = fn(&Cursor, &mut Files, &Options, &mut Errors);
+fn validate_source(source: &Cursor, files: &mut Files, options: &PodValidationOptions, errors: &mut Errors) {
+    type Rule = fn(&Cursor, &mut Files, &PodValidationOptions, &mut Errors);
     const KINDS: [(&str, Rule); 6] = [
         ("secret", keys),
         ("configMap", keys),
@@ -63,7 +63,7 @@ fn validate_source(source: &Cursor, files: &mut Files, options: &Options, errors
     }
 }
 
-fn keys(projection: &Cursor, files: &mut Files, _: &Options, errors: &mut Errors) {
+fn keys(projection: &Cursor, files: &mut Files, _: &PodValidationOptions, errors: &mut Errors) {
     let name = projection.field("name");
     name.require(errors);
     for item in projection.field("items").each() {
@@ -75,7 +75,7 @@ fn keys(projection: &Cursor, files: &mut Files, _: &Options, errors: &mut Errors
     }
 }
 
-fn downward_api(projection: &Cursor, files: &mut Files, _: &Options, errors: &mut Errors) {
+fn downward_api(projection: &Cursor, files: &mut Files, _: &PodValidationOptions, errors: &mut Errors) {
     for file in projection.field("items").each() {
         // Upstream reports what is wrong with a file at the projection.
         downward_file(&Cursor::new(file.value(), projection.path().clone()), errors);
@@ -86,7 +86,7 @@ fn downward_api(projection: &Cursor, files: &mut Files, _: &Options, errors: &mu
     }
 }
 
-fn token(token: &Cursor, files: &mut Files, options: &Options, errors: &mut Errors) {
+fn token(token: &Cursor, files: &mut Files, options: &PodValidationOptions, errors: &mut Errors) {
     let (expiry, path) = (token.field("expirationSeconds"), token.field("path").str());
     match expiry.opt_int() {
         None => expiry.required(errors, ""),
@@ -108,7 +108,7 @@ fn token(token: &Cursor, files: &mut Files, options: &Options, errors: &mut Erro
     file_user(&token.field("user"), errors);
 }
 
-fn trust_bundle(bundle: &Cursor, files: &mut Files, _: &Options, errors: &mut Errors) {
+fn trust_bundle(bundle: &Cursor, files: &mut Files, _: &PodValidationOptions, errors: &mut Errors) {
     let (name, signer) = (bundle.field("name"), bundle.field("signerName"));
     let labels = bundle.field("labelSelector");
     match (name.is_set(), signer.is_set()) {
@@ -134,7 +134,7 @@ fn trust_bundle(bundle: &Cursor, files: &mut Files, _: &Options, errors: &mut Er
                 signer.required(errors, "must be a valid signer name");
             }
             signers::signer_name(&signer, errors);
-            selector::validate(&labels, selector::Options::default(), errors);
+            selector::validate(&labels, selector::LabelSelectorValidationOptions::default(), errors);
         }
         (false, false) => bundle.required(errors, "either name or signerName must be specified"),
     }
@@ -145,7 +145,7 @@ fn trust_bundle(bundle: &Cursor, files: &mut Files, _: &Options, errors: &mut Er
     files.take(path.str(), path.str(), errors);
 }
 
-fn certificate(certificate: &Cursor, files: &mut Files, _: &Options, errors: &mut Errors) {
+fn certificate(certificate: &Cursor, files: &mut Files, _: &PodValidationOptions, errors: &mut Errors) {
     let signer = certificate.field("signerName");
     signers::signer_name(&signer, errors);
     user_annotations(&certificate.field("userAnnotations"), errors);

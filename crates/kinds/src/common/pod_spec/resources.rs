@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use object::quantity::Quantity;
 use object::{Cursor, Errors, FieldError, Map, Value, names};
 
-use super::{Options, Scope, usage};
+use super::{PodValidationOptions, Scope, usage};
 use crate::common::checks::{Checks, quantity};
 use crate::common::resources::{
     self, ResourceNameRule, container_resource_name, is_huge_page, is_overcommit_allowed, pod_resource_name,
@@ -17,7 +17,7 @@ pub fn of_container(container: &Cursor, scope: &Scope, errors: &mut Errors) {
 }
 
 /// What running a pod costs besides its containers. Upstream checks it as the limits of a container.
-pub fn overhead(overhead: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn overhead(overhead: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let limits = Cursor::new(overhead.value(), overhead.path().field("limits"));
     let nothing = Cursor::new(&Value::Null, overhead.path().field("requests"));
     amounts(&limits, &nothing, container_resource_name, options, overhead, errors);
@@ -27,7 +27,7 @@ fn requirements(
     requirements: &Cursor,
     name_rule: ResourceNameRule,
     claims: &BTreeSet<&str>,
-    options: &Options,
+    options: &PodValidationOptions,
     errors: &mut Errors,
 ) {
     let (limits, requests) = (requirements.field("limits"), requirements.field("requests"));
@@ -39,7 +39,7 @@ fn amounts(
     limits: &Cursor,
     requests: &Cursor,
     name_rule: ResourceNameRule,
-    options: &Options,
+    options: &PodValidationOptions,
     owner: &Cursor,
     errors: &mut Errors,
 ) {
@@ -77,7 +77,7 @@ fn within_limit(resource: &str, request: &Cursor, limits: &Cursor, requests: &Cu
     }
 }
 
-fn whole_pages(resource: &str, amount: &Cursor, options: &Options, errors: &mut Errors) {
+fn whole_pages(resource: &str, amount: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let pages = amount.quantity();
     if is_huge_page(resource) && !options.allow_partial_huge_pages && !resources::is_whole_pages(resource, &pages) {
         let detail = format!("{pages} is not positive integer multiple of {resource}");

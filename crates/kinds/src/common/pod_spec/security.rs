@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Value};
 
-use super::{Options, Scope, windows};
+use super::{PodValidationOptions, Scope, windows};
 use crate::common::checks::Checks;
 use crate::common::{internal, paths};
 
@@ -14,7 +14,7 @@ const APPARMOR_PROFILE_MAX_BYTES: usize = 4095;
 pub const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
 /// The security context of a whole pod.
-pub fn of_pod(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn of_pod(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let context = spec.field("securityContext");
     id(&context.field("fsGroup"), errors);
     id(&context.field("runAsUser"), errors);
@@ -54,7 +54,7 @@ pub fn of_container(container: &Cursor, scope: &Scope, errors: &mut Errors) {
 }
 
 /// What a container that may not gain privileges cannot have from the start.
-fn unescalated(context: &Cursor, options: &Options, errors: &mut Errors) {
+fn unescalated(context: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let shown = || internal::shown("SecurityContext", context.value());
     if context.field("privileged").bool() {
         let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
@@ -126,7 +126,7 @@ fn apparmor_localhost(localhost: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn sysctls(spec: &Cursor, options: &Options, errors: &mut Errors) {
+fn sysctls(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for sysctl in spec.at(&["securityContext", "sysctls"]).each() {
         let name = sysctl.field("name");

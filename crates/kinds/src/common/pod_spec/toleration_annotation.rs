@@ -2,7 +2,7 @@
 
 use object::{Cursor, Errors, Map, Value};
 
-use super::{Options, tolerations};
+use super::{PodValidationOptions, tolerations};
 
 const KEY: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const FIELDS: [(&str, &str); 5] = [
@@ -14,7 +14,7 @@ const FIELDS: [(&str, &str); 5] = [
 ];
 
 /// Checks the annotation, if there is one. Upstream reports text that is no list of tolerations at the annotations.
-pub fn validate(annotations: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(annotations: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let text = annotations.field(KEY).str();
     if text.is_empty() {
         return;

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Value, names, quote};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::common::checks::Checks;
 
 pub const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-pub fn validate(tolerations: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(tolerations: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     for toleration in tolerations.each() {
         validate_one(&toleration, options, errors);
     }
 }
 
-fn validate_one(toleration: &Cursor, options: &Options, errors: &mut Errors) {
+fn validate_one(toleration: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let (key, operator) = (toleration.field("key"), toleration.field("operator"));
     let (value, effect) = (toleration.field("value"), toleration.field("effect"));
     if !key.str().is_empty() {
@@ -61,7 +61,7 @@ fn number(value: &Cursor, errors: &mut Errors) {
 }
 
 /// An update may add tolerations and change how long one lasts, and nothing else.
-pub fn only_added(new: &Cursor, old: &Value, options: &Options, errors: &mut Errors) {
+pub fn only_added(new: &Cursor, old: &Value, options: &PodValidationOptions, errors: &mut Errors) {
     fn without_seconds(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use object::{Cursor, Errors, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use super::options::MatchLabelKeys;
 use crate::common::checks::{Checks, NOT_POSITIVE};
 use crate::common::selector;
 
-pub fn validate<'a>(constraints: &Cursor<'a>, options: &Options, errors: &mut Errors) {
+pub fn validate<'a>(constraints: &Cursor<'a>, options: &PodValidationOptions, errors: &mut Errors) {
     let pair_of =
         |constraint: &Cursor<'a>| (constraint.field("topologyKey").str(), constraint.field("whenUnsatisfiable").str());
     // How many constraints of each pair are still to come.
@@ -36,7 +36,11 @@ pub fn validate<'a>(constraints: &Cursor<'a>, options: &Options, errors: &mut Er
         }
         match_label_keys(&constraint, options.match_label_keys, errors);
         if !options.allow_invalid_spread_selector {
-            selector::validate(&constraint.field("labelSelector"), selector::Options::default(), errors);
+            selector::validate(
+                &constraint.field("labelSelector"),
+                selector::LabelSelectorValidationOptions::default(),
+                errors,
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::{Cursor, Errors, Value, names};
 
 use super::containers::PULL_POLICIES;
-use super::{Options, env, projected};
+use super::{PodValidationOptions, env, projected};
 use crate::common::checks::Checks;
 use crate::common::{claim, paths, volumes};
 
@@ -14,7 +14,7 @@ const DIRECTORY_MODE_MAX: i64 = 0o1777;
 const DOWNWARD_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-type Rule = fn(&Cursor, &Options, &mut Errors);
+type Rule = fn(&Cursor, &PodValidationOptions, &mut Errors);
 
 /// Every kind of volume in upstream's order: its field, what upstream calls it when there is one too many, what it
 /// calls it in other errors, and its rule.
@@ -66,7 +66,7 @@ pub fn has_source(volume: &Value) -> bool {
 pub fn validate<'a>(
     list: &Cursor<'a>,
     pod: Option<&Cursor>,
-    options: &Options,
+    options: &PodValidationOptions,
     errors: &mut Errors,
 ) -> BTreeMap<&'a str, &'a Value> {
     let pod_name = pod.map_or("", |pod| pod.field("name").str());
@@ -101,7 +101,7 @@ pub fn validate<'a>(
 }
 
 /// Exactly one source; only the first is looked into.
-fn source(volume: &Cursor, pod_name: &str, options: &Options, errors: &mut Errors) {
+fn source(volume: &Cursor, pod_name: &str, options: &PodValidationOptions, errors: &mut Errors) {
     let mut found = false;
     let name = volume.field("name");
     for (field, surplus, at, rule) in KINDS {
@@ -129,7 +129,7 @@ fn source(volume: &Cursor, pod_name: &str, options: &Options, errors: &mut Error
     }
 }
 
-fn empty_dir(source: &Cursor, _: &Options, errors: &mut Errors) {
+fn empty_dir(source: &Cursor, _: &PodValidationOptions, errors: &mut Errors) {
     let (limit, mode) = (source.field("sizeLimit"), source.field("mode"));
     if limit.quantity().signum() < 0 {
         limit.forbidden(errors, "SizeLimit field must be a valid resource quantity");
@@ -171,7 +171,7 @@ pub fn key_to_path(item: &Cursor, errors: &mut Errors) {
     file_user(&item.field("user"), errors);
 }
 
-fn downward_api(source: &Cursor, _: &Options, errors: &mut Errors) {
+fn downward_api(source: &Cursor, _: &PodValidationOptions, errors: &mut Errors) {
     file_mode(&source.field("defaultMode"), errors);
     file_user(&source.field("defaultUser"), errors);
     for file in source.field("items").each() {
@@ -200,7 +200,7 @@ pub fn downward_file(file: &Cursor, errors: &mut Errors) {
     file_user(&file.field("user"), errors);
 }
 
-fn csi(source: &Cursor, _: &Options, errors: &mut Errors) {
+fn csi(source: &Cursor, _: &PodValidationOptions, errors: &mut Errors) {
     volumes::csi_driver_name(&source.field("driver"), errors);
     let secret = source.field("nodePublishSecretRef");
     if !secret.is_set() {
@@ -214,12 +214,12 @@ fn csi(source: &Cursor, _: &Options, errors: &mut Errors) {
     }
 }
 
-fn ephemeral(source: &Cursor, options: &Options, errors: &mut Errors) {
+fn ephemeral(source: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let template = source.field("volumeClaimTemplate");
     if !template.is_set() {
         return template.required(errors, "");
     }
-    let options = claim::Options {
+    let options = claim::ClaimValidationOptions {
         allow_invalid_label_values: false,
         allow_invalid_api_group: false,
         check_attributes_class: options.claim_attributes_class,
@@ -227,7 +227,7 @@ fn ephemeral(source: &Cursor, options: &Options, errors: &mut Errors) {
     claim::template(&template, options, errors);
 }
 
-fn image(source: &Cursor, options: &Options, errors: &mut Errors) {
+fn image(source: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     if !options.allow_empty_image_reference {
         source.field("reference").require(errors);
     }

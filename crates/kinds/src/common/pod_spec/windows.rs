@@ -2,7 +2,7 @@
 
 use object::{Cursor, Errors, names};
 
-use super::{Options, visit};
+use super::{PodValidationOptions, visit};
 use crate::common::checks::Checks;
 
 const CREDENTIAL_SPEC_MAX_KIB: usize = 64;
@@ -86,7 +86,7 @@ fn is_dns_domain(domain: &str) -> bool {
 }
 
 /// Containers that run as processes of the host: all of them or none, and only on the host's network.
-pub fn host_process(spec: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn host_process(spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     const FLAG: [&str; 3] = ["securityContext", "windowsOptions", "hostProcess"];
     let of_pod = spec.at(&FLAG).opt_bool();
     let (mut count, mut host_processes) = (0, 0);

@@ -1,14 +1,14 @@
 //! Binding a pod to a node. These writes go past the rules of updates, as upstream's do: the generation stays.
 
 use object::{Cursor, Errors, GroupResource, Meta, Status, Value, names, quote, value};
-use registry::Context;
+use registry::{Context, Error};
 
 use super::prepare::set_condition;
 use crate::common::checks::Checks;
 use crate::common::pod_spec::fields::drop_init_container_annotations;
 
 /// Checks a Binding. Upstream answers with the bare errors and an internal server error.
-pub fn validate_binding(binding: &Value) -> Result<(), Status> {
+pub fn validate_binding(binding: &Value) -> Result<(), Error> {
     let target = Cursor::root(binding).field("target");
     let (kind, name) = (target.field("kind"), target.field("name"));
     let mut errors = Errors::new();
@@ -21,7 +21,7 @@ pub fn validate_binding(binding: &Value) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::unknown(500, errors.aggregate()))
+    Err(Error::Failed(errors.aggregate()))
 }
 
 /// The pod, assigned to the node that the binding names, with the binding's annotations and labels over its own.

@@ -4,7 +4,7 @@ use object::{Cursor, Errors, Value, quote};
 use registry::Context;
 
 use super::{metadata_and_spec, prepare, update};
-use crate::common::pod_spec::{Options, annotations, drop_disabled};
+use crate::common::pod_spec::{PodValidationOptions, annotations, drop_disabled};
 use crate::common::{diff, internal, named};
 
 const LIST: [&str; 2] = ["spec", "ephemeralContainers"];
@@ -24,7 +24,7 @@ pub fn prepare(cx: &Context, new: &mut Value, old: &Value) {
     drop_disabled(cx, new, Some(old));
 }
 
-pub fn validate(new: &Cursor, old: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(new: &Cursor, old: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     metadata_and_spec(new, options, errors);
     let (annotations, old_annotations) = (new.at(&["metadata", "annotations"]), old.at(&["metadata", "annotations"]));
     annotations::validate_update(&annotations, old_annotations.value(), &new.field("spec"), options, errors);

@@ -2,6 +2,7 @@
 
 use object::timestamp::Time;
 use object::{Cause, GroupResource, Meta, Status, Timestamp, Value, value};
+use registry::Error;
 
 use super::prepare::set_condition;
 use crate::common::{conditions, selector};
@@ -46,7 +47,7 @@ pub fn evict<'a>(
     if matching.next().is_some() {
         let message =
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        return Err(Status::unknown(500, message));
+        return Err(Error::Failed(message.into()).into());
     }
     if !is_ready(pod) && spares_unhealthy(budget) {
         return Ok(Eviction::Delete { same_version: true, on_conflict: Some(still_processed(budget.name())) });

@@ -7,7 +7,7 @@ use super::{levels, metadata_and_spec, prepare, update};
 use crate::common::checks::quantity;
 use crate::common::internal;
 use crate::common::pod_spec::visit::{change_each, is_sidecar};
-use crate::common::pod_spec::{Options, annotations, drop_disabled, usage};
+use crate::common::pod_spec::{PodValidationOptions, annotations, drop_disabled, usage};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY_CPU_AND_MEMORY: &str = "only cpu and memory resources are mutable";
@@ -57,7 +57,7 @@ fn keep_but_resources(cx: &Context, new: &mut Value, old: &Value) {
     }
 }
 
-pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     metadata_and_spec(new, options, errors);
     let (spec, old_spec) = (new.field("spec"), old.field("spec"));
     if old.at(&["metadata", "annotations"]).field(annotations::MIRROR).is_set() {
@@ -218,7 +218,7 @@ fn init(munged: &mut Value, spec: &Cursor, old: &Value, errors: &mut Errors) {
 }
 
 /// Volumes in memory may change their size, where that is allowed.
-fn volumes(munged: &mut Value, spec: &Cursor, old_spec: &Cursor, options: &Options, errors: &mut Errors) {
+fn volumes(munged: &mut Value, spec: &Cursor, old_spec: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let (new, old) = (spec.field("volumes"), old_spec.field("volumes"));
     if !options.resize_memory_volumes {
         if !internal::same("[]Volume", new.value(), old.value()) {

@@ -9,7 +9,7 @@ use super::status_claims;
 use crate::common::checks::{Checks, immutable, report};
 use crate::common::pod_spec::fields::{drop_disabled, drop_unused};
 use crate::common::pod_spec::visit::container_values;
-use crate::common::pod_spec::{Options, annotations};
+use crate::common::pod_spec::{PodValidationOptions, annotations};
 use crate::common::{internal, named};
 
 /// The lists of container statuses, and the containers they are about.
@@ -123,7 +123,7 @@ fn drop_disabled_status(cx: &Context, new: &mut Value, old: &Value) {
     }
 }
 
-pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(cx: &Context, new: &Cursor, old: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     let annotations = new.at(&["metadata", "annotations"]);
     let old_annotations = old.at(&["metadata", "annotations"]);
     annotations::validate_update(&annotations, old_annotations.value(), &new.field("spec"), options, errors);
@@ -183,7 +183,14 @@ fn nominated_node(cx: &Context, status: &Cursor, old: &Cursor, errors: &mut Erro
 }
 
 /// A container that has ended starts again only if its pod says so.
-fn transitions(now: &Cursor, before: &Cursor, spec: &Value, list: &str, options: &Options, errors: &mut Errors) {
+fn transitions(
+    now: &Cursor,
+    before: &Cursor,
+    spec: &Value,
+    list: &str,
+    options: &PodValidationOptions,
+    errors: &mut Errors,
+) {
     let never = list == "ephemeralContainers";
     let restarts_all = |container: &Value| {
         let mut rules = container.list_at(&["restartPolicyRules"]).iter();
@@ -215,7 +222,7 @@ fn transitions(now: &Cursor, before: &Cursor, spec: &Value, list: &str, options:
 }
 
 /// Whether a container starts again after an exit: its rules, its policy, the pod's policy.
-fn restarts(container: &Value, spec: &Value, exit_code: i64, options: &Options) -> bool {
+fn restarts(container: &Value, spec: &Value, exit_code: i64, options: &PodValidationOptions) -> bool {
     let policy = container.field("restartPolicy").as_str();
     let matching = container.list_at(&["restartPolicyRules"]).iter().find(|rule| {
         let found = rule.list_at(&["exitCodes", "values"]).iter().any(|code| code.as_int() == Some(exit_code));
@@ -252,7 +259,7 @@ fn restarts_by_pod(container: &Value, spec: &Value, list: &str, exit_code: i64) 
 }
 
 /// Addresses that are new must be good, and there is at most one of each family.
-fn addresses(status: &Cursor, old: &Value, list: &str, options: &Options, errors: &mut Errors) {
+fn addresses(status: &Cursor, old: &Value, list: &str, options: &PodValidationOptions, errors: &mut Errors) {
     let addresses = status.field(list);
     let known: BTreeSet<&str> = old.list_at(&[list]).iter().map(|known| known.str_at(&["ip"])).collect();
     for address in addresses.each() {

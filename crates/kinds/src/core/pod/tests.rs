@@ -1,6 +1,6 @@
 //! Cases for the rules of pods.
 
-use object::{GroupVersionKind, Value, value};
+use object::{GroupVersionKind, Status, Value, value};
 use registry::{Deletion, Features, Strategy};
 use request::User;
 
@@ -251,7 +251,7 @@ fn fields_can_be_selected() {
 #[test]
 fn bindings_assign_a_pod_once() {
     let check = |binding: &str, want: &str| {
-        let got = validate_binding(&yaml(binding)).map_or_else(|status| status.message, |()| String::new());
+        let got = validate_binding(&yaml(binding)).map_or_else(|error| Status::from(error).message, |()| String::new());
         assert_eq!(got, want, "{binding}");
     };
     check("{target: {name: m1}}", "");

@@ -7,7 +7,7 @@ use object::{Cursor, Errors, Path, Value, names};
 use super::metadata_and_spec;
 use crate::common::checks::Checks;
 use crate::common::pod_spec::visit::change_each;
-use crate::common::pod_spec::{Options, annotations, containers, tolerations};
+use crate::common::pod_spec::{PodValidationOptions, annotations, containers, tolerations};
 use crate::common::{diff, internal, named};
 
 const NODE_AFFINITY: [&str; 2] = ["affinity", "nodeAffinity"];
@@ -16,7 +16,7 @@ const MAY_CHANGE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
                           `spec.tolerations` (only additions to existing tolerations),\
                           `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-pub fn validate(new: &Cursor, old: &Cursor, options: &Options, errors: &mut Errors) {
+pub fn validate(new: &Cursor, old: &Cursor, options: &PodValidationOptions, errors: &mut Errors) {
     metadata_and_spec(new, options, errors);
     let (spec, old_spec) = (new.field("spec"), old.field("spec").value());
     let old_annotations = old.at(&["metadata", "annotations"]);

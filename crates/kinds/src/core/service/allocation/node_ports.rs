@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Errors, GroupResource, Path, Status, Value, value};
-use registry::Context;
+use registry::{Context, Error};
 use tokio::sync::Mutex;
 
 use super::{Allocation, AllocationStore, Taken, invalid};
@@ -407,7 +407,7 @@ fn fill_changed_ports(new: &mut Value, before: &[i64], ports: &mut Ports) -> Res
         set_node_port(new, index, got);
         if !seen.insert((protocol.clone(), got)) {
             let message = format!("duplicate nodePort: {{{protocol} {got}}}");
-            return Err(Status::unknown(500, message));
+            return Err(Error::Failed(message).into());
         }
         seen_ports.insert(got);
     }
