@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Cache, Describe, Header, Object};
 use object::{GroupResource, GroupVersion, GroupVersionKind, Meta, Status, Str, Value, labels};
-use storage::{Entry, Key, KeyRange, Store};
+use storage::{Entry, Key, KeyRange, Revision, Store};
 
 use crate::{Error, Shard, Strategy, Unreadable, shard};
 
