@@ -13,7 +13,7 @@ use futures::future::join_all;
 use hashbrown::HashSet;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use object::{GroupVersionKind, GroupVersionResource, Meta, Value};
-use outbound::{Address, Certificate, Client, Credentials, Dial, Options, Protocols, Roots};
+use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Protocols, Roots};
 use parking_lot::Mutex;
 use registry::ResourceStorage;
 use request::User;
@@ -92,13 +92,13 @@ impl Peers {
     /// Err says what is wrong with the certificates.
     pub fn new(settings: Settings) -> Result<Arc<Peers>, String> {
         let open = |protocols: Protocols| {
-            let options = Options {
+            let options = ClientOptions {
                 roots: Roots::File(settings.authority.clone()),
                 server_name: Some(SERVER_NAME.into()),
                 credentials: Credentials { certificate: Some(settings.certificate.clone()), ..Credentials::default() },
                 protocols,
                 dial: settings.dial.clone(),
-                ..Options::default()
+                ..ClientOptions::default()
             };
             Client::new(&options).map(Arc::new).map_err(|error| format!("failed to create proxy transport: {error}"))
         };

@@ -166,7 +166,7 @@ impl ResourceStorage {
             written = self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await;
         }
         match written {
-            Ok(written) => done(at_revision(new, written.revision)),
+            Ok(written) => done(at_revision(stored, written.revision)),
             Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
             Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
             Err(error) => Err(self.store_failed(error, "update", name)),

@@ -26,7 +26,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
         Some(revision) => storage.cache.wait_for(revision).await,
     };
     if let Err(error) = reached {
-        let mut status = storage.read_failed(error, "get");
+        let mut status = Status::from(storage.read_failed(error, "get"));
         // Without a watch cache upstream does not say when to try again.
         if let Some(details) = status.details.as_mut().filter(|_| !is_cached) {
             details.retry_after_seconds = 0;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use object::labels::Selector;
-use object::{GroupVersion, GroupVersionKind, Meta, Value};
+use object::{GroupVersion, GroupVersionKind, Meta, Status, Value};
 use registry::{Filter, Resource, ResourceStorage};
 
 use crate::Attributes;
@@ -124,10 +124,13 @@ async fn converted(storage: &ResourceStorage, reference: &ParamRef, namespace: &
     };
     let labels = selector.cloned().unwrap_or_else(Selector::everything);
     let filter = Filter { labels, ..Filter::everything() };
-    let _selected = storage.select(&mut objects, &filter).await.map_err(|status| status.message)?;
+    let _selected = storage.select(&mut objects, &filter).await.map_err(|error| Status::from(error).message)?;
     let prepared = storage.prepare(objects.iter().map(|object| object.value())).await;
-    let _prepared = prepared.map_err(|status| status.message)?;
-    objects.iter().map(|object| storage.decode_entry(object.entry()).map_err(|status| status.message)).collect()
+    let _prepared = prepared.map_err(|error| Status::from(error).message)?;
+    objects
+        .iter()
+        .map(|object| storage.decode_entry(object.entry()).map_err(|error| Status::from(error).message))
+        .collect()
 }
 
 /// A stored object as its clients would read it. Custom resources come in the version of `storage`, if that is another one.
