@@ -196,7 +196,7 @@ impl Requirement {
         if errors.is_empty() {
             Ok(Requirement { key: key.to_string(), operator, values })
         } else {
-            Err(SelectorError(aggregate(errors.into_iter())))
+            Err(SelectorError(aggregate(errors)))
         }
     }
 
