@@ -120,7 +120,7 @@ mod tests {
         let json = |patch: Value| {
             let patch = JsonPatch::parse(&crate::go::json(&patch), Reading::Checked).unwrap();
             let outcome = patch.apply(as_printed(&object, schema), Some(schema));
-            outcome.map_or_else(|status| status.code.to_string(), |done| text(&done.document))
+            outcome.map_or_else(|error| object::Status::from(error).code.to_string(), |done| text(&done.document))
         };
         let label = value!({"op": "add", "path": "/metadata/labels", "value": {}});
         let equal = value!({"op": "test", "path": "/data", "value": {"a": [2], "b": (Raw::new("1.0"))}});

@@ -237,7 +237,7 @@ async fn forms_decide_what_is_read_and_written() {
 async fn protobuf_is_refused_where_objects_have_none() {
     let server = Server::new(Vec::new()).await;
     let maps = server.0.snapshot().catalog.get("", "v1", "configmaps").unwrap().clone();
-    server.0.catalog.change(|catalog| catalog.changed(&[Arc::new(widgets(&maps))], &[]));
+    server.0.catalog.change(&[Arc::new(widgets(&maps))], &[]);
     let url = "/apis/example.com/v1/namespaces/ns/widgets";
     let protobuf = "application/vnd.kubernetes.protobuf";
     for (path, accept, code) in [
