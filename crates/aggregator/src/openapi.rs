@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use codec::Notes;
 use hashbrown::{HashMap, HashSet};
 use http::{Method, StatusCode};
@@ -43,20 +44,28 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
     let mut retry_after = REFRESH_INTERVAL;
     loop {
         let known = backend.specification().unwrap_or_default();
-        let v3 = fetch_v3(&backend).await;
+        let (v3, mut v2) = tokio::join!(fetch_v3(&backend), fetch_v2(&backend, &etag));
         let has_v3 = v3.as_ref().map_or(known.converted.is_empty(), Option::is_some);
-        if !has_v3 && known.converted.is_empty() {
+        if !has_v3 && known.converted.is_empty() && matches!(v2, Ok(V2::Unchanged)) {
             // What is known of the second version was not converted.
-            etag.clear();
+            v2 = fetch_v2(&backend, "").await;
         }
-        let v2 = fetch_v2(&backend, &mut etag, !has_v3).await;
-        let failed = v3.is_err() || v2.is_err();
-        for why in [v3.as_ref().err(), v2.as_ref().err()].into_iter().flatten() {
+        let read = match v2 {
+            Ok(V2::Unchanged) => Ok(None),
+            Ok(V2::Missing) => Ok(Some(Read::default())),
+            Ok(V2::Document(body, new_etag)) => {
+                etag = new_etag;
+                read_v2(&backend.version, body, !has_v3).await.map(Some)
+            }
+            Err(why) => Err(why),
+        };
+        let failed = v3.is_err() || read.is_err();
+        for why in [v3.as_ref().err(), read.as_ref().err()].into_iter().flatten() {
             tracing::debug!(name = %backend.name, why, "a backend's OpenAPI document cannot be read");
         }
         // What was read before stays until there is something newer.
         let v3 = v3.map_or_else(|_| known.v3.clone(), Option::unwrap_or_default);
-        let new = match v2 {
+        let new = match read {
             Ok(Some(read)) => Specification { v3, v2: read.part, converted: read.converted },
             Ok(None) | Err(_) => {
                 let converted = if has_v3 { BTreeMap::new() } else { known.converted.clone() };
@@ -111,17 +120,16 @@ pub fn names_of(version: &GroupVersion) -> Vec<String> {
     }
 }
 
-/// What is kept of a document of the second version.
-#[derive(Default)]
-struct Read {
-    /// What is about the backend's group-version.
-    part: Option<Arc<Value>>,
-    /// All of it in the third version, by name, if that is wanted.
-    converted: BTreeMap<String, Arc<Value>>,
+/// A document of the second version as the backend answers.
+enum V2 {
+    /// It is the one with the given ETag.
+    Unchanged,
+    Missing,
+    /// Its text and its ETag.
+    Document(Bytes, String),
 }
 
-/// The document of the second version; None if it has not changed.
-async fn fetch_v2(backend: &Backend, etag: &mut String, wants_v3: bool) -> Result<Option<Read>, String> {
+async fn fetch_v2(backend: &Backend, etag: &str) -> Result<V2, String> {
     let (limit, timeout) = (V2_BYTES_MAX, TIMEOUT);
     let fetch = Fetch {
         method: Method::GET,
@@ -134,20 +142,33 @@ async fn fetch_v2(backend: &Backend, etag: &mut String, wants_v3: bool) -> Resul
     };
     let fetched = backend.fetch(fetch).await?;
     match fetched.status {
-        StatusCode::OK => {}
-        StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(None),
-        StatusCode::NOT_FOUND => return Ok(Some(Read::default())),
-        status => return Err(format!("failed to retrieve openAPI spec, http error: {status}")),
+        StatusCode::OK => {
+            let etag = fetched.headers.get(http::header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or("");
+            Ok(V2::Document(fetched.body, etag.to_string()))
+        }
+        StatusCode::NOT_MODIFIED if !etag.is_empty() => Ok(V2::Unchanged),
+        StatusCode::NOT_FOUND => Ok(V2::Missing),
+        status => Err(format!("failed to retrieve openAPI spec, http error: {status}")),
     }
-    let new_etag = fetched.headers.get(http::header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or("");
-    *etag = new_etag.to_string();
-    let name = format!("apis/{}/{}", backend.version.group, backend.version.version);
-    let prefix = format!("/{name}/");
-    let read = move || -> Result<Option<Read>, String> {
-        let document = codec::json::decode(&fetched.body, None, &mut Notes::ignore());
-        let document = document.map_err(|error| error.to_string())?;
+}
+
+/// What is kept of a document of the second version.
+#[derive(Default)]
+struct Read {
+    /// What is about the backend's group-version.
+    part: Option<Arc<Value>>,
+    /// All of it in the third version, by name, if that is wanted.
+    converted: BTreeMap<String, Arc<Value>>,
+}
+
+async fn read_v2(version: &GroupVersion, body: Bytes, wants_v3: bool) -> Result<Read, String> {
+    let name = format!("apis/{}/{}", version.group, version.version);
+    let read = move || {
+        let document = codec::json::decode(&body, None, &mut Notes::ignore()).map_err(|error| error.to_string())?;
+        let prefix = format!("/{name}/");
+        let part = Some(Arc::new(below(&document, |path| path.starts_with(&prefix))));
         let converted = wants_v3.then(|| (name, Arc::new(convert::to_v3(&document)))).into_iter().collect();
-        Ok(Some(Read { part: Some(Arc::new(below(&document, |path| path.starts_with(&prefix)))), converted }))
+        Ok(Read { part, converted })
     };
     tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?
 }

@@ -212,7 +212,7 @@ fn a_second_signal_ends_it_at_once() {
 fn it_speaks_of_itself() {
     assert!(text(&run(&["--version"]).stdout).starts_with("Kubernetes v1.37."));
     let help = text(&run(&["--help"]).stdout);
-    for want in ["backup", "Secure serving:", "Etcd:", "--etcd-servers", "no effect"] {
+    for want in ["backup", "Secure serving:", "Etcd:", "--etcd-servers", "no effect: "] {
         assert!(help.contains(want), "{want} is not in the help");
     }
     assert!(text(&run(&["completion", "bash"]).stdout).contains("ferrokube"));

@@ -2,7 +2,6 @@
 //! counted.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -14,10 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use crate::client::Client;
 use crate::load::{self, Extent};
@@ -25,6 +21,7 @@ use crate::objects::config_map;
 use crate::report::{Figure, Line};
 use crate::scenarios::{AT_ONCE, JSON, collection, request, write};
 use crate::target::Target;
+use crate::tls;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const POLICIES: [u64; 3] = [0, 1, 10];
@@ -139,34 +136,13 @@ async fn wait_until(client: &Client, refused: bool) -> Result<(), String> {
 
 /// A webhook server that allows everything but one name. Its port, and its certificate for `caBundle`.
 async fn serve() -> Result<(u16, String), String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let key = rcgen::KeyPair::generate().map_err(|error| text(&error))?;
-    let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).map_err(|error| text(&error))?;
-    let certificate = params.self_signed(&key).map_err(|error| text(&error))?;
-    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| text(&error))?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], private)
-        .map_err(|error| text(&error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| text(&error))?;
-    let port = listener.local_addr().map_err(|error| text(&error))?.port();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                // A connection that breaks is the API server's to notice.
-                let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
-            });
-        }
-    });
-    Ok((port, STANDARD.encode(certificate.pem())))
+    let (port, certificate) = tls::listen(&[b"h2", b"http/1.1"], |stream| async move {
+        let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+        // A connection that breaks is the API server's to notice.
+        let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+    })
+    .await?;
+    Ok((port, STANDARD.encode(certificate)))
 }
 
 async fn answer(request: http::Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {

@@ -14,6 +14,7 @@ mod scenarios;
 mod streams;
 mod tail;
 mod target;
+mod tls;
 mod watchers;
 
 use std::path::PathBuf;

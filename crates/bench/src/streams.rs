@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsConnector;
 
 use crate::Arguments;
 use crate::client::Client;
 use crate::report::{Figure, Line};
 use crate::scenarios::{JSON, write};
 use crate::target::{Cpu, Kind, Memory, TOKEN, Target};
+use crate::tls;
 
 const MEGABYTE: usize = 1 << 20;
 const IDLE: usize = 1000;
@@ -113,37 +114,17 @@ async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<String, Stri
 
 /// A kubelet on a free port. An exec of `flood` sends for as long as it is read, any other nothing.
 async fn serve_kubelet() -> Result<u16, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let key = rcgen::KeyPair::generate().map_err(|error| text(&error))?;
-    let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).map_err(|error| text(&error))?;
-    let certificate = params.self_signed(&key).map_err(|error| text(&error))?;
-    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| text(&error))?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], private)
-        .map_err(|error| text(&error))?;
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| text(&error))?;
-    let port = listener.local_addr().map_err(|error| text(&error))?.port();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let Ok(mut stream) = acceptor.accept(stream).await else { return };
-                let Ok(head) = read_head(&mut stream).await else { return };
-                if stream.write_all(SWITCHED.as_bytes()).await.is_err() {
-                    return;
-                }
-                match head.contains("command=flood") {
-                    true => flood(stream).await,
-                    false => drop(stream.read_u8().await),
-                }
-            });
+    let (port, _) = tls::listen(&[], |mut stream| async move {
+        let Ok(head) = read_head(&mut stream).await else { return };
+        if stream.write_all(SWITCHED.as_bytes()).await.is_err() {
+            return;
         }
-    });
+        match head.contains("command=flood") {
+            true => flood(stream).await,
+            false => drop(stream.read_u8().await),
+        }
+    })
+    .await?;
     Ok(port)
 }
 
