@@ -1,6 +1,7 @@
 //! Creating an object.
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Status, Value};
 use rand::Rng;
@@ -44,17 +45,24 @@ pub struct Outcome {
 
 impl ResourceStorage {
     /// Stores a new object.
-    pub async fn create(&self, cx: &Context<'_>, object: Value, admit: &dyn Admit) -> Result<Outcome, Error> {
-        if !object.name().is_empty() || object.generate_name().is_empty() {
-            return self.create_named(cx, object, admit).await;
-        }
-        for _ in 1..GENERATE_NAME_TRIES {
-            match self.create_named(cx, object.clone(), admit).await {
-                Err(Error::AlreadyExists { .. }) => {}
-                result => return result,
+    pub fn create<'a>(
+        &'a self,
+        cx: &'a Context<'a>,
+        object: Value,
+        admit: &'a dyn Admit,
+    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+        Box::pin(async move {
+            if !object.name().is_empty() || object.generate_name().is_empty() {
+                return self.create_named(cx, object, admit).await;
             }
-        }
-        self.create_named(cx, object, admit).await
+            for _ in 1..GENERATE_NAME_TRIES {
+                match self.create_named(cx, object.clone(), admit).await {
+                    Err(Error::AlreadyExists { .. }) => {}
+                    result => return result,
+                }
+            }
+            self.create_named(cx, object, admit).await
+        })
     }
 
     async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Error> {

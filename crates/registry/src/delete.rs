@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use object::timestamp::Time;
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Status, Value};
 use storage::Entry;
@@ -30,24 +31,26 @@ pub struct Deleted {
 
 impl ResourceStorage {
     /// Deletes one object. `options` is a DeleteOptions object.
-    pub async fn delete(
-        &self,
-        cx: &Context<'_>,
-        name: &str,
-        options: &Value,
-        admit: &dyn Admit,
-    ) -> Result<Deleted, Error> {
-        validate_options(options)?;
-        let key = self.key(cx.namespace, name);
-        self.cache.fresh().await.map_err(|error| self.read_failed(error, "delete"))?;
-        let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
-        loop {
-            let Some(entry) = current else { return Err(self.not_found(name)) };
-            match self.try_delete(cx, name, &entry, options, admit).await? {
-                Attempt::Done(deleted) => return Ok(deleted),
-                Attempt::Lost(now) => current = now,
+    pub fn delete<'a>(
+        &'a self,
+        cx: &'a Context<'a>,
+        name: &'a str,
+        options: &'a Value,
+        admit: &'a dyn Admit,
+    ) -> BoxFuture<'a, Result<Deleted, Error>> {
+        Box::pin(async move {
+            validate_options(options)?;
+            let key = self.key(cx.namespace, name);
+            self.cache.fresh().await.map_err(|error| self.read_failed(error, "delete"))?;
+            let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
+            loop {
+                let Some(entry) = current else { return Err(self.not_found(name)) };
+                match self.try_delete(cx, name, &entry, options, admit).await? {
+                    Attempt::Done(deleted) => return Ok(deleted),
+                    Attempt::Lost(now) => current = now,
+                }
             }
-        }
+        })
     }
 
     /// Deletes an object that cannot be read, without admission, finalizers or grace. Objects that can be read are refused.

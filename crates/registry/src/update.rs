@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Meta, Path, Status, Value};
 use storage::Entry;
 
@@ -42,27 +43,29 @@ pub enum UpdateScope {
 }
 
 impl ResourceStorage {
-    pub async fn update(
-        &self,
-        cx: &Context<'_>,
-        name: &str,
-        change: &mut dyn UpdatedObject,
-        admit: &dyn Admit,
-        options: &UpdateOptions,
-    ) -> Result<Outcome, Error> {
-        let key = self.key(cx.namespace, name);
-        self.cache.fresh().await.map_err(|error| self.read_failed(error, "update"))?;
-        let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
-        loop {
-            let attempt = match &current {
-                None => self.create_by_update(cx, name, change, admit, options).await,
-                Some(entry) => self.try_update(cx, name, entry, change, admit, options).await,
-            };
-            match attempt? {
-                Attempt::Done(outcome) => return Ok(outcome),
-                Attempt::Lost(now) => current = now,
+    pub fn update<'a>(
+        &'a self,
+        cx: &'a Context<'a>,
+        name: &'a str,
+        change: &'a mut dyn UpdatedObject,
+        admit: &'a dyn Admit,
+        options: &'a UpdateOptions,
+    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let key = self.key(cx.namespace, name);
+            self.cache.fresh().await.map_err(|error| self.read_failed(error, "update"))?;
+            let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
+            loop {
+                let attempt = match &current {
+                    None => self.create_by_update(cx, name, change, admit, options).await,
+                    Some(entry) => self.try_update(cx, name, entry, change, admit, options).await,
+                };
+                match attempt? {
+                    Attempt::Done(outcome) => return Ok(outcome),
+                    Attempt::Lost(now) => current = now,
+                }
             }
-        }
+        })
     }
 
     async fn create_by_update(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use authz::Permitted;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderValue, Method, StatusCode};
 use object::{GroupResource, Status};
 use registry::{Action, Connect, Report, Resource};
@@ -15,30 +16,33 @@ use crate::{
     Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale, update, watch,
 };
 
-/// Answers a resource request. Every failure becomes a Status here and nowhere else.
-pub async fn serve(api: &Arc<Api>, call: Permitted<Call>, body: Body) -> Reply {
-    let info = &call.info;
-    let api = snapshot(api, info).await;
-    let found = api.catalog.get(&info.group, &info.version, &info.resource).cloned();
-    let Some(resource) = found.filter(|resource| is_in_scope(resource, info)) else {
-        // Custom resources are behind another router than built-in ones.
-        if !api.catalog.has_builtin_group(&info.group) {
-            return page_not_found();
+/// Answers a resource request. Every failure becomes a Status here and nowhere else. Boxed, as other entry points are: a crate that
+/// awaits an `async fn` of another crate compiles it once more, with all that it calls.
+pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFuture<'a, Reply> {
+    Box::pin(async move {
+        let info = &call.info;
+        let api = snapshot(api, info).await;
+        let found = api.catalog.get(&info.group, &info.version, &info.resource).cloned();
+        let Some(resource) = found.filter(|resource| is_in_scope(resource, info)) else {
+            // Custom resources are behind another router than built-in ones.
+            if !api.catalog.has_builtin_group(&info.group) {
+                return page_not_found();
+            }
+            return failure(&no_such_resource(), &api.accept_of_status(&call.headers, &call.query));
+        };
+        let mut scope = Scope::new(api, resource, Arc::new(call), body);
+        if let Err(refused) = scope.negotiate() {
+            return refused.reply(&scope.take_warnings());
         }
-        return failure(&no_such_resource(), &api.accept_of_status(&call.headers, &call.query));
-    };
-    let mut scope = Scope::new(api, resource, Arc::new(call), body);
-    if let Err(refused) = scope.negotiate() {
-        return refused.reply(&scope.take_warnings());
-    }
-    let scope = Arc::new(scope);
-    let reply = match dispatch(&scope).await {
-        Ok(reply) => reply,
-        Err(status) => failure(&status, &scope.accept),
-    };
-    let mut reply = reply.warn(&scope.take_warnings());
-    reply.annotations = scope.take_annotations();
-    reply
+        let scope = Arc::new(scope);
+        let reply = match dispatch(&scope).await {
+            Ok(reply) => reply,
+            Err(status) => failure(&status, &scope.accept),
+        };
+        let mut reply = reply.warn(&scope.take_warnings());
+        reply.annotations = scope.take_annotations();
+        reply
+    })
 }
 
 /// The catalog that the request works on.

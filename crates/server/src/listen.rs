@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -84,39 +85,41 @@ impl Listener {
     }
 
     /// Serves until the server's life is over.
-    pub async fn serve(self, server: Arc<Server>) {
-        let options = Arc::new(self.options);
-        let mut phase = server.lifecycle.follow();
-        let last = options.answer_while_leaving;
-        let closes = move |phase: &Phase| match phase {
-            Phase::Serving | Phase::Draining => false,
-            Phase::Leaving { .. } => !last,
-            Phase::Over => true,
-        };
-        // Every connection holds a sender; when all are gone there is nothing left to wait for.
-        let (open, mut closed) = mpsc::channel::<()>(1);
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.socket.accept() => accepted,
-                _ = phase.wait_for(closes) => break,
+    pub fn serve(self, server: Arc<Server>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let options = Arc::new(self.options);
+            let mut phase = server.lifecycle.follow();
+            let last = options.answer_while_leaving;
+            let closes = move |phase: &Phase| match phase {
+                Phase::Serving | Phase::Draining => false,
+                Phase::Leaving { .. } => !last,
+                Phase::Over => true,
             };
-            match accepted {
-                Ok((stream, address)) => {
-                    let connection =
-                        Connection { server: server.clone(), options: options.clone(), _open: open.clone() };
-                    tokio::spawn(connection.serve(stream, address, TlsAcceptor::from(self.tls.current())));
-                }
-                Err(error) => {
-                    // Most likely there are no file descriptors left; wait for connections to close.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+            // Every connection holds a sender; when all are gone there is nothing left to wait for.
+            let (open, mut closed) = mpsc::channel::<()>(1);
+            loop {
+                let accepted = tokio::select! {
+                    accepted = self.socket.accept() => accepted,
+                    _ = phase.wait_for(closes) => break,
+                };
+                match accepted {
+                    Ok((stream, address)) => {
+                        let connection =
+                            Connection { server: server.clone(), options: options.clone(), _open: open.clone() };
+                        tokio::spawn(connection.serve(stream, address, TlsAcceptor::from(self.tls.current())));
+                    }
+                    Err(error) => {
+                        // Most likely there are no file descriptors left; wait for connections to close.
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
                 }
             }
-        }
-        drop(self.socket);
-        drop(open);
-        let _ = phase.wait_for(|phase| *phase == Phase::Over).await;
-        let _ = tokio::time::timeout(GOODBYE, closed.recv()).await;
+            drop(self.socket);
+            drop(open);
+            let _ = phase.wait_for(|phase| *phase == Phase::Over).await;
+            let _ = tokio::time::timeout(GOODBYE, closed.recv()).await;
+        })
     }
 }
 
