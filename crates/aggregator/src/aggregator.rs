@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use hashbrown::{HashMap, HashSet};
 use object::{GroupVersion, Str, Value};
 use parking_lot::RwLock;
@@ -57,33 +58,35 @@ impl Aggregator {
 
     /// Follows what is stored and registers what is missing. Returns when the APIServices of built-in groups, and of the
     /// definitions that are known by then, are there.
-    pub async fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        let catalog = self.client.api.catalog.load_full();
-        let served = catalog.get(GROUP, "v1", "apiservices").and_then(|served| served.storage.clone());
-        let Some(storage) = served else { return };
-        let (ready, is_ready) = oneshot::channel();
-        let follower = self.clone();
-        tasks.spawn(async move {
-            let mut ready = Some(ready);
-            let mut remotes = Remotes::default();
-            let followed = storage.clone();
-            follow::follow(followed, "", move |batch| {
-                follower.apply(&storage, batch, &mut remotes);
-                ready.take().map(|ready| ready.send(()));
-            })
-            .await;
-        });
-        // The sender is dropped without a message only when the runtime shuts down.
-        let _ = is_ready.await;
-        let is_builtin = |version: &&GroupVersion| catalog.has_builtin(version);
-        self.autoregister.add_builtin(catalog.versions().iter().filter(is_builtin));
-        self.autoregister.set_stored(self.services.read().keys().cloned());
-        let failed = self.autoregister.sync(&self.client).await;
-        if failed > 0 {
-            tracing::warn!(failed, "some APIServices could not be registered yet");
-        }
-        let registrar = self.clone();
-        tasks.spawn(async move { registrar.autoregister.run(registrar.client.clone()).await });
+    pub fn start<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let catalog = self.client.api.catalog.load_full();
+            let served = catalog.get(GROUP, "v1", "apiservices").and_then(|served| served.storage.clone());
+            let Some(storage) = served else { return };
+            let (ready, is_ready) = oneshot::channel();
+            let follower = self.clone();
+            tasks.spawn(async move {
+                let mut ready = Some(ready);
+                let mut remotes = Remotes::default();
+                let followed = storage.clone();
+                follow::follow(followed, "", move |batch| {
+                    follower.apply(&storage, batch, &mut remotes);
+                    ready.take().map(|ready| ready.send(()));
+                })
+                .await;
+            });
+            // The sender is dropped without a message only when the runtime shuts down.
+            let _ = is_ready.await;
+            let is_builtin = |version: &&GroupVersion| catalog.has_builtin(version);
+            self.autoregister.add_builtin(catalog.versions().iter().filter(is_builtin));
+            self.autoregister.set_stored(self.services.read().keys().cloned());
+            let failed = self.autoregister.sync(&self.client).await;
+            if failed > 0 {
+                tracing::warn!(failed, "some APIServices could not be registered yet");
+            }
+            let registrar = self.clone();
+            tasks.spawn(async move { registrar.autoregister.run(registrar.client.clone()).await });
+        })
     }
 
     pub fn api(&self) -> &Arc<Api> {

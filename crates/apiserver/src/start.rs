@@ -11,6 +11,7 @@ use aggregator::Aggregator;
 use authz::{Authorizer, Permitted};
 use cache::Budget;
 use discovery::Discovery;
+use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
 use object::SystemClock;
 use outbound::{Egress, WebhookOptions};
@@ -88,46 +89,50 @@ impl Running {
 
     /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
     /// is over.
-    pub async fn stop(self, delay: Duration) {
-        let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
-        let Background { alone, own, own_service, peering, mut tasks } = self.background;
-        let leave = async {
-            tokio::join!(own_service.leave(), peering.leave());
-        };
-        self.lifecycle.shut_down(&timeouts, leave).await;
-        for loops in alone.into_iter().chain([own]) {
-            loops.stop().await;
-        }
-        tasks.shutdown().await;
-        if let Err(error) = self.serving.await {
-            tracing::error!(%error, "the listener did not end well");
-        }
-        if let Some(auditor) = self.auditor {
-            auditor.shut_down().await;
-        }
-        self.store.store.close().await;
+    pub fn stop(self, delay: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
+            let Background { alone, own, own_service, peering, mut tasks } = self.background;
+            let leave = async {
+                tokio::join!(own_service.leave(), peering.leave());
+            };
+            self.lifecycle.shut_down(&timeouts, leave).await;
+            for loops in alone.into_iter().chain([own]) {
+                loops.stop().await;
+            }
+            tasks.shutdown().await;
+            if let Err(error) = self.serving.await {
+                tracing::error!(%error, "the listener did not end well");
+            }
+            if let Some(auditor) = self.auditor {
+                auditor.shut_down().await;
+            }
+            self.store.store.close().await;
+        })
     }
 }
 
 /// Starts a server and returns as soon as it is ready.
-pub async fn start(mut config: Config) -> Result<Running, StartError> {
-    files::create_directory(&config.data_dir)
-        .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
-    let signing_key = accounts::signing_key_file(&config);
-    let pki = open_pki(&config)?;
-    if config.standalone {
-        aggregation::make_certificate(&mut config, &pki).map_err(StartError::Setting)?;
-    }
-    let egress = config.egress().map_err(StartError::Setting)?;
-    config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
-    let opened = store::open(&config.store, &config.data_dir).await?;
-    let store = opened.store.clone();
-    let running = assemble(config, Begun { pki, opened, egress, signing_key }).await;
-    if running.is_err() {
-        // The next start should not find a file that looks like the victim of a crash.
-        store.close().await;
-    }
-    running
+pub fn start(mut config: Config) -> BoxFuture<'static, Result<Running, StartError>> {
+    Box::pin(async move {
+        files::create_directory(&config.data_dir)
+            .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
+        let signing_key = accounts::signing_key_file(&config);
+        let pki = open_pki(&config)?;
+        if config.standalone {
+            aggregation::make_certificate(&mut config, &pki).map_err(StartError::Setting)?;
+        }
+        let egress = config.egress().map_err(StartError::Setting)?;
+        config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
+        let opened = store::open(&config.store, &config.data_dir).await?;
+        let store = opened.store.clone();
+        let running = assemble(config, Begun { pki, opened, egress, signing_key }).await;
+        if running.is_err() {
+            // The next start should not find a file that looks like the victim of a crash.
+            store.close().await;
+        }
+        running
+    })
 }
 
 /// What is there before the server is put together.

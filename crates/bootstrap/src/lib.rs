@@ -11,8 +11,9 @@ mod reconcile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
-use object::{Meta, Value};
+use object::{Meta, Status, Value};
 use rest::Api;
 
 pub use authentication::publish as publish_authentication;
@@ -23,21 +24,23 @@ const AT_ONCE: usize = 32;
 /// Creates what is missing and brings default roles up to date. What is already there and was changed on purpose stays.
 /// One object that cannot be created does not keep the others from being: the answer is how many could not.
 /// `authentication` is the data of the config map from which extension servers learn how to authenticate.
-pub async fn run(api: &Arc<Api>, authentication: &BTreeMap<String, String>) -> usize {
-    // Namespaces come before what is in them.
-    let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
-    let mut failed = create(api, namespaces, AT_ONCE).await;
-    if let Err(status) = migrate::run(api).await {
-        tracing::error!(%status, "default roles and bindings cannot be copied from their predecessors");
-        failed += 1;
-    }
-    let tracking = authentication::tracking(api.clock.now());
-    failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
-    if let Err(status) = authentication::publish(api, authentication).await {
-        tracing::error!(%status, "how to authenticate cannot be published");
-        failed += 1;
-    }
-    failed
+pub fn run<'a>(api: &'a Arc<Api>, authentication: &'a BTreeMap<String, String>) -> BoxFuture<'a, usize> {
+    Box::pin(async move {
+        // Namespaces come before what is in them.
+        let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
+        let mut failed = create(api, namespaces, AT_ONCE).await;
+        if let Err(status) = migrate::run(api).await {
+            tracing::error!(%status, "default roles and bindings cannot be copied from their predecessors");
+            failed += 1;
+        }
+        let tracking = authentication::tracking(api.clock.now());
+        failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
+        if let Err(status) = authentication::publish(api, authentication).await {
+            tracing::error!(%status, "how to authenticate cannot be published");
+            failed += 1;
+        }
+        failed
+    })
 }
 
 /// The default ClusterRole of this name.
@@ -48,11 +51,13 @@ pub fn default_cluster_role(name: &str) -> Option<Value> {
 }
 
 async fn create(api: &Arc<Api>, objects: Vec<(&'static str, Value)>, at_once: usize) -> usize {
-    let creations = objects.into_iter().map(|(resource, object)| async move {
-        let name = object.name().to_string();
-        let outcome = reconcile::ensure(api, resource, object).await;
-        outcome.inspect_err(|status| tracing::error!(resource, name, %status, "a default object cannot be created"))
-    });
+    let creations: Vec<_> = objects.into_iter().map(|(kind, object)| create_one(api, kind, object)).collect();
     let outcomes = stream::iter(creations).buffer_unordered(at_once);
     outcomes.filter(|outcome| std::future::ready(outcome.is_err())).count().await
+}
+
+async fn create_one(api: &Arc<Api>, resource: &'static str, object: Value) -> Result<(), Status> {
+    let name = object.name().to_string();
+    let outcome = reconcile::ensure(api, resource, object).await;
+    outcome.inspect_err(|status| tracing::error!(resource, name, %status, "a default object cannot be created"))
 }

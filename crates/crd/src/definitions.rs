@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cache::{Budget, Item, Start};
+use futures::future::BoxFuture;
 use hashbrown::HashSet;
 use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
@@ -78,33 +79,35 @@ pub(crate) struct Status {
 impl Definitions {
     /// Puts everything that is stored into the catalog and follows it from then on. None if the server does not serve
     /// definitions.
-    pub async fn start(setup: Setup, tasks: &mut JoinSet<()>) -> Option<Arc<Definitions>> {
-        let catalog = setup.api.catalog.load_full();
-        let served = catalog.get(GROUP, "v1", RESOURCE)?;
-        let storage = served.storage.as_ref()?;
-        let raw = ResourceStorage { store: storage.cache.through(), ..(**storage).clone() };
-        let definitions = Arc::new(Definitions {
-            storage: Arc::new(raw),
-            form: served.form.clone(),
-            stores: Stores {
-                store: setup.store,
-                prefix: setup.prefix,
-                budget: setup.budget,
-                webhooks: setup.webhooks,
-                meters: setup.meters,
-                expressions: setup.expressions,
-                cbor: setup.api.features.enabled("CBORServingAndStorage"),
-            },
-            followed: watch::Sender::new(0),
-            status_writes: Semaphore::new(STATUS_WRITES_MAX),
-            versions: setup.versions,
-            api: setup.api,
-        });
-        let (ready, is_ready) = tokio::sync::oneshot::channel();
-        tasks.spawn(definitions.clone().follow(ready));
-        // The sender is dropped without a message only when the runtime shuts down.
-        let _ = is_ready.await;
-        Some(definitions)
+    pub fn start(setup: Setup, tasks: &mut JoinSet<()>) -> BoxFuture<'_, Option<Arc<Definitions>>> {
+        Box::pin(async move {
+            let catalog = setup.api.catalog.load_full();
+            let served = catalog.get(GROUP, "v1", RESOURCE)?;
+            let storage = served.storage.as_ref()?;
+            let raw = ResourceStorage { store: storage.cache.through(), ..(**storage).clone() };
+            let definitions = Arc::new(Definitions {
+                storage: Arc::new(raw),
+                form: served.form.clone(),
+                stores: Stores {
+                    store: setup.store,
+                    prefix: setup.prefix,
+                    budget: setup.budget,
+                    webhooks: setup.webhooks,
+                    meters: setup.meters,
+                    expressions: setup.expressions,
+                    cbor: setup.api.features.enabled("CBORServingAndStorage"),
+                },
+                followed: watch::Sender::new(0),
+                status_writes: Semaphore::new(STATUS_WRITES_MAX),
+                versions: setup.versions,
+                api: setup.api,
+            });
+            let (ready, is_ready) = tokio::sync::oneshot::channel();
+            tasks.spawn(definitions.clone().follow(ready));
+            // The sender is dropped without a message only when the runtime shuts down.
+            let _ = is_ready.await;
+            Some(definitions)
+        })
     }
 
     /// Waits until the catalog has followed every definition that was written before this call.

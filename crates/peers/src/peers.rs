@@ -9,6 +9,7 @@ use std::time::Duration;
 use aggregator::follow::{self, Batch, name_of};
 use arc_swap::ArcSwap;
 use codec::Notes;
+use futures::future::BoxFuture;
 use futures::future::join_all;
 use hashbrown::HashSet;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -120,39 +121,41 @@ impl Peers {
     }
 
     /// Follows peers until the tasks end. Returns when the peers that have a lease were asked what they serve.
-    pub async fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        let catalog = self.api.catalog.load_full();
-        let storage = |group: &str, resource: &str| {
-            catalog.get(group, "v1", resource).and_then(|resource| resource.storage.clone())
-        };
-        let (seen, is_seen) = tokio::sync::oneshot::channel();
-        match storage("coordination.k8s.io", "leases") {
-            Some(leases) => drop(tasks.spawn(self.clone().follow_leases(leases, seen))),
-            None => drop(seen),
-        }
-        for (group, resource, versions_of) in [
-            ("apiextensions.k8s.io", "customresourcedefinitions", claims::of_definition as fn(&Value) -> _),
-            ("apiregistration.k8s.io", "apiservices", claims::of_service),
-        ] {
-            let Some(storage) = storage(group, resource) else { continue };
-            let peers = self.clone();
-            tasks.spawn(async move {
-                let followed = storage.clone();
-                follow::follow(followed, "", move |batch| {
-                    peers.claims.lock().apply(&storage, &batch, versions_of);
-                    peers.filter();
-                    peers.wake.notify_one();
-                })
-                .await;
-            });
-        }
-        // The sender is dropped without a message only where there are no leases.
-        let _ = is_seen.await;
-        self.is_stale.store(false, Ordering::Release);
-        if !matches!(tokio::time::timeout(START_TIMEOUT, self.sync()).await, Ok(Ok(()))) {
-            self.is_stale.store(true, Ordering::Release);
-        }
-        tasks.spawn(self.clone().keep_synced());
+    pub fn start<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let catalog = self.api.catalog.load_full();
+            let storage = |group: &str, resource: &str| {
+                catalog.get(group, "v1", resource).and_then(|resource| resource.storage.clone())
+            };
+            let (seen, is_seen) = tokio::sync::oneshot::channel();
+            match storage("coordination.k8s.io", "leases") {
+                Some(leases) => drop(tasks.spawn(self.clone().follow_leases(leases, seen))),
+                None => drop(seen),
+            }
+            for (group, resource, versions_of) in [
+                ("apiextensions.k8s.io", "customresourcedefinitions", claims::of_definition as fn(&Value) -> _),
+                ("apiregistration.k8s.io", "apiservices", claims::of_service),
+            ] {
+                let Some(storage) = storage(group, resource) else { continue };
+                let peers = self.clone();
+                tasks.spawn(async move {
+                    let followed = storage.clone();
+                    follow::follow(followed, "", move |batch| {
+                        peers.claims.lock().apply(&storage, &batch, versions_of);
+                        peers.filter();
+                        peers.wake.notify_one();
+                    })
+                    .await;
+                });
+            }
+            // The sender is dropped without a message only where there are no leases.
+            let _ = is_seen.await;
+            self.is_stale.store(false, Ordering::Release);
+            if !matches!(tokio::time::timeout(START_TIMEOUT, self.sync()).await, Ok(Ok(()))) {
+                self.is_stale.store(true, Ordering::Release);
+            }
+            tasks.spawn(self.clone().keep_synced());
+        })
     }
 
     /// What peers serve and this server does not know from the store, by their identity.

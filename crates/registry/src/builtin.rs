@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{Budget, Cache, CacheOptions};
+use futures::future::BoxFuture;
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Str, Value};
 use schema::{Builtin, builtin};
@@ -52,38 +53,40 @@ fn rows(text: &'static str, fields: usize) -> impl Iterator<Item = Vec<&'static 
 
 impl Setup {
     /// Starts a cache for every stored resource and builds the catalog.
-    pub async fn catalog(self) -> Result<Catalog, cache::Error> {
-        let table = builtin();
-        let mut catalog = Catalog::new();
-        let mut stored: HashMap<GroupVersionKind, Arc<ResourceStorage>> = HashMap::new();
-        for group in table.groups() {
-            for version in &group.versions {
-                for resource in version.resources.iter().filter(|r| self.serves(r, version.enabled)) {
-                    let storage = match &resource.stored {
-                        None => None,
-                        Some(kind) => Some(match stored.get(kind) {
-                            Some(storage) => storage.clone(),
-                            None => {
-                                let storage = self.open(table, resource, kind).await?;
-                                stored.insert(kind.clone(), storage.clone());
-                                storage
-                            }
-                        }),
-                    };
-                    let storage = storage.map(|storage| storage.served_as(&resource.name.group_resource()));
-                    if let Some(resource) = self.resource(table, resource, storage) {
-                        catalog.insert(resource);
+    pub fn catalog(self) -> BoxFuture<'static, Result<Catalog, cache::Error>> {
+        Box::pin(async move {
+            let table = builtin();
+            let mut catalog = Catalog::new();
+            let mut stored: HashMap<GroupVersionKind, Arc<ResourceStorage>> = HashMap::new();
+            for group in table.groups() {
+                for version in &group.versions {
+                    for resource in version.resources.iter().filter(|r| self.serves(r, version.enabled)) {
+                        let storage = match &resource.stored {
+                            None => None,
+                            Some(kind) => Some(match stored.get(kind) {
+                                Some(storage) => storage.clone(),
+                                None => {
+                                    let storage = self.open(table, resource, kind).await?;
+                                    stored.insert(kind.clone(), storage.clone());
+                                    storage
+                                }
+                            }),
+                        };
+                        let storage = storage.map(|storage| storage.served_as(&resource.name.group_resource()));
+                        if let Some(resource) = self.resource(table, resource, storage) {
+                            catalog.insert(resource);
+                        }
                     }
                 }
             }
-        }
-        for (old, kind) in rows(REMOVED, 3).filter_map(|row| self.removed_resource(table, &row)) {
-            let storage = stored.get(&kind).map(|storage| storage.clone().served_as(&old.name.group_resource()));
-            if let Some(resource) = self.resource(table, &old, storage) {
-                catalog.insert(resource);
+            for (old, kind) in rows(REMOVED, 3).filter_map(|row| self.removed_resource(table, &row)) {
+                let storage = stored.get(&kind).map(|storage| storage.clone().served_as(&old.name.group_resource()));
+                if let Some(resource) = self.resource(table, &old, storage) {
+                    catalog.insert(resource);
+                }
             }
-        }
-        Ok(catalog)
+            Ok(catalog)
+        })
     }
 
     /// A removed resource that is enabled, and the kind it is stored as.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use codec::Notes;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -94,24 +95,26 @@ impl Client {
         self.send(Method::DELETE, path, &[], JSON, JSON, Some(options)).await.map(|_| ())
     }
 
-    async fn send(
-        &self,
+    fn send<'a>(
+        &'a self,
         method: Method,
-        path: &str,
-        query: &[(&str, &str)],
+        path: &'a str,
+        query: &'a [(&'a str, &'a str)],
         accept: &'static str,
         content: &'static str,
-        body: Option<&Value>,
-    ) -> Result<Value, Failure> {
-        let reply = self.call(method, path, query, accept, content, body).await?;
-        let status = reply.status;
-        let bytes = match reply.body {
-            ReplyBody::Ready(bytes) => bytes,
-            ReplyBody::Stream { chunks, .. } => concat(chunks).await?,
-            ReplyBody::Switch(_) => Bytes::new(),
-        };
-        let value = decode(&bytes)?;
-        if status.is_success() { Ok(value) } else { Err(failure(status, &value)) }
+        body: Option<&'a Value>,
+    ) -> BoxFuture<'a, Result<Value, Failure>> {
+        Box::pin(async move {
+            let reply = self.call(method, path, query, accept, content, body).await?;
+            let status = reply.status;
+            let bytes = match reply.body {
+                ReplyBody::Ready(bytes) => bytes,
+                ReplyBody::Stream { chunks, .. } => concat(chunks).await?,
+                ReplyBody::Switch(_) => Bytes::new(),
+            };
+            let value = decode(&bytes)?;
+            if status.is_success() { Ok(value) } else { Err(failure(status, &value)) }
+        })
     }
 
     /// The events of a collection's metadata after a revision, one JSON document each.

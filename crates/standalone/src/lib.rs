@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use aggregator::Aggregator;
 use flow::Flow;
+use futures::future::BoxFuture;
 use rest::Api;
 use rest::client::Client;
 use tokio::task::JoinSet;
@@ -78,19 +79,21 @@ pub fn start_own(
 }
 
 /// Starts the loops. When this returns, the namespaces that were there have their service account.
-pub async fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> Loops {
-    let client = Client::new(aggregator.api().clone(), "kube-controller-manager");
-    let mut tasks = JoinSet::new();
-    let (ready, when_ready) = tokio::sync::oneshot::channel();
-    tasks.spawn(accounts::run(client.clone(), authority_pem, ready));
-    tasks.spawn(namespaces::run(client.clone(), aggregator));
-    tasks.spawn(quotas::run(client.clone()));
-    tasks.spawn(policies::run(client.clone()));
-    if client.api.features.enabled("StorageVersionAPI") {
-        tasks.spawn(storage_versions::collect::run(client.clone()));
-    }
-    tasks.spawn(garbage::run(client));
-    // The loop answers or is gone: either way there is nothing more to wait for.
-    let _ = when_ready.await;
-    Loops { tasks }
+pub fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> BoxFuture<'static, Loops> {
+    Box::pin(async move {
+        let client = Client::new(aggregator.api().clone(), "kube-controller-manager");
+        let mut tasks = JoinSet::new();
+        let (ready, when_ready) = tokio::sync::oneshot::channel();
+        tasks.spawn(accounts::run(client.clone(), authority_pem, ready));
+        tasks.spawn(namespaces::run(client.clone(), aggregator));
+        tasks.spawn(quotas::run(client.clone()));
+        tasks.spawn(policies::run(client.clone()));
+        if client.api.features.enabled("StorageVersionAPI") {
+            tasks.spawn(storage_versions::collect::run(client.clone()));
+        }
+        tasks.spawn(garbage::run(client));
+        // The loop answers or is gone: either way there is nothing more to wait for.
+        let _ = when_ready.await;
+        Loops { tasks }
+    })
 }

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use object::{Value, value};
 use rest::Api;
 use storage::Store;
@@ -75,20 +76,24 @@ impl OwnService {
 
     /// Creates the range and the Service, and removes the endpoint that an earlier run of this server has left behind. To be
     /// called before the server is ready; failures are logged and tried again by [`OwnService::run`].
-    pub async fn prepare(&self) {
-        if let Err(failure) = self.keep_service().await {
-            tracing::error!(%failure, "the kubernetes Service cannot be created");
-        }
-        if let Err(failure) = self.reconciler.remove().await {
-            tracing::error!(%failure, "old endpoints of the kubernetes Service cannot be removed");
-        }
+    pub fn prepare(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Err(failure) = self.keep_service().await {
+                tracing::error!(%failure, "the kubernetes Service cannot be created");
+            }
+            if let Err(failure) = self.reconciler.remove().await {
+                tracing::error!(%failure, "old endpoints of the kubernetes Service cannot be removed");
+            }
+        })
     }
 
     /// Names this server in the Endpoints, and keeps everything as it should be from then on. To be called as the last thing
     /// before the server answers, when it listens already: clients that are sent to it wait in the listener's queue.
-    pub async fn begin(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        self.sync().await;
-        tasks.spawn(self.clone().run());
+    pub fn begin<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.sync().await;
+            tasks.spawn(self.clone().run());
+        })
     }
 
     /// Looks at everything once.
@@ -112,16 +117,18 @@ impl OwnService {
     }
 
     /// Removes this server from the Endpoints, so that clients do not wait for it.
-    pub async fn leave(&self) {
-        let leaving = async {
-            *self.left.lock().await = true;
-            self.reconciler.remove().await
-        };
-        match tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => tracing::error!(%failure, "unable to remove endpoints from the kubernetes Service"),
-            Err(_) => tracing::warn!("removing the endpoint from the kubernetes Service timed out"),
-        }
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let leaving = async {
+                *self.left.lock().await = true;
+                self.reconciler.remove().await
+            };
+            match tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
+                Ok(Ok(())) => {}
+                Ok(Err(failure)) => tracing::error!(%failure, "unable to remove endpoints from the kubernetes Service"),
+                Err(_) => tracing::warn!("removing the endpoint from the kubernetes Service timed out"),
+            }
+        })
     }
 
     async fn keep_service(&self) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use peers::{Leases, Place};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -30,15 +31,17 @@ impl PeerLease {
     }
 
     /// Writes the key, and renews it until the tasks end.
-    pub async fn begin(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        self.renew().await;
-        let lease = self.clone();
-        tasks.spawn(async move {
-            loop {
-                tokio::time::sleep(INTERVAL).await;
-                lease.renew().await;
-            }
-        });
+    pub fn begin<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.renew().await;
+            let lease = self.clone();
+            tasks.spawn(async move {
+                loop {
+                    tokio::time::sleep(INTERVAL).await;
+                    lease.renew().await;
+                }
+            });
+        })
     }
 
     async fn renew(&self) {
@@ -52,15 +55,17 @@ impl PeerLease {
     }
 
     /// Removes the key, so that no more requests are passed on to this server.
-    pub async fn leave(&self) {
-        let leaving = async {
-            *self.left.lock().await = true;
-            self.leases.remove(&self.place.server).await
-        };
-        match tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(failure)) => tracing::error!(%failure, "unable to remove the peer endpoint lease"),
-            Err(_) => tracing::warn!("removing the peer endpoint lease timed out"),
-        }
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let leaving = async {
+                *self.left.lock().await = true;
+                self.leases.remove(&self.place.server).await
+            };
+            match tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(failure)) => tracing::error!(%failure, "unable to remove the peer endpoint lease"),
+                Err(_) => tracing::warn!("removing the peer endpoint lease timed out"),
+            }
+        })
     }
 }
