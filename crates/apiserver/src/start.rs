@@ -124,6 +124,7 @@ pub fn start(mut config: Config) -> BoxFuture<'static, Result<Running, StartErro
         }
         let egress = config.egress().map_err(StartError::Setting)?;
         config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
+        config.store.kms_v1 = features(&config)?.enabled("KMSv1");
         let opened = store::open(&config.store, &config.data_dir).await?;
         let store = opened.store.clone();
         let running = assemble(config, Begun { pki, opened, egress, signing_key }).await;

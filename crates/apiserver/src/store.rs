@@ -74,6 +74,8 @@ pub struct StoreConfig {
     pub size_metric_interval: Duration,
     pub encryption_config: Option<PathBuf>,
     pub encryption_reload: bool,
+    /// Whether plugins of version 1 may keep keys: the feature gate `KMSv1`.
+    pub kms_v1: bool,
     /// `--storage-media-type`.
     pub encoding: StoredEncoding,
     pub watch_cache: WatchCache,
@@ -98,6 +100,7 @@ impl Default for StoreConfig {
             size_metric_interval: Duration::from_secs(30),
             encryption_config: None,
             encryption_reload: false,
+            kms_v1: false,
             encoding: StoredEncoding::default(),
             watch_cache: WatchCache::default(),
         }
@@ -214,7 +217,8 @@ pub(crate) async fn open(config: &StoreConfig, data_dir: &Path) -> Result<Opened
     }
     if let Some(path) = &config.encryption_config {
         let to_json = Arc::new(|bytes: &[u8]| codec::yaml::to_json(bytes, true).map_err(|error| error.to_string()));
-        let file = ConfigFile::load(path, to_json).await.map_err(|error| StartError::Setting(error.to_string()))?;
+        let file = ConfigFile::load(path, to_json, config.kms_v1).await;
+        let file = file.map_err(|error| StartError::Setting(error.to_string()))?;
         let encryption = file.encryption().clone();
         opened.store = Arc::new(EncryptedStore::new(
             opened.store.clone(),

@@ -18,7 +18,7 @@ use super::{Ask, Opened, StoreConfig};
 
 impl Opened {
     /// Upstream's checks, and who asks them: `etcd` and `etcd-readiness`, whatever the engine is, and numbered ones for
-    /// every etcd that some resources have for themselves; `kms-providers` if there are any, or may be some day.
+    /// every etcd that some resources have for themselves; `kms-providers`, or `kms-provider-N`, for plugins that keep keys.
     pub fn checks(&self, config: &StoreConfig) -> Vec<(Arc<dyn Check>, &'static [Endpoint])> {
         let mut checks: Vec<(Arc<dyn Check>, &'static [Endpoint])> = Vec::new();
         for (number, cluster) in self.clusters.iter().enumerate() {
@@ -31,11 +31,9 @@ impl Opened {
             checks.push((check(health, "etcd", config.healthcheck_timeout), all));
             checks.push((check(readiness, "etcd-readiness", config.readycheck_timeout), &[Endpoint::Readyz]));
         }
-        if let Some(encryption) = &self.encryption
-            && (config.encryption_reload || encryption.has_plugins())
-        {
+        for check in self.encryption.iter().flat_map(|encryption| KeysCheck::of(encryption, config.encryption_reload)) {
             // A restart of the server would not help a plugin.
-            checks.push((Arc::new(KeysCheck(encryption.clone())), &[Endpoint::Healthz, Endpoint::Readyz]));
+            checks.push((Arc::new(check), &[Endpoint::Healthz, Endpoint::Readyz]));
         }
         checks
     }
@@ -137,16 +135,38 @@ impl Check for StoreCheck {
 }
 
 /// Whether the plugins that keep keys are well.
-struct KeysCheck(Arc<Encryption>);
+struct KeysCheck {
+    name: String,
+    encryption: Arc<Encryption>,
+    /// One of them; otherwise all.
+    plugin: Option<usize>,
+}
+
+impl KeysCheck {
+    /// One check for all plugins if the configuration is reloaded or has only plugins of version 2; otherwise one for each.
+    fn of(encryption: &Arc<Encryption>, reload: bool) -> Vec<KeysCheck> {
+        let check = |name, plugin| KeysCheck { name, encryption: encryption.clone(), plugin };
+        match encryption.plugins() {
+            0 if !reload => Vec::new(),
+            plugins if encryption.has_v1_plugins() && !reload => {
+                (0..plugins).map(|index| check(format!("kms-provider-{index}"), Some(index))).collect()
+            }
+            _ => vec![check("kms-providers".into(), None)],
+        }
+    }
+}
 
 #[async_trait]
 impl Check for KeysCheck {
     fn name(&self) -> &str {
-        "kms-providers"
+        &self.name
     }
 
     async fn check(&self) -> Result<(), String> {
-        self.0.check_health().await
+        match self.plugin {
+            Some(index) => self.encryption.check_plugin(index).await,
+            None => self.encryption.check_health().await,
+        }
     }
 }
 

@@ -86,9 +86,7 @@ impl EncryptedObject {
             part(name.as_bytes());
             part(value);
         }
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(context.finish().as_ref());
-        bytes
+        finished(&context.finish())
     }
 }
 
@@ -102,13 +100,22 @@ pub(crate) fn validate_key_id(key_id: &str) -> Result<(), String> {
     }
 }
 
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    finished(&digest::digest(&digest::SHA256, bytes))
+}
+
+fn finished(digest: &digest::Digest) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
+}
+
 /// Key identifiers may tell something about keys, so people see only this.
 pub(crate) fn shown_key_id(key_id: &str) -> String {
     if key_id.is_empty() {
         return String::new();
     }
-    let digest = digest::digest(&digest::SHA256, key_id.as_bytes());
-    digest.as_ref().iter().fold("sha256:".to_string(), |text, byte| text + &format!("{byte:02x}"))
+    sha256(key_id.as_bytes()).iter().fold("sha256:".to_string(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// A DNS name of at least two labels.

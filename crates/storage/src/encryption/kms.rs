@@ -1,4 +1,4 @@
-//! The protocol of key management plugins, version 2: gRPC on a Unix socket.
+//! Calls to key management plugins: gRPC on a Unix socket; and the messages of version 2.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use tonic_prost::ProstCodec;
 
 /// A plugin that is not there yet is tried again at this interval, within the call's timeout.
 const RETRY: Duration = Duration::from_millis(50);
+/// What a call answers that got no answer in time.
+pub(crate) const TIMED_OUT: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
 
 pub(crate) struct Client {
     channel: Channel,
@@ -43,7 +45,7 @@ impl Client {
         self.call("/v2.KeyManagementService/Decrypt", request).await
     }
 
-    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, String>
+    pub async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, String>
     where
         Q: prost::Message + Clone + 'static,
         A: prost::Message + Default + 'static,
@@ -59,7 +61,7 @@ impl Client {
         match tokio::time::timeout(self.timeout, attempts).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(status)) => Err(format!("rpc error: code = {:?} desc = {}", status.code(), status.message())),
-            Err(_) => Err("rpc error: code = DeadlineExceeded desc = context deadline exceeded".into()),
+            Err(_) => Err(TIMED_OUT.into()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A key management plugin for tests, with messages of its own: it checks the protocol too. It hides nothing.
+//! A key management plugin for tests, of both versions, with messages of its own: it checks the protocol too. It hides nothing.
 
 // Test code that other crates compile as a library: a failed assumption is a failed test.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
@@ -115,6 +115,17 @@ impl State {
                 assert_eq!(request.annotations["mock.example.com"], b"note");
                 Ok(Decrypted { plaintext: mask(&request.ciphertext) }.encode_to_vec())
             }
+            "/v1beta1.KeyManagementService/Version" => {
+                Ok(V1 { text: "v1beta1".into(), bytes: Vec::new() }.encode_to_vec())
+            }
+            "/v1beta1.KeyManagementService/Encrypt" => {
+                self.encrypted += 1;
+                Ok(V1::answer(body))
+            }
+            "/v1beta1.KeyManagementService/Decrypt" => {
+                self.decrypted += 1;
+                Ok(V1::answer(body))
+            }
             _ => Err("no such method"),
         }
     }
@@ -122,6 +133,23 @@ impl State {
 
 fn mask(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte ^ 0x5a).collect()
+}
+
+/// Requests of version 1, and its answer to the question for the version.
+#[derive(Clone, PartialEq, Message)]
+struct V1 {
+    #[prost(string, tag = "1")]
+    text: String,
+    #[prost(bytes = "vec", tag = "2")]
+    bytes: Vec<u8>,
+}
+
+impl V1 {
+    fn answer(request: &[u8]) -> Vec<u8> {
+        let request = V1::decode(request).unwrap();
+        assert_eq!(request.text, "v1beta1");
+        Decrypted { plaintext: mask(&request.bytes) }.encode_to_vec()
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -8,7 +8,8 @@
 //! so that someone with write access to the disk cannot replace one secret by another.
 //!
 //! Start reading at `store`, the wrapper around an engine; `rules` finds the providers for a key, `provider` reads and
-//! writes values with them, `cipher` has the primitives, and `kms` and `envelope` the plugins that keep keys elsewhere.
+//! writes values with them, `cipher` has the primitives, and `kms`, `plugin`,
+//! `plugin_v1` and `envelope` the plugins that keep keys elsewhere.
 
 mod cipher;
 mod config;
@@ -16,6 +17,7 @@ mod envelope;
 mod feed;
 mod kms;
 mod plugin;
+mod plugin_v1;
 mod provider;
 mod reload;
 mod rules;

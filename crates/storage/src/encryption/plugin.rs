@@ -17,16 +17,16 @@ use tokio::time::Instant;
 use super::cipher::{Cipher, SEED_BYTES, random};
 use super::envelope::{EncryptedObject, SOURCE_IS_KEY, SOURCE_IS_SEED, shown_key_id, validate_key_id};
 use super::kms::{Client, DecryptRequest, EncryptRequest, StatusResponse};
-use super::provider::{Failure, Opened};
+use super::provider::{Failure, NeededKey, Opened};
 
 /// How often the plugin is asked for its status, and how often while it fails.
 const STATUS_INTERVAL: Duration = Duration::from_secs(60);
 const STATUS_INTERVAL_FAILED: Duration = Duration::from_secs(10);
 /// A health check answers with the last status if it is not older than this.
-const HEALTH_TTL: Duration = Duration::from_secs(20);
-const HEALTH_TTL_FAILED: Duration = Duration::from_secs(3);
+pub(crate) const HEALTH_TTL: Duration = Duration::from_secs(20);
+pub(crate) const HEALTH_TTL_FAILED: Duration = Duration::from_secs(3);
 /// A key that could not be decrypted is not asked for again for so long.
-const FAILURE_TTL: Duration = Duration::from_secs(1);
+pub(crate) const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// Writes go on for so long without word from the plugin.
 const SEED_TTL: Duration = Duration::from_secs(3 * 60);
 /// Decrypted keys and seeds that are remembered. There is about one for each restart of a server and key of the plugin.
@@ -98,7 +98,9 @@ impl Plugin {
         let object = EncryptedObject::decode(data).map_err(|error| error.to_string())?;
         object.validate()?;
         let known = self.keys.lock().get(&object.source_digest()).cloned();
-        let Some(cipher) = known else { return Err(Failure::NeedsKey(self.clone(), Box::new(object))) };
+        let Some(cipher) = known else {
+            return Err(Failure::NeedsKey(NeededKey::Source(self.clone(), Box::new(object))));
+        };
         let value = cipher.open(&object.encrypted_data, place)?;
         let seed = self.seed.load();
         let current = seed.as_ref().map(|seed| &seed.object);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cipher::Cipher;
-use super::envelope::EncryptedObject;
+use super::envelope::{EncryptedObject, sha256};
 use super::plugin::Plugin;
+use super::plugin_v1::{LearnedKey, PluginV1};
 
 /// What no value but an encrypted one begins with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
@@ -15,7 +16,14 @@ pub(crate) enum Provider {
     /// Values as they are; refuses encrypted ones.
     Identity,
     Keyed(Keyed),
-    Kms(Arc<Plugin>),
+    Kms(KmsPlugin),
+}
+
+/// A key management plugin of either version.
+#[derive(Clone)]
+pub(crate) enum KmsPlugin {
+    V1(Arc<PluginV1>),
+    V2(Arc<Plugin>),
 }
 
 /// Keys from the configuration: values are stored as `k8s:enc:aescbc:v1:name:…`.
@@ -44,8 +52,16 @@ pub(crate) struct Opened {
 pub(crate) enum Failure {
     /// No provider can decrypt it.
     Unreadable(String),
-    /// The plugin has to decrypt this object's key first.
-    NeedsKey(Arc<Plugin>, Box<EncryptedObject>),
+    /// A plugin has to decrypt this key first.
+    NeedsKey(NeededKey),
+}
+
+/// A key that a plugin has to decrypt before a value can be read.
+pub(crate) enum NeededKey {
+    /// The data key of one value.
+    DataKey(Arc<PluginV1>, Box<[u8]>),
+    /// The seed, or the key, that many values have in common.
+    Source(Arc<Plugin>, Box<EncryptedObject>),
 }
 
 impl From<String> for Failure {
@@ -59,7 +75,7 @@ impl Chain {
         Chain { providers }
     }
 
-    pub fn seal(&self, value: &Bytes, place: &[u8]) -> Result<Bytes, String> {
+    pub async fn seal(&self, value: &Bytes, place: &[u8]) -> Result<Bytes, String> {
         match self.providers.first().map(|provider| &**provider) {
             None | Some(Provider::Identity) => Ok(value.clone()),
             Some(Provider::Keyed(keyed)) => {
@@ -70,12 +86,14 @@ impl Chain {
                 cipher.seal(value, place, &mut out)?;
                 Ok(out.into())
             }
-            Some(Provider::Kms(plugin)) => plugin.seal(value, place).map(Bytes::from),
+            Some(Provider::Kms(KmsPlugin::V1(plugin))) => plugin.seal(value, place).await.map(Bytes::from),
+            Some(Provider::Kms(KmsPlugin::V2(plugin))) => plugin.seal(value, place).map(Bytes::from),
         }
     }
 
     /// Tries every provider whose prefix the value has, for the same prefix may be configured twice, with other keys.
-    pub fn open(&self, data: &[u8], place: &[u8]) -> Result<Opened, Failure> {
+    /// `learned` is the data key that a plugin has decrypted for this value.
+    pub fn open(&self, data: &[u8], place: &[u8], learned: Option<&LearnedKey>) -> Result<Opened, Failure> {
         let mut errors = Vec::new();
         for (index, provider) in self.providers.iter().enumerate() {
             let outcome = match &**provider {
@@ -85,8 +103,8 @@ impl Chain {
                     Some(data) => keyed.open(data, place).map_err(Failure::Unreadable),
                     None => continue,
                 },
-                Provider::Kms(plugin) => match data.strip_prefix(plugin.prefix.as_bytes()) {
-                    Some(data) => plugin.open(data, place),
+                Provider::Kms(plugin) => match data.strip_prefix(plugin.prefix()) {
+                    Some(data) => plugin.open(data, place, learned),
                     None => continue,
                 },
             };
@@ -103,6 +121,54 @@ impl Chain {
             [] if self.providers.is_empty() => Ok(Opened { value: None, stale: false }),
             [] => Err("no matching prefix found".to_string().into()),
             errors => Err(super::aggregate(errors).into()),
+        }
+    }
+}
+
+impl KmsPlugin {
+    pub async fn check(&self) -> Result<(), String> {
+        match self {
+            KmsPlugin::V1(plugin) => plugin.check().await,
+            KmsPlugin::V2(plugin) => plugin.check().await,
+        }
+    }
+
+    fn prefix(&self) -> &[u8] {
+        match self {
+            KmsPlugin::V1(plugin) => plugin.prefix.as_bytes(),
+            KmsPlugin::V2(plugin) => plugin.prefix.as_bytes(),
+        }
+    }
+
+    fn open(&self, data: &[u8], place: &[u8], learned: Option<&LearnedKey>) -> Result<Opened, Failure> {
+        match self {
+            KmsPlugin::V1(plugin) => plugin.open(data, place, learned),
+            KmsPlugin::V2(plugin) => plugin.open(data, place),
+        }
+    }
+}
+
+impl NeededKey {
+    /// Has the plugin decrypt the key. Keys of many values are remembered; the key of one value is returned.
+    pub async fn learn(&self) -> Result<Option<LearnedKey>, String> {
+        match self {
+            NeededKey::DataKey(plugin, encrypted) => plugin.learn(encrypted).await.map(Some),
+            NeededKey::Source(plugin, object) => plugin.learn(object).await.map(|()| None),
+        }
+    }
+
+    /// Like `learn`, whatever was answered just now.
+    pub async fn ask(&self) -> Result<(), String> {
+        match self {
+            NeededKey::DataKey(plugin, encrypted) => plugin.learn(encrypted).await.map(drop),
+            NeededKey::Source(plugin, object) => plugin.ask_for_key(object).await,
+        }
+    }
+
+    pub fn digest(&self) -> [u8; 32] {
+        match self {
+            NeededKey::DataKey(_, encrypted) => sha256(encrypted),
+            NeededKey::Source(_, object) => object.source_digest(),
         }
     }
 }

@@ -27,13 +27,13 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads the file for the first time.
-    pub async fn load(path: impl Into<PathBuf>, to_json: ToJson) -> Result<Self, ConfigError> {
+    /// Reads the file for the first time. `kms_v1` says whether it may name plugins of version 1.
+    pub async fn load(path: impl Into<PathBuf>, to_json: ToJson, kms_v1: bool) -> Result<Self, ConfigError> {
         let path = path.into();
         let content = read(&path).await?;
         let config = parse(&path, &content, &to_json, false)?;
-        let rules = build(&config).await?;
-        let encryption = Encryption::none();
+        let rules = build(&config, kms_v1).await?;
+        let encryption = Encryption::none(kms_v1);
         encryption.replace(rules);
         let digest = tokio::sync::Mutex::new(digest_of(&content));
         Ok(ConfigFile { path, to_json, digest, encryption: Arc::new(encryption) })
@@ -51,7 +51,8 @@ impl ConfigFile {
         if *digest == new {
             return Ok(false);
         }
-        let rules = build(&parse(&self.path, &content, &self.to_json, true)?).await?;
+        let config = parse(&self.path, &content, &self.to_json, true)?;
+        let rules = build(&config, self.encryption.allows_v1()).await?;
         wait_until_healthy(&rules).await?;
         self.encryption.replace(rules);
         *digest = new;
@@ -110,9 +111,9 @@ fn parse(path: &Path, content: &[u8], to_json: &ToJson, reload: bool) -> Result<
     config.validate(reload).map_err(|error| ConfigError(format!("error while parsing file: {error}")))
 }
 
-async fn build(config: &Configuration) -> Result<Rules, ConfigError> {
+async fn build(config: &Configuration, kms_v1: bool) -> Result<Rules, ConfigError> {
     let wrong = |error: ConfigError| ConfigError(format!("error while building transformers: {error}"));
-    Rules::build(config).await.map_err(wrong)
+    Rules::build(config, kms_v1).await.map_err(wrong)
 }
 
 async fn wait_until_healthy(rules: &Rules) -> Result<(), ConfigError> {

@@ -10,9 +10,13 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::sync::watch as signal;
 
 use super::cipher::Cipher;
-use super::config::{ConfigError, Configuration, Keys, ProviderConfig};
+use super::config::{ConfigError, Configuration, Keys, Kms, ProviderConfig};
 use super::plugin::Plugin;
-use super::provider::{Chain, Keyed, Provider};
+use super::plugin_v1::{self, PluginV1};
+use super::provider::{Chain, Keyed, KmsPlugin, Provider};
+
+const KMS_V1_REFUSED: &str = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 \
+                              instead.  Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
 
 /// Group and resource, as `secrets` or `deployments.apps` name them; `*` stands for all.
 pub(crate) type GroupResource<'a> = (&'a str, &'a str);
@@ -26,33 +30,39 @@ pub struct Encryption {
     rules: ArcSwap<Rules>,
     /// Counts the rules that have been in force.
     generation: signal::Sender<u64>,
+    /// Whether plugins of version 1 may be used: the feature gate `KMSv1`.
+    kms_v1: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Rules {
     /// By group, then resource.
     chains: HashMap<String, HashMap<String, Arc<Chain>>>,
-    plugins: Vec<Arc<Plugin>>,
+    plugins: Vec<KmsPlugin>,
     /// How long calls to all plugins together may take.
     pub timeouts: Duration,
 }
 
 impl Encryption {
     /// Nothing is encrypted, and encrypted values are refused.
-    pub fn none() -> Self {
-        Encryption::of(Rules::default())
+    pub fn none(kms_v1: bool) -> Self {
+        Encryption::of(Rules::default(), kms_v1)
     }
 
     /// Makes rules of a configuration in JSON. Plugins are contacted once; those that do not answer yet are tried again
     /// in the background, as an API server and its plugin may start in any order. Must be called within a runtime.
-    pub async fn from_json(json: &[u8]) -> Result<Self, ConfigError> {
-        let rules = Rules::build(&Configuration::parse(json, false)?).await?;
-        Ok(Encryption::of(rules))
+    pub async fn from_json(json: &[u8], kms_v1: bool) -> Result<Self, ConfigError> {
+        let rules = Rules::build(&Configuration::parse(json, false)?, kms_v1).await?;
+        Ok(Encryption::of(rules, kms_v1))
     }
 
-    fn of(rules: Rules) -> Self {
+    fn of(rules: Rules, kms_v1: bool) -> Self {
         // From one on, so that none can be told from the first.
-        Encryption { rules: ArcSwap::from_pointee(rules), generation: signal::Sender::new(1) }
+        Encryption { rules: ArcSwap::from_pointee(rules), generation: signal::Sender::new(1), kms_v1 }
+    }
+
+    pub(crate) fn allows_v1(&self) -> bool {
+        self.kms_v1
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -79,9 +89,14 @@ impl Encryption {
         resource.and_then(|resource| rules.find(resource)).cloned().unwrap_or_default()
     }
 
-    /// Whether plugins are in use now.
-    pub fn has_plugins(&self) -> bool {
-        !self.rules.load().plugins.is_empty()
+    /// How many plugins are in use now.
+    pub fn plugins(&self) -> usize {
+        self.rules.load().plugins.len()
+    }
+
+    /// Whether a plugin of version 1 is in use now.
+    pub fn has_v1_plugins(&self) -> bool {
+        self.rules.load().plugins.iter().any(|plugin| matches!(plugin, KmsPlugin::V1(_)))
     }
 
     /// Whether all plugins work: what the health check `kms-providers` reports.
@@ -89,16 +104,25 @@ impl Encryption {
         let rules = self.rules.load_full();
         rules.check_health().await
     }
+
+    /// Whether one plugin works: what the health check `kms-provider-N` reports.
+    pub async fn check_plugin(&self, index: usize) -> Result<(), String> {
+        let plugin = self.rules.load().plugins.get(index).cloned();
+        match plugin {
+            Some(plugin) => plugin.check().await,
+            None => Ok(()),
+        }
+    }
 }
 
 impl Rules {
-    pub async fn build(config: &Configuration) -> Result<Self, ConfigError> {
+    pub async fn build(config: &Configuration, kms_v1: bool) -> Result<Self, ConfigError> {
         let mut built: HashMap<String, HashMap<String, Vec<Arc<Provider>>>> = HashMap::new();
         let mut rules = Rules::default();
         for rule in &config.resources {
             let mut providers = Vec::new();
             for provider in &rule.providers {
-                providers.push(Arc::new(rules.provider(provider).await.map_err(ConfigError)?));
+                providers.push(Arc::new(rules.provider(provider, kms_v1).await.map_err(ConfigError)?));
             }
             for name in &rule.resources {
                 let (group, resource) = parse_group_resource(name);
@@ -119,7 +143,7 @@ impl Rules {
         Ok(rules)
     }
 
-    async fn provider(&mut self, config: &ProviderConfig) -> Result<Provider, String> {
+    async fn provider(&mut self, config: &ProviderConfig, kms_v1: bool) -> Result<Provider, String> {
         if let Some(keys) = &config.aesgcm {
             return keyed("k8s:enc:aesgcm:v1:", "AES", keys, Cipher::gcm);
         }
@@ -130,17 +154,25 @@ impl Rules {
             return keyed("k8s:enc:secretbox:v1:", "Secretbox", keys, Cipher::secretbox);
         }
         let Some(kms) = &config.kms else { return Ok(Provider::Identity) };
-        if kms.api_version != "v2" {
-            return Err(
-                "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead. \
-                        It is not supported here."
-                    .into(),
-            );
-        }
-        let plugin = Plugin::start(&kms.name, &kms.endpoint, kms.timeout()?).await?;
-        self.timeouts += kms.timeout()?;
+        let plugin = self.plugin(kms, kms_v1).await?;
         self.plugins.push(plugin.clone());
         Ok(Provider::Kms(plugin))
+    }
+
+    async fn plugin(&mut self, kms: &Kms, kms_v1: bool) -> Result<KmsPlugin, String> {
+        let timeout = kms.timeout()?;
+        if kms.api_version == "v2" {
+            self.timeouts += timeout;
+            return Ok(KmsPlugin::V2(Plugin::start(&kms.name, &kms.endpoint, timeout).await?));
+        }
+        if !kms_v1 {
+            return Err(KMS_V1_REFUSED.into());
+        }
+        tracing::info!("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.");
+        // Its health check makes two calls.
+        self.timeouts += 2 * timeout;
+        let cache_size = kms.cachesize.unwrap_or(plugin_v1::CACHE_SIZE);
+        Ok(KmsPlugin::V1(Arc::new(PluginV1::new(&kms.name, &kms.endpoint, timeout, cache_size)?)))
     }
 
     fn find(&self, (group, resource): GroupResource<'_>) -> Option<&Arc<Chain>> {

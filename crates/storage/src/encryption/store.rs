@@ -11,10 +11,9 @@ use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
 
-use super::envelope::EncryptedObject;
 use super::feed::{Gate, Opening, end_with_keys};
-use super::plugin::Plugin;
-use super::provider::{Chain, Failure, Opened};
+use super::plugin_v1::LearnedKey;
+use super::provider::{Chain, Failure, NeededKey, Opened};
 use super::rules::Encryption;
 use crate::{
     Batch, Change, Condition, Entry, Error, Event, Found, Key, Layer, Page, RangeQuery, Result, Revision, Store,
@@ -44,6 +43,12 @@ impl Layer for EncryptedStore {
         &*self.inner
     }
 
+    /// Not where plugins of version 1 are allowed: each value has its own key there, which the plugin may have to decrypt,
+    /// and a commit cannot wait for that.
+    fn delivers_in_commit(&self) -> bool {
+        self.inner.delivers_in_commit() && !self.values.encryption.allows_v1()
+    }
+
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
         let found = self.inner.get(key, at).await?;
         let entry = match found.entry {
@@ -67,7 +72,7 @@ impl Layer for EncryptedStore {
     async fn write(&self, mut write: Write) -> Result<Written> {
         let mut plain = None;
         if let Change::Put { value, .. } = &mut write.change {
-            let sealed = self.values.chain(&write.key).seal(value, &write.key);
+            let sealed = self.values.chain(&write.key).seal(value, &write.key).await;
             let sealed =
                 sealed.map_err(|error| Error::Unavailable(format!("failed to encrypt {}: {error}", write.key)));
             plain = Some(std::mem::replace(value, sealed?));
@@ -110,7 +115,7 @@ impl Layer for EncryptedStore {
         // From before anything is read with the keys of now.
         let generations = self.values.encryption.generations();
         let (gate, values) = (Arc::new(Gate::new(subscriber)), self.values.clone());
-        let subscription = if self.inner.delivers_in_commit() {
+        let subscription = if Layer::delivers_in_commit(self) {
             let opening = Opening { values: values.clone(), gate: gate.clone() };
             self.inner.subscribe(request, Arc::new(opening)).await?
         } else {
@@ -136,9 +141,6 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 /// For how many keys at once.
 const RETRY_KEYS_MAX: usize = 64;
 
-/// The plugin has to decrypt this object's key first.
-struct NeedsKey(Arc<Plugin>, Box<EncryptedObject>);
-
 impl Values {
     fn chain(&self, key: &[u8]) -> Arc<Chain> {
         let resource = (self.resource_of)(key);
@@ -146,29 +148,31 @@ impl Values {
     }
 
     async fn open(&self, entry: Arc<Entry>) -> Arc<Entry> {
+        let mut learned = None;
         loop {
             let generation = self.encryption.generation();
-            match self.open_now(&entry) {
+            match self.open_now(&entry, learned.as_ref()) {
                 Ok(opened) => return opened,
-                Err(NeedsKey(plugin, object)) => {
-                    if let Err(why) = plugin.learn(&object).await {
-                        self.try_again(plugin, object);
+                Err(needed) => match needed.learn().await {
+                    Ok(key) => learned = key,
+                    Err(why) => {
+                        self.try_again(needed);
                         return self.seal(&entry, generation, why);
                     }
-                }
+                },
             }
         }
     }
 
     /// Without asking a plugin.
-    fn open_now(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, NeedsKey> {
+    fn open_now(&self, entry: &Arc<Entry>, learned: Option<&LearnedKey>) -> Result<Arc<Entry>, NeededKey> {
         let generation = self.encryption.generation();
         let condition = |stale| if stale { Condition::Stale } else { Condition::Good };
-        match self.chain(&entry.key).open(&entry.value, &entry.key) {
+        match self.chain(&entry.key).open(&entry.value, &entry.key, learned) {
             Ok(Opened { value: None, stale: false }) => Ok(entry.clone()),
             Ok(Opened { value: None, stale }) => Ok(with_value(entry, entry.value.clone(), condition(stale))),
             Ok(Opened { value: Some(value), stale }) => Ok(with_value(entry, value.into(), condition(stale))),
-            Err(Failure::NeedsKey(plugin, object)) => Err(NeedsKey(plugin, object)),
+            Err(Failure::NeedsKey(needed)) => Err(needed),
             Err(Failure::Unreadable(why)) => Ok(self.seal(entry, generation, why)),
         }
     }
@@ -181,8 +185,8 @@ impl Values {
     }
 
     /// Asks a plugin that has failed until it answers, and then makes all caches read again.
-    fn try_again(&self, plugin: Arc<Plugin>, object: Box<EncryptedObject>) {
-        let digest = object.source_digest();
+    fn try_again(&self, needed: NeededKey) {
+        let digest = needed.digest();
         {
             let mut trying = self.trying.lock();
             if trying.len() >= RETRY_KEYS_MAX || !trying.insert(digest) {
@@ -196,7 +200,7 @@ impl Values {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(RETRY_MAX);
                 let Some(encryption) = encryption.upgrade() else { return };
-                if plugin.ask_for_key(&object).await.is_ok() {
+                if needed.ask().await.is_ok() {
                     trying.lock().remove(&digest);
                     return encryption.renew();
                 }
@@ -228,10 +232,10 @@ impl Values {
     pub(super) fn open_batch_now(&self, batch: &Batch) -> Result<Batch> {
         let open = |entry: &Option<Arc<Entry>>| match entry {
             None => Ok(None),
-            Some(entry) => match self.open_now(entry) {
+            Some(entry) => match self.open_now(entry, None) {
                 Ok(opened) => Ok(Some(opened)),
                 // Listing again asks the plugin.
-                Err(NeedsKey(..)) => Err(Error::Unavailable("a key has to be decrypted first".into())),
+                Err(_) => Err(Error::Unavailable("a key has to be decrypted first".into())),
             },
         };
         let mut batch = batch.clone();

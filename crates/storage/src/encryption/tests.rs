@@ -46,7 +46,7 @@ fn resource_of() -> ResourceOf {
 }
 
 async fn encrypted(inner: &Arc<dyn Store>, config: &[u8]) -> Arc<dyn Store> {
-    let encryption = Encryption::from_json(config).await.unwrap();
+    let encryption = Encryption::from_json(config, false).await.unwrap();
     Arc::new(EncryptedStore::new(inner.clone(), Arc::new(encryption), resource_of()))
 }
 
@@ -64,7 +64,7 @@ mod suite {
     async fn store() -> Arc<dyn Store> {
         let everything: ResourceOf = Arc::new(|_| Some((Cow::Borrowed(""), Cow::Borrowed("things"))));
         let rules = config(json!([rule(&["*.*"], &[keys("aesgcm", &[("k", 0)])])]));
-        let encryption = Arc::new(Encryption::from_json(&rules).await.unwrap());
+        let encryption = Arc::new(Encryption::from_json(&rules, false).await.unwrap());
         Arc::new(EncryptedStore::new(Arc::new(MemoryStore::new()), encryption, everything))
     }
 
@@ -277,7 +277,7 @@ async fn what_is_wrong_with_a_configuration() {
         ),
     ];
     for (rules, expected) in cases {
-        let error = Encryption::from_json(&config(rules)).await.map(drop).unwrap_err();
+        let error = Encryption::from_json(&config(rules), false).await.map(drop).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
     for (text, expected) in [
@@ -285,7 +285,7 @@ async fn what_is_wrong_with_a_configuration() {
         ("{\"kidn\":1}", "Object 'Kind' is missing in '{\"kidn\":1}'"),
         ("[", "EOF"),
     ] {
-        let error = Encryption::from_json(text.as_bytes()).await.map(drop).unwrap_err().to_string();
+        let error = Encryption::from_json(text.as_bytes(), false).await.map(drop).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -351,6 +351,92 @@ async fn a_plugin_keeps_the_keys() {
     assert!(page.entries.iter().all(|entry| entry.value == "plain"), "{page:?}");
 }
 
+fn kms_v1(socket: &std::path::Path, cachesize: i32) -> Value {
+    let endpoint = format!("unix://{}", socket.display());
+    json!({"kms": {"name": "mock", "endpoint": endpoint, "timeout": "2s", "cachesize": cachesize}})
+}
+
+async fn encrypted_v1(inner: &Arc<dyn Store>, config: &[u8]) -> Arc<dyn Store> {
+    let encryption = Encryption::from_json(config, true).await.unwrap();
+    Arc::new(EncryptedStore::new(inner.clone(), Arc::new(encryption), resource_of()))
+}
+
+/// Every value has a data key of its own; a cache remembers those used last, or none.
+#[tokio::test]
+async fn a_plugin_of_version_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("kms.sock");
+    let plugin = MockPlugin::start(&socket);
+    let asked = || {
+        let state = plugin.state.lock();
+        (state.encrypted, state.decrypted)
+    };
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let rules = |cachesize| config(json!([rule(&["secrets"], &[kms_v1(&socket, cachesize)])]));
+    let store = encrypted_v1(&inner, &rules(2)).await;
+    let key = |number: usize| format!("/registry/secrets/default/{number}");
+    for number in 0..3 {
+        put(&store, &key(number), "plain").await;
+        let stored = get(&inner, &key(number)).await.value.clone();
+        // The length of the masked key, 32 bytes.
+        assert!(stored.starts_with(b"k8s:enc:kms:v1:mock:\0\x20"), "{stored:?}");
+    }
+    assert_eq!(asked(), (3, 0));
+    // The last two keys are remembered.
+    for (number, decrypted) in [(1, 0), (2, 0), (0, 1), (0, 1), (1, 2)] {
+        let entry = get(&store, &key(number)).await;
+        assert_eq!((&entry.value[..], entry.is_stale(), asked()), (&b"plain"[..], false, (3, decrypted)));
+    }
+    // Without a cache the plugin is asked each time, and a list still has everything.
+    let store = encrypted_v1(&inner, &rules(-1)).await;
+    for decrypted in [5, 8] {
+        let page = store.range(RangeQuery::new(KeyRange::prefix("/registry/secrets/"))).await.unwrap();
+        assert!(page.entries.iter().all(|entry| entry.value == "plain"), "{page:?}");
+        assert_eq!(asked(), (3, decrypted));
+    }
+    // A value belongs to its place.
+    let moved = get(&inner, &key(0)).await.value.clone();
+    inner.create("/registry/secrets/default/moved".into(), moved, None).await.unwrap();
+    assert!(get(&store, "/registry/secrets/default/moved").await.sealed().is_some());
+
+    plugin.state.lock().broken = true;
+    let refused = store.create(key(9).into(), Bytes::from("x"), None).await;
+    assert!(matches!(refused, Err(Error::Unavailable(why)) if why.contains("the plugin is broken")));
+    let encryption = Encryption::from_json(&rules(2), true).await.unwrap();
+    let version = "failed get version from remote KMS provider: rpc error: code = Internal desc = the plugin is broken";
+    let problem =
+        format!("failed to perform encrypt section of the healthz check for KMS Provider mock, error: {version}");
+    assert_eq!(encryption.check_plugin(0).await, Err(problem));
+    // The answer of just now has no more than the cause, as upstream's.
+    assert_eq!(encryption.check_health().await, Err(format!("kms-provider-0: {version}")));
+}
+
+#[tokio::test]
+async fn a_plugin_of_version_1_without_its_feature_gate() {
+    let rules = config(json!([rule(&["secrets"], &[kms_v1(std::path::Path::new("/kms.sock"), 5)])]));
+    let error = Encryption::from_json(&rules, false).await.map(drop).unwrap_err();
+    let expected = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  Set \
+                    --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
+    assert_eq!(error.to_string(), expected);
+}
+
+/// What servers before Kubernetes 1.25 wrote is read, and written anew with the next change.
+#[tokio::test]
+async fn values_that_version_1_wrote_with_aes_cbc() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("kms.sock");
+    let _plugin = MockPlugin::start(&socket);
+    let secret: [u8; 32] = std::array::from_fn(|index| index as u8);
+    let mut stored = b"k8s:enc:kms:v1:mock:\0\x20".to_vec();
+    stored.extend(secret.iter().map(|byte| byte ^ 0x5a));
+    super::cipher::Cipher::cbc(&secret).unwrap().seal(b"old", b"", &mut stored).unwrap();
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    inner.create("/registry/secrets/a".into(), stored.into(), None).await.unwrap();
+    let store = encrypted_v1(&inner, &config(json!([rule(&["secrets"], &[kms_v1(&socket, 5)])]))).await;
+    let entry = get(&store, "/registry/secrets/a").await;
+    assert_eq!((&entry.value[..], entry.is_stale()), (&b"old"[..], true));
+}
+
 /// A subscriber who waits for its end.
 #[derive(Default)]
 struct Ends(Mutex<Vec<String>>);
@@ -389,7 +475,7 @@ async fn a_plugin_that_starts_late_or_is_ill() {
             MockPlugin::start(&socket)
         }
     });
-    let encryption = Encryption::from_json(&rules).await.unwrap();
+    let encryption = Encryption::from_json(&rules, false).await.unwrap();
     let plugin = late.await.unwrap();
     assert_eq!(encryption.check_health().await, Ok(()));
 
@@ -409,7 +495,7 @@ async fn a_plugin_that_starts_late_or_is_ill() {
             (state.healthz, state.version, state.key_id) = ("ok".into(), "v2".into(), "key-1".into());
             change(&mut state);
         }
-        let encryption = Encryption::from_json(&rules).await.unwrap();
+        let encryption = Encryption::from_json(&rules, false).await.unwrap();
         let problem = encryption.check_health().await.unwrap_err();
         assert!(problem.starts_with("kms-provider-0: ") && problem.contains(expected), "{problem}");
     }
@@ -467,7 +553,7 @@ async fn what_a_new_key_opens_is_read_again() {
     let path = directory.path().join("encryption.json");
     std::fs::write(&path, rules(std::slice::from_ref(&new))).unwrap();
     let to_json: ToJson = Arc::new(|content: &[u8]| Ok(content.to_vec()));
-    let file = ConfigFile::load(&path, to_json).await.unwrap();
+    let file = ConfigFile::load(&path, to_json, false).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(EncryptedStore::new(inner.clone(), file.encryption().clone(), resource_of()));
     let range = KeyRange::prefix("/registry/secrets/");
     let follow = async || {
@@ -501,7 +587,7 @@ async fn a_changed_file_comes_into_force() {
     let write = |rules: Value| std::fs::write(&path, config(rules)).unwrap();
     write(json!([rule(&["secrets"], &[keys("aescbc", &[("one", 0)])])]));
     let to_json: ToJson = Arc::new(|content: &[u8]| Ok(content.to_vec()));
-    let file = Arc::new(ConfigFile::load(&path, to_json.clone()).await.unwrap());
+    let file = Arc::new(ConfigFile::load(&path, to_json.clone(), false).await.unwrap());
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let store: Arc<dyn Store> = Arc::new(EncryptedStore::new(inner.clone(), file.encryption().clone(), resource_of()));
     let key = "/registry/secrets/default/a";
@@ -531,5 +617,5 @@ async fn a_changed_file_comes_into_force() {
     .await;
     drop(following);
     assert!(!get(&store, key).await.is_stale());
-    assert!(ConfigFile::load(directory.path().join("missing"), to_json).await.is_err());
+    assert!(ConfigFile::load(directory.path().join("missing"), to_json, false).await.is_err());
 }
