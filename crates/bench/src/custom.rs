@@ -14,12 +14,15 @@ use crate::objects::config_map_object;
 use crate::report::{Figure, Line};
 use crate::scenarios::{AT_ONCE, JSON, LISTS_AT_ONCE, read, request, write};
 use crate::target::{Kind, Target};
+use crate::watchers::{self, Watched};
 
 /// A namespace of its own, so that lists have as many objects of one kind as of the other.
 const NAMESPACE: &str = "custom";
 const GROUP: &str = "bench.example.com";
 /// How many objects a list has.
 const LISTED: u64 = 500;
+/// How many clients watch it.
+const WATCHERS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A resource whose objects look like config maps.
@@ -70,7 +73,8 @@ pub async fn run(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String>
     }
     let many = Extent { at_once: AT_ONCE, seconds: arguments.seconds, at_most: u64::MAX };
     let mut lines = Vec::new();
-    for collection in [&MAPS, &PLAIN, &RULED] {
+    let collections: [&'static Collection; 3] = [&MAPS, &PLAIN, &RULED];
+    for collection in collections {
         let fill = Extent { seconds: u64::from(u16::MAX), at_most: LISTED, ..many };
         load::run(&target, "fill", fill, creations(collection, "listed")).await?;
         let path = collection.path();
@@ -84,6 +88,10 @@ pub async fn run(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String>
             let cost = load::run(&target, verb, extent, make).await?;
             lines.push(Line::new(format!("{verb} {}: CPU", collection.title), Figure::Cpu(cost.cpu)));
         }
+        let object = Box::new(move |name: &str, content: &str| collection.object(name, content));
+        let watched = Watched { path: collection.path(), object };
+        let (cpu, _) = watchers::measure(&target, watched, WATCHERS, arguments.seconds).await?;
+        lines.push(Line::new(format!("watch {}: CPU", collection.title), Figure::Cpu(cpu)));
     }
     target.stop().await;
     Ok(lines)

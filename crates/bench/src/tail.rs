@@ -10,7 +10,7 @@ use crate::load;
 use crate::report::{Figure, Line};
 use crate::scenarios::create_namespace;
 use crate::target::{Kind, Target};
-use crate::watchers::{Sample, Watchers};
+use crate::watchers::{Sample, Watched, Watchers};
 
 const WRITES_PER_SECOND: u64 = 200;
 const WATCHERS: usize = 50;
@@ -20,7 +20,7 @@ pub async fn run(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String>
     let target = Target::start(arguments, kind).await?;
     let client = create_namespace(&target).await?;
     let writes = WRITES_PER_SECOND * arguments.tail_seconds;
-    let watchers = Arc::new(Watchers::start(&target, "tail", WATCHERS, writes).await?);
+    let watchers = Arc::new(Watchers::start(&target, Watched::config_maps(), "tail", WATCHERS, writes).await?);
     let written = write_steadily(&watchers, &client, writes).await?;
     let watchers = Arc::into_inner(watchers).ok_or("a writer has not ended")?;
     let delivered = watchers.finish().await?;

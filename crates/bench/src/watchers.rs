@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::client::Client;
@@ -15,7 +16,7 @@ use crate::load;
 use crate::objects::config_map_object;
 use crate::report::{Figure, Line};
 use crate::scenarios::{JSON, collection, write};
-use crate::target::Target;
+use crate::target::{Cpu, Target};
 
 /// A connection may have 100 requests open, here as upstream; one more would wait for another to end.
 const WATCHES_PER_CONNECTION: usize = 50;
@@ -25,8 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// When something was sent, from the beginning, and how long it took.
 pub type Sample = (Duration, Duration);
 
+/// A collection that is watched.
+pub struct Watched {
+    pub path: String,
+    /// Makes an object of a name and a content.
+    pub object: Box<dyn Fn(&str, &str) -> Value + Send + Sync>,
+}
+
 /// Watchers that wait for events with one label.
 pub struct Watchers {
+    watched: Watched,
     label: String,
     count: usize,
     began: Instant,
@@ -37,9 +46,25 @@ pub struct Watchers {
 
 /// `count` watchers see every one of the writes; a request in the result is one event delivered to one watcher.
 pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Vec<Line>, String> {
+    let (cpu, latencies) = measure(target, Watched::config_maps(), count, seconds).await?;
+    let name = format!("an event to each of {count} watchers");
+    let percentiles = vec![load::at(&latencies, 0.5), load::at(&latencies, 0.99)];
+    Ok(vec![
+        Line::new(format!("{name}: CPU"), Figure::Cpu(cpu)),
+        Line::new(format!("{name}: p50, p99"), Figure::Latency(percentiles)),
+    ])
+}
+
+/// The CPU of one event for one watcher, its part of the write included, and how long each event took.
+pub async fn measure(
+    target: &Target,
+    watched: Watched,
+    count: usize,
+    seconds: u64,
+) -> Result<(Cpu, Vec<Duration>), String> {
     let writer = Client::connect(target.port).await?;
     let writes = WRITES_PER_SECOND * seconds;
-    let watchers = Watchers::start(target, &format!("watched-{count}"), count, writes).await?;
+    let watchers = Watchers::start(target, watched, &format!("watched-{count}"), count, writes).await?;
     let cpu_before = target.cpu();
     let sent = Instant::now();
     for number in 0..writes {
@@ -50,19 +75,26 @@ pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Vec<Line
     let mut latencies: Vec<Duration> = watchers.finish().await?.into_iter().map(|(_, latency)| latency).collect();
     let cpu = target.cpu().since(cpu_before).per(latencies.len() as u64);
     latencies.sort_unstable();
-    let name = format!("an event to each of {count} watchers");
-    let percentiles = vec![load::at(&latencies, 0.5), load::at(&latencies, 0.99)];
-    Ok(vec![
-        Line::new(format!("{name}: CPU"), Figure::Cpu(cpu)),
-        Line::new(format!("{name}: p50, p99"), Figure::Latency(percentiles)),
-    ])
+    Ok((cpu, latencies))
+}
+
+impl Watched {
+    pub fn config_maps() -> Watched {
+        Watched { path: collection("configmaps"), object: Box::new(config_map_object) }
+    }
 }
 
 impl Watchers {
     /// Starts watchers, each of which ends after so many events.
-    pub async fn start(target: &Target, label: &str, count: usize, events: u64) -> Result<Watchers, String> {
+    pub async fn start(
+        target: &Target,
+        watched: Watched,
+        label: &str,
+        count: usize,
+        events: u64,
+    ) -> Result<Watchers, String> {
         let first = Client::connect(target.port).await?;
-        let path = collection("configmaps");
+        let path = &watched.path;
         let head = first.get(&format!("{path}?limit=1")).await?;
         let head = String::from_utf8_lossy(&head.head).into_owned();
         let found = head.split_once("\"resourceVersion\":\"").and_then(|(_, rest)| rest.split_once('"'));
@@ -80,16 +112,16 @@ impl Watchers {
             }
             tasks.spawn(follow(body, events, began, delivered.clone()));
         }
-        Ok(Watchers { label: label.to_string(), count, began, delivered, events, tasks })
+        Ok(Watchers { watched, label: label.to_string(), count, began, delivered, events, tasks })
     }
 
     /// Creates an object that all of them watch, and returns when it was sent and how long that took.
     pub async fn create(&self, client: &Client, number: u64) -> Result<Sample, String> {
-        let mut object = config_map_object(&format!("{}-{number}", self.label), &number.to_string());
+        let mut object = (self.watched.object)(&format!("{}-{number}", self.label), &number.to_string());
         object["metadata"]["labels"]["set"] = self.label.clone().into();
         let sent = self.began.elapsed();
         object["metadata"]["annotations"] = serde_json::json!({"sent": sent.as_nanos().to_string()});
-        write(client.clone(), Method::POST, collection("configmaps"), JSON, object.to_string().into()).await?;
+        write(client.clone(), Method::POST, self.watched.path.clone(), JSON, object.to_string().into()).await?;
         Ok((sent, self.began.elapsed() - sent))
     }
 

@@ -30,10 +30,13 @@ pub async fn run(settings: &Settings) {
             let started = Cache::start(store.clone(), range, Arc::new(Unread), Budget::new(0), options);
             caches.push(started.await.unwrap());
         }
+        let before = cpu();
         let (rate, p50, p99) = measure(&store, settings.duration).await;
+        let written = caches[0].len().max(1);
+        let cost = (cpu() - before) / u32::try_from(written).unwrap_or(u32::MAX);
         let seen: usize = caches.iter().map(|cache| cache.len()).sum();
         assert_eq!(seen, caches[0].len(), "only one resource was written to");
-        println!("{resources:>10} caches: {rate:>8.0} writes/s, p50 {p50:.2?}, p99 {p99:.2?}");
+        println!("{resources:>10} caches: {cost:.1?} of CPU a write, {rate:.0} writes/s, p50 {p50:.2?}, p99 {p99:.2?}");
     }
 }
 
@@ -61,6 +64,15 @@ async fn measure(store: &Arc<EmbeddedStore>, duration: Duration) -> (f64, Durati
     let rate = delays.len() as f64 / began.elapsed().as_secs_f64();
     delays.sort_unstable();
     (rate, quantile(&delays, 0.5), quantile(&delays, 0.99))
+}
+
+/// User and system time of this process so far, writers included.
+fn cpu() -> Duration {
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
 }
 
 /// Nothing is selected, so nothing is decoded.
