@@ -93,10 +93,9 @@ impl<T> Parts<T> {
     pub fn changes<'s>(&'s self, earlier: &'s Parts<T>) -> (Vec<&'s Arc<T>>, Vec<&'s Arc<T>>) {
         let own: HashSet<_> = self.0.iter().map(Arc::as_ptr).collect();
         let shared: HashSet<_> = earlier.0.iter().map(Arc::as_ptr).filter(|part| own.contains(part)).collect();
+        let shared = &shared;
         let changed = |parts: &'s Parts<T>| {
-            let changed: Vec<&'s Arc<Vec<Item<T>>>> =
-                parts.0.iter().filter(|part| !shared.contains(&Arc::as_ptr(part))).collect();
-            changed.into_iter().flat_map(|part| part.iter())
+            parts.0.iter().filter(move |part| !shared.contains(&Arc::as_ptr(part))).flat_map(|part| part.iter())
         };
         let mut before: HashMap<&Key, &Arc<T>> = changed(earlier).map(|item| (&item.key, &item.compiled)).collect();
         let mut new = Vec::new();

@@ -130,11 +130,9 @@ fn structure(object: &Value) -> Option<Condition> {
 }
 
 /// Whether the schemas may not be structural: validation lets such schemas through where unknown fields are preserved, and
-/// an update may keep what the definition had before. What is new may come from another server's validation.
+/// an update may keep what the definition had before. Every other definition was refused unless it was structural.
 pub fn may_lack_structure(object: &Value) -> bool {
-    object.at(&["spec", "preserveUnknownFields"]).as_bool() == Some(true)
-        || find(object, NON_STRUCTURAL).is_some()
-        || !is_true(object, "NamesAccepted")
+    object.at(&["spec", "preserveUnknownFields"]).as_bool() == Some(true) || find(object, NON_STRUCTURAL).is_some()
 }
 
 /// The status with what the annotation and, if they are checked, the schemas mean; a condition of schemas that have been

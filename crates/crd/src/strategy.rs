@@ -38,26 +38,24 @@ impl Strategy for VersionStrategy {
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let (schema, value) = (self.shape.schema(), object.value());
-        let mut found = schema::validate(schema, value);
-        self.validate_scale_spec(value, &mut found);
-        self.validate_scale_status(value, &mut found);
-        custom::validate_embedded(schema, value, custom::At::Resource, &mut found);
-        found.extend(schema::validate_lists(schema, value));
-        self.evaluate_rules(value, None, &mut found);
-        errors.extend(found);
+        errors.extend(schema::validate(schema, value));
+        self.validate_scale_spec(value, errors);
+        self.validate_scale_status(value, errors);
+        custom::validate_embedded(schema, value, custom::At::Resource, errors);
+        errors.extend(schema::validate_lists(schema, value));
+        self.evaluate_rules(value, None, errors);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let (schema, value) = (self.shape.schema(), new.value());
-        let mut found = schema::validate_update(schema, value, old.value());
-        self.validate_scale_spec(value, &mut found);
-        self.validate_scale_status(value, &mut found);
-        custom::validate_embedded(schema, value, custom::At::Resource, &mut found);
+        errors.extend(schema::validate_update(schema, value, old.value()));
+        self.validate_scale_spec(value, errors);
+        self.validate_scale_status(value, errors);
+        custom::validate_embedded(schema, value, custom::At::Resource, errors);
         if schema::validate_lists(schema, old.value()).is_empty() {
-            found.extend(schema::validate_lists(schema, value));
+            errors.extend(schema::validate_lists(schema, value));
         }
-        self.evaluate_rules(value, Some(old.value()), &mut found);
-        errors.extend(found);
+        self.evaluate_rules(value, Some(old.value()), errors);
     }
 
     fn has_status(&self) -> bool {
@@ -80,17 +78,15 @@ impl Strategy for VersionStrategy {
     /// Only the status is checked, and by its own part of the schema.
     fn validate_status_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let schema = self.shape.schema();
-        let mut found = Errors::new();
         if let (Some(status), Some(value)) = (schema.child("status"), new.value().get("status")) {
             let old = old.value().field("status");
-            found.extend(schema::validate_part_update(status, value, old, "status"));
+            errors.extend(schema::validate_part_update(status, value, old, "status"));
         }
-        self.validate_scale_status(new.value(), &mut found);
+        self.validate_scale_status(new.value(), errors);
         if schema::validate_lists(schema, old.value()).is_empty() {
-            found.extend(schema::validate_lists(schema, new.value()));
+            errors.extend(schema::validate_lists(schema, new.value()));
         }
-        self.evaluate_rules(new.value(), Some(old.value()), &mut found);
-        errors.extend(found);
+        self.evaluate_rules(new.value(), Some(old.value()), errors);
     }
 
     fn counts_generations(&self) -> bool {
@@ -161,7 +157,8 @@ impl Strategy for VersionStrategy {
 }
 
 impl VersionStrategy {
-    /// Evaluates `x-kubernetes-validations`, unless the object is so wrong that rules could not rely on its types.
+    /// Evaluates `x-kubernetes-validations`, unless the object, its metadata included, is so wrong that rules could not rely
+    /// on its types.
     fn evaluate_rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
         let Some(validator) = &**self.rules else { return };
         use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};

@@ -13,6 +13,8 @@
 //! assert_eq!(errors.aggregate(), "spec.containers[0].name: Required value");
 //! ```
 
+use std::cell::OnceCell;
+
 use crate::value::NULL;
 use crate::{BadValue, Errors, Path, Value};
 
@@ -20,17 +22,35 @@ use crate::{BadValue, Errors, Path, Value};
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     value: &'a Value,
-    path: Path,
+    /// The path of the value that this one is in.
+    parent: Path,
+    step: Step<'a>,
+    /// The path of this value. It is made when an error or a value inside needs it, because most fields have neither.
+    path: OnceCell<Path>,
+}
+
+/// The way from a value to one inside of it.
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    /// The value itself.
+    Here,
+    Field(&'a str),
+    Key(&'a str),
+    Index(usize),
 }
 
 impl<'a> Cursor<'a> {
     pub fn root(value: &'a Value) -> Cursor<'a> {
-        Cursor { value, path: Path::root() }
+        Cursor::new(value, Path::root())
     }
 
     /// A cursor on `value` that reports errors at `path`.
     pub fn new(value: &'a Value, path: Path) -> Cursor<'a> {
-        Cursor { value, path }
+        Cursor::below(value, path, Step::Here)
+    }
+
+    fn below(value: &'a Value, parent: Path, step: Step<'a>) -> Cursor<'a> {
+        Cursor { value, parent, step, path: OnceCell::new() }
     }
 
     pub fn value(&self) -> &'a Value {
@@ -38,40 +58,48 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        match self.step {
+            Step::Here => &self.parent,
+            Step::Field(name) => self.path.get_or_init(|| self.parent.field(name)),
+            Step::Key(key) => self.path.get_or_init(|| self.parent.key(key)),
+            Step::Index(index) => self.path.get_or_init(|| self.parent.index(index)),
+        }
     }
 
-    pub fn field(&self, name: &str) -> Cursor<'a> {
-        Cursor { value: self.value.field(name), path: self.path.field(name) }
+    pub fn field(&self, name: &'a str) -> Cursor<'a> {
+        Cursor::below(self.value.field(name), self.path().clone(), Step::Field(name))
     }
 
     /// The descendant along `names`.
-    pub fn at(&self, names: &[&str]) -> Cursor<'a> {
+    pub fn at(&self, names: &[&'a str]) -> Cursor<'a> {
         names.iter().fold(self.clone(), |cursor, name| cursor.field(name))
     }
 
     /// The entry `key` of a map, whose path is printed with brackets.
-    pub fn key(&self, key: &str) -> Cursor<'a> {
-        Cursor { value: self.value.field(key), path: self.path.key(key) }
+    pub fn key(&self, key: &'a str) -> Cursor<'a> {
+        Cursor::below(self.value.field(key), self.path().clone(), Step::Key(key))
     }
 
     pub fn index(&self, index: usize) -> Cursor<'a> {
         let value = self.value.as_list().and_then(|list| list.get(index)).unwrap_or(&NULL);
-        Cursor { value, path: self.path.index(index) }
+        Cursor::below(value, self.path().clone(), Step::Index(index))
     }
 
     /// The items of a list; none if it is anything else.
     pub fn each(&self) -> impl ExactSizeIterator<Item = Cursor<'a>> + use<'a> {
-        let path = self.path.clone();
+        let path = self.path().clone();
         let items = self.value.as_list().unwrap_or(&[]);
-        items.iter().enumerate().map(move |(i, value)| Cursor { value, path: path.index(i) })
+        items.iter().enumerate().map(move |(i, value)| Cursor::below(value, path.clone(), Step::Index(i)))
     }
 
     /// The entries of a map in key order; none if it is anything else.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Cursor<'a>)> + use<'a> {
-        let path = self.path.clone();
+        let path = self.path().clone();
         let entries = self.value.as_map().map_or(&[][..], |map| map.entries());
-        entries.iter().map(move |(key, value)| (key.as_str(), Cursor { value, path: path.key(key) }))
+        let entry = move |(key, value): &'a (crate::Str, Value)| {
+            (key.as_str(), Cursor::below(value, path.clone(), Step::Key(key)))
+        };
+        entries.iter().map(entry)
     }
 
     /// How many items or entries there are.
@@ -130,13 +158,13 @@ impl<'a> Cursor<'a> {
     /// `Invalid value: <this value>: detail`.
     pub fn invalid(&self, errors: &mut Errors, detail: impl Into<String>) {
         if !errors.is_full() {
-            errors.invalid(&self.path, self.value.clone(), detail);
+            errors.invalid(self.path(), self.value.clone(), detail);
         }
     }
 
     /// `Invalid value` showing something other than this value.
     pub fn invalid_as(&self, errors: &mut Errors, shown: impl Into<BadValue>, detail: impl Into<String>) {
-        errors.invalid(&self.path, shown, detail);
+        errors.invalid(self.path(), shown, detail);
     }
 
     /// One `Invalid value` for each message, as name checks return them.
@@ -147,29 +175,29 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn required(&self, errors: &mut Errors, detail: impl Into<String>) {
-        errors.required(&self.path, detail);
+        errors.required(self.path(), detail);
     }
 
     pub fn forbidden(&self, errors: &mut Errors, detail: impl Into<String>) {
-        errors.forbidden(&self.path, detail);
+        errors.forbidden(self.path(), detail);
     }
 
     pub fn duplicate(&self, errors: &mut Errors) {
         if !errors.is_full() {
-            errors.duplicate(&self.path, self.value.clone());
+            errors.duplicate(self.path(), self.value.clone());
         }
     }
 
     pub fn not_found(&self, errors: &mut Errors) {
         if !errors.is_full() {
-            errors.not_found(&self.path, self.value.clone());
+            errors.not_found(self.path(), self.value.clone());
         }
     }
 
     pub fn not_supported(&self, errors: &mut Errors, supported: &[&str]) {
         // A missing string is the empty string to upstream.
         let shown = if self.value.is_null() { Value::from("") } else { self.value.clone() };
-        errors.not_supported(&self.path, shown, supported);
+        errors.not_supported(self.path(), shown, supported);
     }
 
     /// Reports an unsupported value unless this string is one of `supported`.
@@ -194,6 +222,37 @@ impl<'a> Cursor<'a> {
     pub fn non_negative(&self, errors: &mut Errors) {
         if self.int() < 0 {
             self.invalid(errors, "must be greater than or equal to 0");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value;
+
+    #[test]
+    fn cursors_know_where_they_are() {
+        let pod =
+            value!({"metadata": {"labels": {"a.b/c": "d"}}, "spec": {"containers": [{"name": "x"}, {"name": "y"}]}});
+        let root = Cursor::root(&pod);
+        let containers = root.at(&["spec", "containers"]);
+        let labels = root.field("metadata").field("labels");
+        let (label, last) = (labels.entries().next().map(|(_, label)| label), containers.each().last());
+        for (cursor, path, text) in [
+            (root.clone(), "<nil>", ""),
+            (containers.clone(), "spec.containers", ""),
+            (containers.index(0).field("name"), "spec.containers[0].name", "x"),
+            (containers.index(7).field("name"), "spec.containers[7].name", ""),
+            (last.unwrap_or(root.clone()).field("name"), "spec.containers[1].name", "y"),
+            (label.unwrap_or(root.clone()), "metadata.labels[a.b/c]", "d"),
+            (labels.key("none"), "metadata.labels[none]", ""),
+            (root.at(&[]), "<nil>", ""),
+            (Cursor::new(&pod, Path::of("items")).field("spec"), "items.spec", ""),
+        ] {
+            assert_eq!((cursor.path().to_string().as_str(), cursor.str()), (path, text));
+            // A copy is at the same place, whether the path was asked for before or not.
+            assert_eq!(cursor.clone().field("more").path().to_string(), cursor.path().field("more").to_string());
         }
     }
 }

@@ -127,6 +127,7 @@ impl Setup {
         let encoding = if always_json { StoredEncoding::Json } else { self.encoding };
         let written = self.lifecycle.written(table, kind);
         let codec: Arc<dyn StoredCodec> = Arc::new(BuiltinCodec {
+            json_head: format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.group_version()),
             table,
             kind: kind.clone(),
             written: Some(written).filter(|written| written != kind),
@@ -257,6 +258,8 @@ const ENCODED_BYTES: usize = 8 * 1024;
 struct BuiltinCodec {
     table: &'static Builtin,
     kind: GroupVersionKind,
+    /// What JSON of the storage version begins with as Go writes it.
+    json_head: String,
     /// The version that objects are written in, where it is another.
     written: Option<GroupVersionKind>,
     encoding: StoredEncoding,
@@ -351,6 +354,8 @@ impl BuiltinCodec {
         let (version, kind) = if is_proto {
             let envelope = codec::proto::Envelope::open(bytes).map_err(|error| error.to_string())?;
             (GroupVersion::parse(&envelope.api_version)?, envelope.kind.into_owned())
+        } else if bytes.starts_with(self.json_head.as_bytes()) {
+            (self.kind.group_version(), self.kind.kind.to_string())
         } else {
             let meta = codec::json::type_meta(bytes).map_err(|error| error.to_string())?;
             (GroupVersion::parse(&meta.api_version)?, meta.kind.to_string())

@@ -95,7 +95,8 @@ pub struct Column {
     pub priority: i64,
 }
 
-/// Converts between a served version and the stored one.
+/// Converts between a served version of a built-in kind and the stored one, without waiting for anything: conversion webhooks
+/// are called before, by [`StoredCodec::prepare`](crate::StoredCodec::prepare).
 pub trait Convert: Send + Sync + 'static {
     fn to_storage(&self, object: Value) -> Result<Value, String>;
     fn from_storage(&self, object: Value) -> Result<Value, String>;

@@ -20,10 +20,7 @@ pub fn validate(
     errors: &mut Errors,
 ) {
     let metadata = object.field("metadata");
-    let generate_name = metadata.field("generateName");
-    if !generate_name.is_empty() {
-        generate_name.invalid_each(errors, check_name(generate_name.str(), true));
-    }
+    validate_generate_name(&metadata, check_name, errors);
     let name = metadata.field("name");
     if name.is_empty() {
         name.required(errors, "name or generateName is required");
@@ -43,6 +40,14 @@ pub fn validate(
     validate_owners(&metadata.field("ownerReferences"), errors);
     validate_finalizers(&metadata.field("finalizers"), errors);
     validate_managed_fields(&metadata.field("managedFields"), errors);
+}
+
+/// Checks a generateName by the kind's name rule.
+pub fn validate_generate_name(metadata: &Cursor, check_name: &dyn Fn(&str, bool) -> Vec<String>, errors: &mut Errors) {
+    let generate_name = metadata.field("generateName");
+    if !generate_name.is_empty() {
+        generate_name.invalid_each(errors, check_name(generate_name.str(), true));
+    }
 }
 
 /// Checks that the names can be part of a path, which upstream does for every kind once all else is fine.

@@ -36,10 +36,10 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Checks a new object; also called for the new state by the default [`Strategy::validate_update`].
     /// What the author may not ask for in a new object, after it was prepared. These errors come first.
     fn authorize_create(&self, _cx: &Context, _object: &Cursor, _errors: &mut Errors) {}
 
+    /// Checks a new object; also called for the new state by the default [`Strategy::validate_update`].
     fn validate(&self, _cx: &Context, _object: &Cursor, _errors: &mut Errors) {}
 
     fn warnings(&self, _cx: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -51,7 +51,7 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Brings a valid object into the form it is stored in; the last word on creates and updates alike.
+    /// Brings a valid object into the form it is stored in; the last change that creates and updates make.
     fn canonicalize(&self, _object: &mut Value) {}
 
     // --- update
@@ -103,6 +103,12 @@ pub trait Strategy: Send + Sync + 'static {
         self.validate_name(name, is_prefix)
     }
 
+    /// Whether updates check generateName by the kind's name rule, as upstream does for kinds whose updates are validated like new
+    /// objects.
+    fn checks_updated_generate_name(&self) -> bool {
+        false
+    }
+
     /// Whether objects of the kind are namespaces: admission sees their creation as happening inside of them.
     fn is_namespace(&self) -> bool {
         false
@@ -116,6 +122,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Whether finalizers must be standard or fully qualified, as nearly all built-in kinds have it.
     fn checks_finalizer_names(&self) -> bool {
         true
+    }
+
+    /// The same for updates.
+    fn checks_updated_finalizer_names(&self, _cx: &Context) -> bool {
+        self.checks_finalizer_names()
     }
 
     /// Whether updates check metadata twice and report what is wrong with it twice, as upstream does for custom resources.
@@ -172,7 +183,7 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Whether what cannot be read any more can be deleted in spite of it.
+    /// Whether an object that cannot be decoded can be deleted with [`UNREADABLE`](crate::UNREADABLE).
     fn deletes_unreadable(&self) -> bool {
         true
     }

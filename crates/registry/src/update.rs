@@ -307,7 +307,11 @@ impl ResourceStorage {
         let old_cursor = Cursor::root(old);
         match scope {
             UpdateScope::Object => {
-                if self.strategy.checks_finalizer_names() {
+                if self.strategy.checks_updated_generate_name() {
+                    let check_name = |name: &str, prefix: bool| self.strategy.validate_name_of(cx, new, name, prefix);
+                    metadata::validate_generate_name(&cursor.field("metadata"), &check_name, &mut errors);
+                }
+                if self.strategy.checks_updated_finalizer_names(cx) {
                     metadata::validate_finalizer_names(&cursor, &mut errors);
                 }
                 self.strategy.validate_update(cx, &cursor, &old_cursor, &mut errors);
@@ -418,7 +422,7 @@ fn same_fields(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Upstream reads the version as a number before it compares, and takes the blame where it is none.
+/// Upstream parses the version as a number before it compares; what is not a number is a failure of the server (500).
 pub fn check_version_form(given: &str) -> Result<(), Error> {
     if given.is_empty() {
         return Ok(());

@@ -76,7 +76,7 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
         )));
     }
     if !taken.contains(&content_type) {
-        // This is upstream's router speaking, before any warning about the resource.
+        // Upstream's router refuses this, so nothing is warned about the resource.
         scope.take_warnings();
         return Err(Status::generic(415, "", &GroupResource::default(), "", "415: Unsupported Media Type"));
     }

@@ -113,7 +113,7 @@ pub struct Reply {
     pub annotations: Vec<admission::Annotation>,
     /// The Status that the body is, if the request failed; for the audit log.
     pub failure: Option<Box<Status>>,
-    /// What a server that this one speaks for sends after its body.
+    /// Trailers of a response that is passed on from another server.
     pub trailers: Option<Trailers>,
 }
 

@@ -107,13 +107,13 @@ fn whole(scope: &Scope, object: &Value) -> Result<Value, Status> {
     Ok(printed(&object, scope.resource.form.wire_schema()))
 }
 
-/// The object as its text, which keeps the order of fields inside of something that knows nothing of them.
+/// The object as JSON text. A Table has no schema for the objects in it, and would sort their fields.
 fn printed(object: &Value, schema: Option<schema::Schema<'_>>) -> Value {
     let mut text = Vec::new();
     codec::json::encode(object, schema, &mut text);
     match String::from_utf8(text) {
         Ok(text) => Raw::new(text).into(),
-        // Strings in, strings out; the other order of fields would be the lesser evil.
+        // JSON made of strings is always UTF-8; the value itself would only be printed in another order.
         Err(_) => object.clone(),
     }
 }

@@ -4,7 +4,7 @@
 use object::{Meta, value};
 use tokio::sync::oneshot;
 
-use crate::follow::{Change, follow};
+use crate::follow::{Delta, follow};
 use crate::queue::Queue;
 use rest::client::{Client, Failure};
 
@@ -29,9 +29,9 @@ pub async fn run(client: Client, authority_pem: String, ready: oneshot::Sender<(
     let queue = Queue::new();
     let changed = |change| {
         match change {
-            Change::Listed(all) => all.iter().for_each(|namespace| queue.add(namespace.name().to_string())),
-            Change::Set(namespace) => queue.add(namespace.name().to_string()),
-            Change::Gone(_) => {}
+            Delta::Listed(all) => all.iter().for_each(|namespace| queue.add(namespace.name().to_string())),
+            Delta::Set(namespace) => queue.add(namespace.name().to_string()),
+            Delta::Gone(_) => {}
         }
         true
     };
@@ -51,7 +51,7 @@ pub async fn run(client: Client, authority_pem: String, ready: oneshot::Sender<(
 /// A removed object is made again as long as its namespace stays.
 async fn removals(client: &Client, path: &str, name: &str, queue: &Queue<String>) {
     let hear = |change| {
-        if let Change::Gone(object) = change
+        if let Delta::Gone(object) = change
             && object.name() == name
         {
             queue.add(object.namespace().to_string());

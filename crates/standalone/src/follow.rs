@@ -12,7 +12,7 @@ use rest::client::{Client, Failure, decode};
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What happened to a collection. Objects carry their metadata only.
-pub enum Change {
+pub enum Delta {
     /// Everything there is; what is not in it is gone.
     Listed(Vec<Value>),
     Set(Value),
@@ -23,7 +23,7 @@ pub enum Change {
 pub type Interesting = fn(&[u8]) -> bool;
 
 /// Hands every change of a collection to `hear` until `hear` returns false.
-pub async fn follow(client: &Client, path: &str, interesting: Interesting, mut hear: impl FnMut(Change) -> bool) {
+pub async fn follow(client: &Client, path: &str, interesting: Interesting, mut hear: impl FnMut(Delta) -> bool) {
     loop {
         match once(client, path, interesting, &mut hear).await {
             Ok(true) => {}
@@ -41,12 +41,12 @@ async fn once(
     client: &Client,
     path: &str,
     interesting: Interesting,
-    hear: &mut impl FnMut(Change) -> bool,
+    hear: &mut impl FnMut(Delta) -> bool,
 ) -> Result<bool, Failure> {
     let mut list = client.list(path).await?;
     let mut revision = list.resource_version().to_string();
     let items = list.slot(&["items"]).make_list();
-    if !hear(Change::Listed(std::mem::take(items))) {
+    if !hear(Delta::Listed(std::mem::take(items))) {
         return Ok(false);
     }
     loop {
@@ -72,7 +72,7 @@ enum Event {
     Passed,
     Bookmark(String),
     Expired,
-    Changed(Change, String),
+    Changed(Delta, String),
 }
 
 fn read(event: &Bytes, interesting: Interesting) -> Result<Event, Failure> {
@@ -89,7 +89,7 @@ fn read(event: &Bytes, interesting: Interesting) -> Result<Event, Failure> {
     let revision = object.resource_version().to_string();
     Ok(match event.str_at(&["type"]) {
         "BOOKMARK" => Event::Bookmark(revision),
-        "DELETED" => Event::Changed(Change::Gone(object), revision),
-        _ => Event::Changed(Change::Set(object), revision),
+        "DELETED" => Event::Changed(Delta::Gone(object), revision),
+        _ => Event::Changed(Delta::Set(object), revision),
     })
 }

@@ -12,7 +12,7 @@ use object::{GroupVersion, GroupVersionKind, Meta, Value, value};
 use registry::Resource;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::follow::{Change, follow};
+use crate::follow::{Delta, follow};
 use crate::queue::Queue;
 use crate::resources::{deletable, path_of};
 use graph::{FOREGROUND, Graph, ORPHAN, Seen, Uid};
@@ -69,11 +69,11 @@ impl Collector {
     }
 
     /// Brings the graph up to date and answers with what should be looked at.
-    fn note(&self, resource: &Arc<Resource>, change: Change) -> Vec<Uid> {
+    fn note(&self, resource: &Arc<Resource>, change: Delta) -> Vec<Uid> {
         self.with_graph(|graph| match change {
-            Change::Gone(object) => graph.remove(object.uid()),
-            Change::Set(object) => graph.set(Seen::of(resource, &object)),
-            Change::Listed(all) => {
+            Delta::Gone(object) => graph.remove(object.uid()),
+            Delta::Set(object) => graph.set(Seen::of(resource, &object)),
+            Delta::Listed(all) => {
                 let present: HashSet<&str> = all.iter().map(Meta::uid).collect();
                 let gone = graph.missing(resource, &present);
                 let mut look: Vec<Uid> = gone.iter().flat_map(|uid| graph.remove(uid)).collect();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aggregator::Aggregator;
 use object::{Meta, Value, value};
 
-use crate::follow::{Change, follow};
+use crate::follow::{Delta, follow};
 use crate::queue::Queue;
 use crate::resources::{deletable, path_of};
 use remains::Remains;
@@ -24,10 +24,10 @@ pub async fn run(client: Client, aggregator: Arc<Aggregator>) {
     let hear = |change| {
         let deleting = |namespace: &Value| namespace.is_deleting();
         match change {
-            Change::Listed(all) => {
+            Delta::Listed(all) => {
                 all.iter().filter(|n| deleting(n)).for_each(|namespace| queue.add(namespace.name().to_string()));
             }
-            Change::Set(namespace) if deleting(&namespace) => queue.add(namespace.name().to_string()),
+            Delta::Set(namespace) if deleting(&namespace) => queue.add(namespace.name().to_string()),
             _ => {}
         }
         true

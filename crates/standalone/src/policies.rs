@@ -10,7 +10,7 @@ use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource};
 use rest::client::{Client, Failure};
 
-use crate::follow::{Change, follow};
+use crate::follow::{Delta, follow};
 use crate::queue::Queue;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
@@ -27,9 +27,9 @@ pub async fn run(client: Client) {
     let queue = Queue::new();
     let hear = |change| {
         let seen = match change {
-            Change::Listed(all) => all,
-            Change::Set(policy) => vec![policy],
-            Change::Gone(_) => Vec::new(),
+            Delta::Listed(all) => all,
+            Delta::Set(policy) => vec![policy],
+            Delta::Gone(_) => Vec::new(),
         };
         seen.iter().for_each(|policy| queue.add(policy.name().to_string()));
         true

@@ -13,7 +13,7 @@ use registry::Resource;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::follow::{Change, follow};
+use crate::follow::{Delta, follow};
 use crate::queue::Queue;
 use crate::resources::{deletable, path_of};
 use rest::client::{Client, Failure};
@@ -53,9 +53,9 @@ impl Keeper {
     async fn follow_quotas(&self) {
         let hear = |change| {
             let seen = match change {
-                Change::Listed(all) => all,
-                Change::Set(quota) => vec![quota],
-                Change::Gone(_) => Vec::new(),
+                Delta::Listed(all) => all,
+                Delta::Set(quota) => vec![quota],
+                Delta::Gone(_) => Vec::new(),
             };
             for quota in seen {
                 lock(&self.namespaces).insert(quota.namespace().to_string());
@@ -73,7 +73,7 @@ impl Keeper {
             let keeper = self.clone();
             tasks.spawn(async move {
                 let hear = |change| {
-                    if let Change::Gone(object) = change
+                    if let Delta::Gone(object) = change
                         && lock(&keeper.namespaces).contains(object.namespace())
                     {
                         keeper.queue.after(QUIET, (object.namespace().to_string(), true));

@@ -46,7 +46,7 @@ impl Subscribers {
         });
     }
 
-    /// Tells everyone what of these events is in their range. A subscriber that panics is removed.
+    /// Calls each subscriber with those of the events that are in its range. A subscriber that panics is removed.
     pub fn deliver(&mut self, events: &[Arc<Event>], revision: Revision) {
         self.others.retain(|subscribed| {
             let in_range = events.iter().filter(|event| subscribed.range.contains(&event.key));
@@ -69,7 +69,7 @@ impl Subscribers {
         }
     }
 
-    /// Tells everyone that nothing more will come.
+    /// Ends all subscriptions.
     pub fn end(&mut self) {
         let others = std::mem::take(&mut self.others);
         let by_prefix = std::mem::take(&mut self.by_prefix).into_values().flatten();

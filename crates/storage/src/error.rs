@@ -28,7 +28,7 @@ pub enum Error {
     /// The store cannot do this now. A write that fails so has not happened.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
-    /// The store has no room for more, in its own words. Reads and deletions work; the write has not happened.
+    /// The store has no room for more, with the message of the engine. Reads and deletions work; the write has not happened.
     #[error("{0}")]
     Full(String),
     /// The write may or may not have happened. Reading tells which.

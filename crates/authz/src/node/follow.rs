@@ -47,7 +47,7 @@ struct Feed {
 }
 
 /// What an object means for the graph, decoded before the graph is locked.
-enum Change {
+enum GraphChange {
     Pod(Key, Option<PodReferences>),
     Volume(Key, Option<VolumeReferences>),
     Owner(Key, String),
@@ -90,9 +90,9 @@ impl Followed {
             let mut graph = self.graph.write();
             for change in changes {
                 match change {
-                    Change::Pod(key, references) => graph.set_pod(&key, references),
-                    Change::Volume(key, references) => graph.set_volume(&key, references),
-                    Change::Owner(key, node) => graph.set_owner(&key, &node),
+                    GraphChange::Pod(key, references) => graph.set_pod(&key, references),
+                    GraphChange::Volume(key, references) => graph.set_volume(&key, references),
+                    GraphChange::Owner(key, node) => graph.set_owner(&key, &node),
                 }
             }
             drop(graph);
@@ -128,7 +128,7 @@ impl Feed {
     }
 
     /// What happened since the graph was brought up to date, and up to which revision that is.
-    fn changes(&self, graph: &RwLock<Graph>) -> (Vec<Change>, Revision) {
+    fn changes(&self, graph: &RwLock<Graph>) -> (Vec<GraphChange>, Revision) {
         let cache = &self.storage.cache;
         let applied = self.applied.load(Ordering::Acquire);
         if applied > 0
@@ -146,31 +146,31 @@ impl Feed {
         let known = graph.read();
         let is_ours = |key: &&Key| key.as_bytes().starts_with(self.storage.prefix.as_bytes());
         let gone = known.keys().filter(is_ours).filter(|key| !present.contains(*key));
-        let mut changes: Vec<Change> = gone.map(|key| self.removal(key)).collect();
+        let mut changes: Vec<GraphChange> = gone.map(|key| self.removal(key)).collect();
         drop(known);
         let changed = snapshot.objects.iter().filter(|object| object.revision() > applied);
         changes.extend(changed.map(|object| self.change(object)));
         (changes, snapshot.revision)
     }
 
-    fn change(&self, object: &Object) -> Change {
+    fn change(&self, object: &Object) -> GraphChange {
         let key = object.key().clone();
         // An object that cannot be read relates nothing to a node.
         let sealed = object.entry().sealed().is_some();
         let decoded = self.storage.codec.decode_paths(object.value(), &self.paths);
         let value = decoded.ok().filter(|_| !sealed).unwrap_or(Value::Null);
         match self.source {
-            Source::Pods => Change::Pod(key, PodReferences::of(&value)),
-            Source::Volumes => Change::Volume(key, VolumeReferences::of(&value)),
-            _ => Change::Owner(key, value.str_at(&["spec", "nodeName"]).to_string()),
+            Source::Pods => GraphChange::Pod(key, PodReferences::of(&value)),
+            Source::Volumes => GraphChange::Volume(key, VolumeReferences::of(&value)),
+            _ => GraphChange::Owner(key, value.str_at(&["spec", "nodeName"]).to_string()),
         }
     }
 
-    fn removal(&self, key: &Key) -> Change {
+    fn removal(&self, key: &Key) -> GraphChange {
         match self.source {
-            Source::Pods => Change::Pod(key.clone(), None),
-            Source::Volumes => Change::Volume(key.clone(), None),
-            _ => Change::Owner(key.clone(), String::new()),
+            Source::Pods => GraphChange::Pod(key.clone(), None),
+            Source::Volumes => GraphChange::Volume(key.clone(), None),
+            _ => GraphChange::Owner(key.clone(), String::new()),
         }
     }
 }

@@ -61,6 +61,10 @@ impl Strategy for Binding {
         let param = param_cell(object.at(&["spec", "paramRef"]));
         vec![object.name().into(), policy.into(), param.into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_actions(actions: &Cursor, errors: &mut Errors) {

@@ -85,6 +85,10 @@ impl Strategy for Policy {
         let count = object.list_at(&["spec", items]).len();
         vec![object.name().into(), count.into(), kind.into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// The expressions that the stored policy has.

@@ -66,6 +66,10 @@ impl Strategy for Webhooks {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.list_at(&["webhooks"]).len().into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// Warnings about rules that name a resource which webhooks never see. A rule with `*` may mean others.

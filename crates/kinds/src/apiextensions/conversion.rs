@@ -25,7 +25,7 @@ pub fn validate(spec: &Cursor, demands: &Demands, errors: &mut Errors) {
     }
     strategy.require_one_of(errors, &["None", "Webhook"]);
     let webhook = conversion.field("webhook");
-    let at = |from: &str, shown: &str| Cursor::new(webhook.field(from).value(), conversion.path().field(shown));
+    let at = |from: &'static str, shown: &str| Cursor::new(webhook.field(from).value(), conversion.path().field(shown));
     let config = at("clientConfig", "webhookClientConfig");
     let versions = at("conversionReviewVersions", "conversionReviewVersions");
     if strategy.str() != "Webhook" {

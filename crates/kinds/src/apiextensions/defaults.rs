@@ -6,7 +6,7 @@ use registry::custom::{self, At};
 use schema::Schema;
 
 use super::schemas::any_part;
-use super::structural;
+use super::structural::{self, EMBEDDED};
 
 /// Schemas nest no deeper than documents do; this bounds the walk all the same.
 const MAX_DEPTH: usize = 100;
@@ -17,7 +17,14 @@ pub fn validate(schema: &Cursor, pruned: bool, errors: &mut Errors) {
         return;
     }
     let mut walk = Walk { pruned, budget: Budget::default(), errors };
-    walk.schema(schema, &Inside::resource(schema.value()), 0);
+    // A default of the root is judged as an object that is embedded elsewhere: it has a type and metadata.
+    let embedded = schema.field("default").is_set().then(|| {
+        let mut root = schema.value().clone();
+        root.set(&[EMBEDDED], true);
+        root
+    });
+    let root = embedded.as_ref().unwrap_or(schema.value());
+    walk.schema(&Cursor::new(root, schema.path().clone()), &Inside::resource(root), 0);
 }
 
 /// Whether a schema has defaults with fields that the schema does not know.
@@ -95,7 +102,7 @@ impl Walk<'_> {
         if depth > MAX_DEPTH || self.budget.is_used_up() {
             return;
         }
-        let is_embedded = schema.field("x-kubernetes-embedded-resource").bool();
+        let is_embedded = schema.field(EMBEDDED).bool();
         let embedded = is_embedded.then(|| Inside::resource(schema.value()));
         let inside = embedded.as_ref().unwrap_or(inside);
         let is_resource = inside.steps.is_empty();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use object::{Cursor, Errors, Value};
+use object::{BadValue, Cursor, Errors, Value};
 
 use super::demands::Demands;
 use super::field_path;
@@ -116,8 +116,8 @@ fn walk(schema: &Cursor, inside: Inside, errors: &mut Errors) {
     let is_resource = inside.root || schema.field("x-kubernetes-embedded-resource").bool();
     for (name, property) in properties.entries() {
         let metadata = is_resource && matches!(name, "metadata" | "kind" | "apiVersion");
-        let reason = format!("in top-level {name}");
-        let no_defaults = if metadata && inside.root { Some(reason.as_str()) } else { inside.no_defaults };
+        let reason = (metadata && inside.root).then(|| format!("in top-level {name}"));
+        let no_defaults = reason.as_deref().or(inside.no_defaults);
         walk(&property, Inside { metadata: inside.metadata || metadata, no_defaults, ..below }, errors);
     }
     walk(&schema.field("not"), below, errors);
@@ -257,6 +257,12 @@ fn validate_list_keys(schema: &Cursor, demands: &Demands, errors: &mut Errors) {
         }
         if !items.is_set() {
             items.required(errors, "must have a schema if x-kubernetes-list-type is map");
+        } else if items.value().as_map().is_none() {
+            let shown = match items.value().as_list() {
+                Some([_, ..]) => internal::shown("JSONSchemaPropsOrArray", items.value()),
+                _ => BadValue::Raw(r#"{"Schema":null,"JSONSchemas":null}"#.into()),
+            };
+            items.invalid_as(errors, shown, "must only have a single schema if x-kubernetes-list-type is map");
         } else if items.field("type").str() == "object" {
             validate_keys(&items, &keys, errors);
         } else {

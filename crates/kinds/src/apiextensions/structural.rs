@@ -68,16 +68,16 @@ fn fits(schema: &Value, depth: usize) -> Result<(), String> {
     parts.try_for_each(|part| if part.as_map().is_some() { fits(part, depth + 1) } else { Ok(()) })
 }
 
-fn extension<'a>(schema: &Cursor<'a>, name: &str) -> Cursor<'a> {
-    schema.field(&format!("x-kubernetes-{name}"))
-}
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+pub const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 fn validate_level(schema: &Cursor, level: Level, depth: usize, errors: &mut Errors) {
     if depth > MAX_DEPTH {
         return schema.forbidden(errors, "must not be nested this deeply");
     }
     let (items, additional) = (schema.field("items"), schema.field("additionalProperties"));
-    if items.is_set() {
+    if has_items(schema) {
         validate_level(&items, Level::Item, depth + 1, errors);
     } else if schema.field("type").str() == "array" {
         items.required(errors, "must be specified");
@@ -101,12 +101,17 @@ fn validate_level(schema: &Cursor, level: Level, depth: usize, errors: &mut Erro
     validate_metadata(schema, level, errors);
 }
 
+/// Whether a schema has one for items. Upstream decodes `items` that is neither a schema nor a list without a schema in it.
+fn has_items(schema: &Cursor) -> bool {
+    schema.field("items").value().as_map().is_some()
+}
+
 fn validate_extensions(schema: &Cursor, errors: &mut Errors) {
-    if !extension(schema, "int-or-string").bool() {
+    if !schema.field(INT_OR_STRING).bool() {
         return;
     }
-    for name in ["preserve-unknown-fields", "embedded-resource"] {
-        let flag = extension(schema, name);
+    for name in [PRESERVE, EMBEDDED] {
+        let flag = schema.field(name);
         if flag.bool() {
             flag.invalid(errors, "must be false if x-kubernetes-int-or-string is true");
         }
@@ -115,8 +120,8 @@ fn validate_extensions(schema: &Cursor, errors: &mut Errors) {
 
 fn validate_type(schema: &Cursor, level: Level, errors: &mut Errors) {
     let kind = schema.field("type");
-    let flag = |name: &str| extension(schema, name).bool();
-    let embeds = flag("embedded-resource");
+    let flag = |name: &'static str| schema.field(name).bool();
+    let embeds = flag(EMBEDDED);
     if embeds && kind.str() != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         if kind.is_empty() {
@@ -124,7 +129,7 @@ fn validate_type(schema: &Cursor, level: Level, errors: &mut Errors) {
         } else {
             kind.bad(errors, detail);
         }
-    } else if kind.is_empty() && !flag("int-or-string") && !flag("preserve-unknown-fields") {
+    } else if kind.is_empty() && !flag(INT_OR_STRING) && !flag(PRESERVE) {
         let at = match level {
             Level::Root => "at the root",
             Level::Item => "for specified array items",
@@ -139,7 +144,7 @@ fn validate_type(schema: &Cursor, level: Level, errors: &mut Errors) {
     if level == Level::Root && !kind.is_empty() && kind.str() != "object" {
         kind.bad(errors, "must be object at the root");
     }
-    if embeds && !flag("preserve-unknown-fields") && schema.field("properties").is_empty() {
+    if embeds && !flag(PRESERVE) && schema.field("properties").is_empty() {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
                       x-kubernetes-preserve-unknown-fields";
         schema.field("properties").required(errors, detail);
@@ -149,7 +154,7 @@ fn validate_type(schema: &Cursor, level: Level, errors: &mut Errors) {
 /// What every object has is the server's; a definition may say a little about names.
 fn validate_metadata(schema: &Cursor, level: Level, errors: &mut Errors) {
     let properties = schema.field("properties");
-    let is_resource = level == Level::Root || extension(schema, "embedded-resource").bool();
+    let is_resource = level == Level::Root || schema.field(EMBEDDED).bool();
     for name in ["kind", "apiVersion"] {
         let property = properties.key(name);
         if is_resource && property.is_set() && property.field("type").str() != "string" {
@@ -212,7 +217,7 @@ fn validate_nested(schema: &Cursor, skip_any: bool, depth: usize, errors: &mut E
     if depth > MAX_DEPTH {
         return;
     }
-    if schema.field("items").is_set() {
+    if has_items(schema) {
         validate_nested(&schema.field("items"), false, depth + 1, errors);
     }
     for (_, property) in schema.field("properties").entries() {
@@ -266,9 +271,9 @@ fn complete_nested(schema: &Cursor, values: &Cursor, depth: usize, errors: &mut 
     let missing = |path: &Path, from: &Path, errors: &mut Errors| {
         errors.required(path, format!("because it is defined in {from}"));
     };
-    if values.field("items").is_set() {
+    if has_items(values) {
         let (described, judged) = (schema.field("items"), values.field("items"));
-        if described.is_set() {
+        if has_items(schema) {
             complete_nested(&described, &judged, depth + 1, errors);
         } else {
             missing(described.path(), judged.path(), errors);

@@ -61,7 +61,7 @@ pub fn spec(spec: &Cursor, stored: &Cursor, demands: &Demands, errors: &mut Erro
     }
     names(&spec.field("names"), errors);
     if let Some(first) = versions.each().next() {
-        let top = |field: &str| Cursor::new(first.field(field).value(), spec.path().field(field));
+        let top = |field: &'static str| Cursor::new(first.field(field).value(), spec.path().field(field));
         let schema = first.at(&["schema", "openAPIV3Schema"]);
         if shared.schema && schema.is_set() {
             let path = spec.path().field("validation").field("openAPIV3Schema");
@@ -367,8 +367,9 @@ fn validate_scale(subresources: &Cursor, errors: &mut Errors) {
         return;
     }
     // Upstream writes the two names as one.
-    let at =
-        |field: &str| Cursor::new(scale.field(field).value(), subresources.path().field(&format!("scale.{field}")));
+    let at = |field: &'static str| {
+        Cursor::new(scale.field(field).value(), subresources.path().field(&format!("scale.{field}")))
+    };
     for (field, prefix, wanted) in
         [("specReplicasPath", ".spec.", "under .spec"), ("statusReplicasPath", ".status.", "under .status")]
     {

@@ -34,6 +34,10 @@ impl Strategy for ControllerRevision {
         let revision = object.field("revision").as_int().unwrap_or(0);
         vec![object.name().into(), controller(object).into(), revision.into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// The controller that the revision belongs to: `daemonset.apps/agent`.

@@ -129,6 +129,10 @@ impl Strategy for StatefulSet {
         let (containers, images) = columns::containers(object.at(&TEMPLATE).field("spec"));
         vec![object.name().into(), ready.into(), cells::age(cx, object), containers.into(), images.into()]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// What an update lets pass because it was there before.
@@ -266,7 +270,7 @@ fn validate_template(template: &Cursor, options: &PodValidationOptions, tolerate
     if !tolerated.template {
         pod_template::validate(template, options, errors);
     }
-    let at = |field: &str| Cursor::new(template.at(&["metadata", field]).value(), template.path().field(field));
+    let at = |field: &'static str| Cursor::new(template.at(&["metadata", field]).value(), template.path().field(field));
     selector::labels(&at("labels"), errors);
     metadata::annotations(&at("annotations"), errors);
     pod_spec::annotations::validate(&at("annotations"), &template.field("spec"), options, errors);

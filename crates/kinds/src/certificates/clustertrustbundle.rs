@@ -55,6 +55,10 @@ impl Strategy for ClusterTrustBundle {
         let signer = object.str_at(&["spec", "signerName"]);
         vec![object.name().into(), if signer.is_empty() { "<none>" } else { signer }.into()]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_signer(object: &Cursor, errors: &mut Errors) {

@@ -155,6 +155,10 @@ impl Strategy for SigningRequest {
             condition_cell(object).into(),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// Who writes, which decides what may change.

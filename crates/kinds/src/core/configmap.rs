@@ -46,6 +46,10 @@ impl Strategy for ConfigMap {
         let keys = root.field("data").len() + root.field("binaryData").len();
         vec![object.name().into(), keys.into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 trait Key {

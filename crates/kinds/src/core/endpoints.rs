@@ -53,6 +53,10 @@ impl Strategy for Endpoints {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), endpoints_cell(object).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_subset(cx: &Context, subset: &Cursor, errors: &mut Errors) {

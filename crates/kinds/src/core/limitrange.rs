@@ -66,6 +66,10 @@ impl Strategy for LimitRange {
         let created = Time::parse(object.meta_str("creationTimestamp")).map(|time| time.to_string());
         vec![object.name().into(), created.unwrap_or_default().into()]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// Gives every resource of `from` that `to` lacks to `to`.

@@ -132,6 +132,10 @@ impl Strategy for Namespace {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.str_at(&["status", "phase"]).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn label_with_name(object: &mut Value) {

@@ -104,6 +104,10 @@ impl Strategy for Node {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         cells::cells(cx, object)
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// A node that does not say otherwise gives all it has.

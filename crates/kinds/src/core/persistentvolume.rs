@@ -105,6 +105,10 @@ impl Strategy for PersistentVolume {
             or_unset("volumeMode"),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// The spec of a volume that stands inside a VolumeAttachment; upstream does not look at its attributes class.

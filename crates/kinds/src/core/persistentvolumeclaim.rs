@@ -89,6 +89,10 @@ impl Strategy for PersistentVolumeClaim {
             or_unset("volumeMode"),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// What validation tolerates; `old` is the spec that an update replaces.

@@ -203,6 +203,10 @@ impl Strategy for Pod {
     fn row_conditions(&self, pod: &Value) -> Vec<Value> {
         columns::conditions(pod)
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn update_options(cx: &Context, new: &Cursor, old: &Cursor) -> PodValidationOptions {

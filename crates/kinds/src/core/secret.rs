@@ -78,6 +78,10 @@ impl Strategy for Secret {
         let keys = Cursor::root(object).field("data").len();
         vec![object.name().into(), object.str_at(&["type"]).into(), keys.into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_type(object: &Cursor, bytes: &Cursor, errors: &mut Errors) {

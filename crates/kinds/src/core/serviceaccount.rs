@@ -35,6 +35,10 @@ impl Strategy for ServiceAccount {
              isolate access to mounted secrets"
         )]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn keep_only_names_of_secrets(object: &mut Value) {

@@ -100,6 +100,10 @@ impl Strategy for EndpointSlice {
             columns::age(cx, object),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// Whether an update changes more than what it says about itself.

@@ -62,6 +62,10 @@ impl Strategy for Event {
         validate_unchanged(new, old, errors);
     }
 
+    fn checks_updated_finalizer_names(&self, cx: &Context) -> bool {
+        !is_lenient(cx)
+    }
+
     /// The core group lets any name pass that can stand in a path; the other group's rule is among its own.
     fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
         names::name_is_path_segment(name, is_prefix)

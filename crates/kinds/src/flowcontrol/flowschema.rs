@@ -62,6 +62,10 @@ impl Strategy for FlowSchema {
             dangling.map_or("?", |condition| condition.str_at(&["status"])).into(),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// The specs of schemas that every server needs as they are.

@@ -71,6 +71,10 @@ impl Strategy for PriorityLevel {
             columns::age(cx, object),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_spec(cx: &Context, name: &str, spec: &Cursor, errors: &mut Errors) {

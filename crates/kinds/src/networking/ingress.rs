@@ -101,6 +101,10 @@ impl Strategy for Ingress {
             columns::age(cx, object),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// The rule for names of services in backends; names that an ingress already has are tolerated.

@@ -47,6 +47,10 @@ impl Strategy for IngressClass {
         let controller = object.str_at(&["spec", "controller"]);
         vec![name.into(), controller.into(), parameters_cell(object).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_parameters(parameters: &Cursor, errors: &mut Errors) {

@@ -47,6 +47,10 @@ impl Strategy for IpAddress {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), parent_cell(object.at(&["spec", "parentRef"])).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn parent_cell(parent: &Value) -> String {

@@ -58,6 +58,10 @@ impl Strategy for RuntimeClass {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.str_at(&["handler"]).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_parts(class: &Cursor, errors: &mut Errors) {

@@ -91,14 +91,15 @@ impl Bounds<'_> {
 }
 
 fn validate_range(range: &Cursor, default: Quantity, capacity: &Quantity, errors: &mut Errors) {
-    let at = |name: &str| range.field(name);
+    let at = |name: &'static str| range.field(name);
     if !at("min").is_set() {
         return at("min").required(errors, "required when validRange is defined");
     }
-    let given = |name: &str| at(name).is_set().then(|| at(name).quantity());
+    let given = |name: &'static str| at(name).is_set().then(|| at(name).quantity());
     let bounds = Bounds { range, default, min: at("min").quantity(), max: given("max"), step: given("step") };
     let (default, min) = (&bounds.default, &bounds.min);
-    let mut bad = |name: &str, shown: &Quantity, detail: String| at(name).invalid_as(errors, shown.to_string(), detail);
+    let mut bad =
+        |name: &'static str, shown: &Quantity, detail: String| at(name).invalid_as(errors, shown.to_string(), detail);
     if min > capacity {
         bad("min", min, format!("min is larger than capacity value: {capacity}"));
     }

@@ -75,6 +75,10 @@ impl Strategy for ResourceClaim {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), state_cell(object).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 pub struct ResourceClaimTemplate;
@@ -121,6 +125,10 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn checks_updated_generate_name(&self) -> bool {
         true
     }
 }

@@ -78,6 +78,10 @@ impl Strategy for CsiNode {
         let drivers = object.list_at(&["spec", "drivers"]).len();
         vec![object.name().into(), drivers.into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_driver<'a>(driver: &Cursor<'a>, names: &mut BTreeSet<&'a str>, errors: &mut Errors) {

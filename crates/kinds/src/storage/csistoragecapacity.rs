@@ -59,6 +59,10 @@ impl Strategy for CsiStorageCapacity {
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.meta_str("creationTimestamp").into()]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 fn validate_capacity(capacity: &Cursor, options: selector::LabelSelectorValidationOptions, errors: &mut Errors) {

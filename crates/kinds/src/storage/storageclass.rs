@@ -73,6 +73,10 @@ impl Strategy for StorageClass {
         };
         objects.iter().map(row).collect()
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// The class that claims without one get: the newest that says so, and the first by name of several as new.

@@ -81,6 +81,10 @@ impl Strategy for VolumeAttachment {
             columns::age(cx, object),
         ]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// Everything but the attacher.

@@ -39,6 +39,10 @@ impl Strategy for VolumeAttributesClass {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.str_at(&["driverName"]).into(), columns::age(cx, object)]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -87,6 +87,10 @@ impl Strategy for Migration {
         let state = states.rfind(|kind| ["Running", "Failed", "Succeeded"].contains(kind));
         vec![object.name().into(), shown.into(), state.unwrap_or("Unknown").into()]
     }
+
+    fn checks_updated_generate_name(&self) -> bool {
+        true
+    }
 }
 
 /// A resource version that can be compared: digits, without leading zeros.

@@ -5,7 +5,7 @@ use object::{Meta, Value, value};
 use rest::client::{Client, Failure};
 
 use super::{PATH, settle};
-use crate::follow::{Change, follow};
+use crate::follow::{Delta, follow};
 use crate::identity::{self, LEASES};
 use crate::queue::Queue;
 
@@ -18,8 +18,8 @@ pub async fn run(client: Client) {
         |_| true,
         |change| {
             // Every object is looked at when a server's lease is gone, or may be.
-            if matches!(&change, Change::Gone(lease) if identity::is_identity(lease))
-                || matches!(change, Change::Listed(_))
+            if matches!(&change, Delta::Gone(lease) if identity::is_identity(lease))
+                || matches!(change, Delta::Listed(_))
             {
                 queue.add(String::new());
             }
@@ -32,9 +32,9 @@ pub async fn run(client: Client) {
         |_| true,
         |change| {
             match change {
-                Change::Listed(objects) => objects.iter().for_each(|object| queue.add(object.name().to_string())),
-                Change::Set(object) => queue.add(object.name().to_string()),
-                Change::Gone(_) => {}
+                Delta::Listed(objects) => objects.iter().for_each(|object| queue.add(object.name().to_string())),
+                Delta::Set(object) => queue.add(object.name().to_string()),
+                Delta::Gone(_) => {}
             }
             true
         },

@@ -97,7 +97,7 @@ pub async fn cancelled_callers_do_no_harm(store: Arc<dyn Store>) {
 }
 
 /// Callers that give up on updates and deletions, and others that go on with the same keys: every change in the log is one
-/// that somebody asked for, on top of what it was asked for, and no two are the same.
+/// that a caller asked for, on top of what it was asked for, and no two are the same.
 pub async fn cancelled_changes_happen_whole_or_not_at_all(store: Arc<dyn Store>) {
     let start = put(&store, "/giveup/start", 0).await;
     let callers: Vec<_> = (0..6u64)

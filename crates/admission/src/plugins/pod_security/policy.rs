@@ -56,7 +56,8 @@ impl Policy {
     /// The policy of namespaces that do not say: the `defaults` of a PodSecurityConfiguration.
     pub fn configured(defaults: &Cursor, errors: &mut Errors) -> Policy {
         let mut one = |mode: &str| {
-            let (level, version) = (defaults.field(mode), defaults.field(&format!("{mode}-version")));
+            let version = format!("{mode}-version");
+            let (level, version) = (defaults.field(mode), defaults.field(&version));
             let mut found = LevelVersion::default();
             match Level::parse(level.str()) {
                 Some(given) => found.level = given,

@@ -12,7 +12,7 @@ use crate::common::internal;
 
 /// Checks a status against what it was.
 pub fn validate_update(new: &Cursor, old: &Cursor, errors: &mut Errors) {
-    let change = Change { new, status: new.field("status"), old };
+    let change = StatusChange { new, status: new.field("status"), old };
     change.counts(errors);
     change.conditions(errors);
     change.times(errors);
@@ -24,13 +24,13 @@ pub fn validate_update(new: &Cursor, old: &Cursor, errors: &mut Errors) {
     change.nothing_is_taken_back(errors);
 }
 
-struct Change<'a> {
+struct StatusChange<'a> {
     new: &'a Cursor<'a>,
     status: Cursor<'a>,
     old: &'a Cursor<'a>,
 }
 
-impl Change<'_> {
+impl StatusChange<'_> {
     /// Whether a field of the status is not what it was.
     fn of(&self, field: &str) -> bool {
         self.status.field(field).value() != self.old.at(&["status", field]).value()

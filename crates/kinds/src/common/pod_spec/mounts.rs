@@ -40,7 +40,7 @@ pub fn validate(container: &Cursor, scope: &Scope, errors: &mut Errors) {
 }
 
 /// The paths by volume name: where a name repeats, upstream only remembers the last path.
-fn last_paths<'a>(list: &[Cursor<'a>], field: &str) -> BTreeSet<&'a str> {
+fn last_paths<'a>(list: &[Cursor<'a>], field: &'a str) -> BTreeSet<&'a str> {
     let by_name: std::collections::BTreeMap<&str, &str> =
         list.iter().map(|item| (item.field("name").str(), item.field(field).str())).collect();
     by_name.into_values().collect()

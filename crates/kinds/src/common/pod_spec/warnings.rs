@@ -217,12 +217,12 @@ fn container_annotations(
     warnings: &mut Vec<String>,
 ) {
     let (name, context) = (container.field("name").str(), container.field("securityContext"));
-    let seccomp = annotations.key(&format!("{SECCOMP_CONTAINER}{name}"));
+    let (seccomp, apparmor) = (format!("{SECCOMP_CONTAINER}{name}"), format!("{APPARMOR_CONTAINER}{name}"));
+    let (seccomp, apparmor) = (annotations.key(&seccomp), annotations.key(&apparmor));
     if seccomp.is_set() && !context.field("seccompProfile").is_set() {
         warnings.push(format!("{}: {USE_SECCOMP_FIELD}", seccomp.path()));
     }
     // Pods get this warning when the annotation becomes a field.
-    let apparmor = annotations.key(&format!("{APPARMOR_CONTAINER}{name}"));
     if is_template && apparmor.is_set() && !context.field("appArmorProfile").is_set() {
         let of_pod = spec.at(&["securityContext", "appArmorProfile"]);
         let annotated = apparmor_profile_of(apparmor.str());
