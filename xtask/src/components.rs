@@ -22,6 +22,9 @@ const VERSION_PACKAGES: [&str; 2] = ["k8s.io/component-base/version", "k8s.io/cl
 /// The module whose sources have to look as they do in a release build; see [`compiler_flags`].
 const SCHEME_MODULE: &str = "k8s.io/apimachinery";
 
+/// A module that is C: what needs it is built with cgo, everything else without.
+const C_MODULE: &str = "github.com/mattn/go-sqlite3";
+
 /// Makes sure that the named components are built, and says where their binaries are.
 pub fn ensure(names: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?;
@@ -131,6 +134,9 @@ impl Component {
 /// Without debug information, and with the Kubernetes release that `go.mod` asks for stamped in.
 fn linker_flags(go_mod: &str) -> String {
     let mut flags = "-s -w".to_owned();
+    if let Some(version) = required_version(go_mod, "github.com/k3s-io/kine") {
+        flags.push_str(&format!(" -X github.com/k3s-io/kine/pkg/version.Version={version}"));
+    }
     let Some(version) = required_version(go_mod, "k8s.io/kubernetes") else { return flags };
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -211,6 +217,7 @@ fn toolchain() -> Result<String, String> {
 /// Builds beside the final place and renames, so that a build that is cut off or runs twice leaves no half binary.
 fn build(component: &Component, binary: &Path) -> Result<(), String> {
     let started = Instant::now();
+    let go_mod = component.go_mod()?;
     let folder = binary.parent().ok_or("a binary has a folder")?;
     fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let partial = folder.join(format!(".{}.{}", component.name, std::process::id()));
@@ -218,9 +225,9 @@ fn build(component: &Component, binary: &Path) -> Result<(), String> {
         .args(component.arguments()?)
         .arg("-o")
         .arg(&partial)
-        .arg(tool(&component.go_mod()?).unwrap_or("."))
+        .arg(tool(&go_mod).unwrap_or("."))
         .current_dir(&component.package)
-        .env("CGO_ENABLED", "0")
+        .env("CGO_ENABLED", if required_version(&go_mod, C_MODULE).is_some() { "1" } else { "0" })
         .env("GOWORK", "off")
         .stdin(Stdio::null())
         .status()

@@ -71,6 +71,9 @@ pub struct Arguments {
     /// Only these parts.
     #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Custom, Part::Definitions, Part::Tail, Part::Scale, Part::Streams])]
     pub parts: Vec<Part>,
+    /// Only the loads whose name contains one of these texts. Pods are always created.
+    #[arg(long)]
+    pub loads: Vec<String>,
     /// Where the report goes.
     #[arg(long)]
     pub out: Option<PathBuf>,
@@ -96,6 +99,11 @@ pub enum Part {
 }
 
 impl Arguments {
+    /// Whether a load was asked for.
+    pub fn wants(&self, load: &str) -> bool {
+        self.loads.is_empty() || self.loads.iter().any(|text| load.contains(text.as_str()))
+    }
+
     fn shortened(mut self) -> Arguments {
         if self.quick {
             self.seconds = 1;

@@ -38,11 +38,15 @@ pub async fn all(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String>
     lines.extend(writes(&target, arguments).await?);
     lines.extend(reads(&target, arguments).await?);
     for count in [200, 1000] {
-        lines.extend(watchers::run(&target, count, arguments.seconds).await?);
+        if arguments.wants(&watchers::name(count)) {
+            lines.extend(watchers::run(&target, count, arguments.seconds).await?);
+        }
     }
     tokio::time::sleep(SETTLED).await;
     lines.push(Line::new("memory after these loads", Figure::Memory(target.memory())));
-    lines.extend(admission::run(&target, arguments.seconds).await?);
+    if arguments.wants("create with policies and webhooks") {
+        lines.extend(admission::run(&target, arguments.seconds).await?);
+    }
     target.stop().await;
     Ok(lines)
 }
@@ -81,7 +85,9 @@ async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Line>, Str
         write(client.clone(), Method::POST, maps.clone(), JSON, object).await?;
     }
     let name = "create a config map of 1 KB";
-    lines.extend(load::run(target, name, for_a_while, create_config_maps("new")).await?.lines(name));
+    if arguments.wants(name) {
+        lines.extend(load::run(target, name, for_a_while, create_config_maps("new")).await?.lines(name));
+    }
     let update = {
         let maps = maps.clone();
         request(move |client, n| {
@@ -90,14 +96,18 @@ async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Line>, Str
         })
     };
     let name = "update a config map";
-    lines.extend(load::run(target, name, for_a_while, update).await?.lines(name));
+    if arguments.wants(name) {
+        lines.extend(load::run(target, name, for_a_while, update).await?.lines(name));
+    }
     let apply = request(move |client, n| {
         let name = format!("applied-{}", n % WORKING_SET);
         let path = format!("{maps}/{name}?fieldManager=bench&force=true");
         write(client, Method::PATCH, path, APPLY, config_map(&name, n)).boxed()
     });
     let name = "server-side apply";
-    lines.extend(load::run(target, name, for_a_while, apply).await?.lines(name));
+    if arguments.wants(name) {
+        lines.extend(load::run(target, name, for_a_while, apply).await?.lines(name));
+    }
     Ok(lines)
 }
 
@@ -110,14 +120,19 @@ async fn reads(target: &Target, arguments: &Arguments) -> Result<Vec<Line>, Stri
         let pods = pods.clone();
         request(move |client, n| read(client, format!("{pods}/pod-{:06}", n * 7919 % count), JSON).boxed())
     };
+    let mut lines = Vec::new();
     let name = "get a pod";
-    let mut lines = load::run(target, name, many, get).await?.lines(name);
+    if arguments.wants(name) {
+        lines.extend(load::run(target, name, many, get).await?.lines(name));
+    }
     for (name, query, accept) in [
         (format!("list {count} pods as JSON"), "", JSON),
         (format!("list {count} pods as protobuf"), "", PROTOBUF),
         ("list with limit=500".into(), "?limit=500", JSON),
     ] {
-        lines.extend(load::run(target, &name, few, list(query, accept)).await?.lines_by_bytes(&name));
+        if arguments.wants(&name) {
+            lines.extend(load::run(target, &name, few, list(query, accept)).await?.lines_by_bytes(&name));
+        }
     }
     // Eight reads to one list of a label, one update and one apply, as controllers mix them.
     let mixed = request(move |client, n| {
@@ -134,7 +149,9 @@ async fn reads(target: &Target, arguments: &Arguments) -> Result<Vec<Line>, Stri
         }
     });
     let name = "mixed";
-    lines.extend(load::run(target, name, many, mixed).await?.lines(name));
+    if arguments.wants(name) {
+        lines.extend(load::run(target, name, many, mixed).await?.lines(name));
+    }
     Ok(lines)
 }
 

@@ -44,10 +44,15 @@ pub struct Watchers {
     tasks: JoinSet<Result<Vec<Sample>, String>>,
 }
 
+/// What the load of so many watchers is called.
+pub fn name(count: usize) -> String {
+    format!("an event to each of {count} watchers")
+}
+
 /// `count` watchers see every one of the writes; a request in the result is one event delivered to one watcher.
 pub async fn run(target: &Target, count: usize, seconds: u64) -> Result<Vec<Line>, String> {
     let (cpu, latencies) = measure(target, Watched::config_maps(), count, seconds).await?;
-    let name = format!("an event to each of {count} watchers");
+    let name = name(count);
     let percentiles = vec![load::at(&latencies, 0.5), load::at(&latencies, 0.99)];
     Ok(vec![
         Line::new(format!("{name}: CPU"), Figure::Cpu(cpu)),
