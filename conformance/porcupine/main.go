@@ -15,7 +15,7 @@ import (
 // operation is one line. A revision of 0 is one that the answer does not tell.
 type operation struct {
 	Key string `json:"key"`
-	// get, create, update or delete.
+	// get, create, update, put (whatever is there) or delete.
 	Call  string `json:"call"`
 	Value uint64 `json:"value"`
 	// The revision that an update or deletion expects.
@@ -48,8 +48,12 @@ func (r register) allows(o operation) bool {
 }
 
 func (r register) conflicts(o operation) bool {
-	if o.Call == "create" {
+	switch o.Call {
+	case "create":
 		return r.exists
+	case "put":
+		// Another write came between every time that it was tried.
+		return true
 	}
 	return r.exists && o.Expected != nil && r.revision != *o.Expected
 }

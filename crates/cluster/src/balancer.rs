@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Outcome};
+use crate::links;
 
 /// How often servers are asked whether they are ready, and how long they may take to answer.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -27,7 +28,7 @@ struct Server {
     ready: AtomicBool,
     /// Counts processes: what a probe of an earlier one has found says nothing about the present one.
     process: AtomicU64,
-    /// Whether nothing gets through. Connections keep silent until it is over and are closed then.
+    /// Whether nothing gets through.
     cut_off: watch::Sender<bool>,
 }
 
@@ -90,22 +91,10 @@ async fn accept(listener: TcpListener, servers: Arc<Vec<Server>>) {
     }
 }
 
-async fn forward(mut client: TcpStream, servers: Arc<Vec<Server>>) {
+async fn forward(client: TcpStream, servers: Arc<Vec<Server>>) {
     let ready: Vec<&Server> = servers.iter().filter(|server| server.ready.load(Ordering::SeqCst)).collect();
-    if ready.is_empty() {
-        return;
+    if !ready.is_empty() {
+        let server = ready[rand::random_range(0..ready.len())];
+        links::pass_on(client, server.port, server.cut_off.subscribe()).await;
     }
-    let server = ready[rand::random_range(0..ready.len())];
-    let mut cut_off = server.cut_off.subscribe();
-    let _ = client.set_nodelay(true);
-    let through = async {
-        let mut backend = TcpStream::connect(("127.0.0.1", server.port)).await?;
-        backend.set_nodelay(true)?;
-        tokio::io::copy_bidirectional(&mut client, &mut backend).await
-    };
-    tokio::select! {
-        _ = through => return,
-        _ = cut_off.wait_for(|cut| *cut) => {}
-    }
-    let _ = cut_off.wait_for(|cut| !*cut).await;
 }

@@ -78,12 +78,14 @@ impl Client {
     /// Sends and returns as soon as there are headers: for watches.
     pub async fn open(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<(u16, Incoming), Outcome> {
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        // The only patches are server-side applies.
+        let content_type = if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };
         let request = Request::builder()
             .method(method)
             .uri(format!("https://127.0.0.1:{}{path}", self.port))
             .header("authorization", format!("Bearer {TOKEN}"))
             .header("accept", "application/json")
-            .header("content-type", "application/json")
+            .header("content-type", content_type)
             .body(Full::new(body))
             .map_err(|_| Outcome::NotSent)?;
         let mut sender = self.sender().await.ok_or(Outcome::NotSent)?;

@@ -21,6 +21,7 @@ fn line(operation: &Operation) -> Value {
         Call::Get => ("get", 0, None),
         Call::Create(value) => ("create", *value, None),
         Call::Update(value, expected) => ("update", *value, Some(*expected)),
+        Call::Put(value) => ("put", *value, None),
         Call::Delete(expected) => ("delete", 0, *expected),
     };
     let (answer, seen) = match &operation.answer {

@@ -9,7 +9,10 @@ use crate::clock::Clock;
 
 pub struct Replicas {
     folder: PathBuf,
-    etcd: Vec<String>,
+    /// Servers of several versions take turns when they are restarted.
+    binaries: Vec<PathBuf>,
+    /// Where each server finds the members.
+    etcd: Vec<Vec<String>>,
     /// Makes clocks jump, where that is possible.
     clock: Option<Clock>,
     /// Whether servers can have hostnames of their own.
@@ -18,14 +21,16 @@ pub struct Replicas {
 }
 
 struct Replica {
-    binary: PathBuf,
+    /// Which of the binaries it is.
+    binary: usize,
     port: u16,
     process: Option<Child>,
 }
 
 impl Replicas {
-    /// Starts so many servers, of each of the binaries in turn. A binary that is called kube-apiserver is started as one.
-    pub fn start(binaries: &[PathBuf], count: usize, etcd: &[String], folder: &Path) -> Result<Replicas, String> {
+    /// Starts a server for each list of etcd members, of each of the binaries in turn. A binary that is called kube-apiserver is started as one.
+    pub fn start(binaries: &[PathBuf], etcd: Vec<Vec<String>>, folder: &Path) -> Result<Replicas, String> {
+        let count = etcd.len();
         let tokens = format!("{TOKEN},admin,admin,\"system:masters\"\n");
         std::fs::write(folder.join("tokens.csv"), tokens).map_err(text)?;
         let made = Command::new("openssl").args(["genrsa", "-out"]).arg(folder.join("sa.key")).arg("2048").output();
@@ -35,11 +40,12 @@ impl Replicas {
         let ports: Vec<u16> =
             listeners.iter().map(|l| l.local_addr().map(|a| a.port())).collect::<Result<_, _>>().map_err(text)?;
         drop(listeners);
-        let binaries = binaries.iter().cycle().cloned();
-        let replicas = ports.into_iter().zip(binaries).map(|(port, binary)| Replica { binary, port, process: None });
+        let replica = |(n, port)| Replica { binary: n % binaries.len(), port, process: None };
+        let replicas = ports.into_iter().enumerate().map(replica);
         let own_hostnames = Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|it| it.success());
         let (replicas, clock) = (replicas.collect(), Clock::open(folder));
-        let mut all = Replicas { folder: folder.into(), etcd: etcd.to_vec(), clock, own_hostnames, replicas };
+        let binaries = binaries.to_vec();
+        let mut all = Replicas { folder: folder.into(), binaries, etcd, clock, own_hostnames, replicas };
         (0..count).try_for_each(|n| all.launch(n))?;
         Ok(all)
     }
@@ -65,18 +71,18 @@ impl Replicas {
     fn command(&self, n: usize) -> Result<Command, String> {
         let folder = self.folder.join(format!("server-{n}"));
         std::fs::create_dir_all(&folder).map_err(text)?;
-        let replica = &self.replicas[n];
+        let (replica, binary) = (&self.replicas[n], self.binary(n));
         let mut command = match self.own_hostnames {
             // A server's identity is made of its hostname.
             true => {
                 let mut command = Command::new("unshare");
                 command.args(["--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\"", &format!("replica-{n}")]);
-                command.arg(&replica.binary);
+                command.arg(binary);
                 command
             }
-            false => Command::new(&replica.binary),
+            false => Command::new(binary),
         };
-        if is_upstream(&replica.binary) {
+        if is_upstream(binary) {
             command.arg("--cert-dir").arg(folder.join("certs"));
         } else {
             command.arg("--data-dir").arg(&folder).arg("--standalone=false");
@@ -87,7 +93,7 @@ impl Replicas {
         let key = self.folder.join("sa.key");
         command
             .arg(format!("--secure-port={}", replica.port))
-            .arg(format!("--etcd-servers={}", self.etcd.join(",")))
+            .arg(format!("--etcd-servers={}", self.etcd[n].join(",")))
             .arg(format!("--advertise-address=10.99.0.{}", n + 1))
             .arg("--token-auth-file")
             .arg(self.folder.join("tokens.csv"))
@@ -98,8 +104,18 @@ impl Replicas {
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24"])
             .args(["--disable-admission-plugins=ServiceAccount", "--shutdown-delay-duration=1s"])
+            .args(["--etcd-compaction-interval=1m"])
             .arg("--shutdown-watch-termination-grace-period=1s");
         Ok(command)
+    }
+
+    fn binary(&self, n: usize) -> &Path {
+        &self.binaries[self.replicas[n].binary]
+    }
+
+    /// From its next start on a server is of the next binary.
+    pub fn upgrade(&mut self, n: usize) {
+        self.replicas[n].binary = (self.replicas[n].binary + 1) % self.binaries.len();
     }
 
     /// Kills a server, as a power failure would.
@@ -129,7 +145,7 @@ impl Replicas {
     /// Sets a server's clock ahead or back; false if its clock cannot be changed.
     pub fn set_clock(&self, n: usize, seconds: i64) -> Result<bool, String> {
         match &self.clock {
-            Some(clock) if !is_upstream(&self.replicas[n].binary) => clock.set(n, seconds).map(|()| true),
+            Some(clock) if !is_upstream(self.binary(n)) => clock.set(n, seconds).map(|()| true),
             _ => Ok(false),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use storage::suite::linearizability::{self, Answer};
+use storage::suite::linearizability::{self, Answer, Operation};
 use storage_etcd::testing::Cluster;
 use tokio::task::JoinSet;
 
@@ -17,8 +17,10 @@ use crate::client::{Client, Outcome};
 use crate::extensions::{self, Followed};
 use crate::faults::{MEMBERS, World};
 use crate::history;
+use crate::kinds::{self, KINDS};
+use crate::links::Links;
 use crate::replicas::Replicas;
-use crate::watches::{self, Seen};
+use crate::watches::{self, Checked, Seen};
 use crate::workload::{self, History, KEYS_A_CLIENT, Pace};
 
 /// Clients wait for each answer, so a higher rate needs more of them.
@@ -28,24 +30,27 @@ const CLIENTS_MAX: u64 = 64;
 const WATCHERS: usize = 3;
 /// How long watchers may take to see the last write.
 const CATCH_UP: Duration = Duration::from_secs(60);
-const END: &str = "the-end";
 const ETCD_FLAGS: [&str; 3] = ["--unsafe-no-fsync", "--heartbeat-interval=50", "--election-timeout=500"];
 
 pub async fn run(settings: &Settings) -> Result<String, String> {
     let mut folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     folder.disable_cleanup(settings.keep);
     println!("seed {}, logs in {}", settings.seed, folder.path().display());
-    let etcd = tokio::task::block_in_place(|| Cluster::start(&settings.etcd, MEMBERS, &ETCD_FLAGS));
-    let replicas = Replicas::start(&settings.servers, settings.replicas, &etcd.endpoints(), folder.path())?;
+    let etcd = tokio::task::block_in_place(|| Cluster::start_with_disks(&settings.etcd, MEMBERS, &ETCD_FLAGS));
+    let links = Links::start(settings.replicas, &etcd.endpoints()).await?;
+    let members = (0..settings.replicas).map(|n| links.endpoints(n)).collect();
+    let replicas = Replicas::start(&settings.servers, members, folder.path())?;
     let ports = replicas.ports();
     let balancer = Balancer::start(&ports).await?;
     let port = balancer.port;
-    let (count, slowest_stop) = (settings.replicas, Duration::ZERO);
-    let mut world = World { etcd, replicas, balancer, count, done: Default::default(), slowest_stop };
+    let (count, slowest_stop, began) = (settings.replicas, Duration::ZERO, Instant::now());
+    let mut world = World { etcd, links, replicas, balancer, count, done: Default::default(), slowest_stop, began };
     for n in 0..settings.replicas {
         world.until_ready(n).await?;
     }
-    let watchers: Vec<Arc<Seen>> = (0..WATCHERS).map(|_| Arc::new(Seen::default())).collect();
+    kinds::define(&ports).await?;
+    let each = |kind: &&'static kinds::Kind| [*kind; WATCHERS].map(|kind| Arc::new(Seen::new(kind)));
+    let watchers: Vec<Arc<Seen>> = KINDS.iter().flat_map(each).collect();
     let mut following = JoinSet::new();
     watchers.iter().for_each(|seen| drop(following.spawn(watches::follow(port, seen.clone()))));
     let (history, stop) = (Arc::new(History::default()), Arc::new(AtomicBool::new(false)));
@@ -58,6 +63,7 @@ pub async fn run(settings: &Settings) -> Result<String, String> {
     }
     let changing = settings.extensions.then(|| tokio::spawn(extensions::change(port, ports, stop.clone())));
     let began = Instant::now();
+    world.began = began;
     trouble(settings, &mut world).await?;
     stop.store(true, Ordering::SeqCst);
     while clients.join_next().await.is_some() {}
@@ -85,16 +91,18 @@ async fn trouble(settings: &Settings, world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes one more object and waits until every watcher has seen it.
+/// Writes one more object of each kind and waits until every watcher has seen it.
 async fn catch_up(port: u16, watchers: &[Arc<Seen>]) -> Result<(), String> {
     let mut client = Client::new(port, CATCH_UP);
-    let marker = workload::config_map(END, 0, None);
-    let Outcome::Answered { status: 201, .. } = client.send(Method::POST, workload::CONFIG_MAPS, Some(&marker)).await
-    else {
-        return Err("the last write failed".into());
-    };
+    let end = |kind: &kinds::Kind| format!("{}-end", kind.prefix);
+    for kind in KINDS {
+        let marker = kind.object(&end(kind), 0, None);
+        let Outcome::Answered { status: 201, .. } = client.send(Method::POST, kind.path, Some(&marker)).await else {
+            return Err("the last write failed".into());
+        };
+    }
     let began = Instant::now();
-    let has_seen = |seen: &Arc<Seen>| seen.events.lock().iter().rev().any(|(_, (name, _))| name == END);
+    let has_seen = |seen: &Arc<Seen>| seen.events.lock().iter().rev().any(|(_, (name, _))| *name == end(seen.kind));
     while !watchers.iter().all(has_seen) {
         if began.elapsed() > CATCH_UP {
             return Err("a watcher does not see the last write".into());
@@ -115,11 +123,23 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Checks the watches and lists of every kind.
+    fn watches(&self, operations: &[Operation]) -> Result<Checked, String> {
+        let mut sum = Checked::default();
+        for kind in KINDS {
+            let watchers: Vec<&Seen> =
+                self.watchers.iter().map(|seen| &**seen).filter(|seen| seen.kind.prefix == kind.prefix).collect();
+            let checked = watches::check(&watchers, operations, &self.history.lists())?;
+            sum = Checked { changes: sum.changes + checked.changes, lists: sum.lists + checked.lists };
+        }
+        Ok(sum)
+    }
+
     /// The numbers, or what was wrong.
     fn checked(&self) -> Result<String, String> {
         let operations = self.history.operations();
         linearizability::check(&operations)?;
-        let changes = watches::check(self.watchers, &operations)?;
+        let checked = self.watches(&operations)?;
         let count = |wanted: fn(&Answer) -> bool| operations.iter().filter(|o| wanted(&o.answer)).count();
         let failures = self.history.failures();
         let failed: u64 = failures.values().sum();
@@ -127,19 +147,17 @@ impl Report<'_> {
         let relists = sum(|seen| seen.relists.load(Ordering::SeqCst));
         let seconds = self.took.as_secs_f64();
         let mut lines = vec![
-            format!(
-                "{} operations on {} keys, {:.0} a second",
-                operations.len(),
-                self.keys,
-                operations.len() as f64 / seconds
-            ),
+            format!("{} requests, {:.0} a second", self.history.requests(), self.history.requests() as f64 / seconds),
+            format!("{} operations on {} keys", operations.len(), self.keys),
             format!("{} writes acknowledged", count(|a| matches!(a, Answer::Done(_) | Answer::Happened))),
             format!("{} writes without an answer", count(|a| *a == Answer::Unknown)),
             format!("{failed} requests without a useful answer"),
             format!(
-                "{changes} changes, each seen once and in order by {WATCHERS} watchers with {} reconnects and {relists} relists",
+                "{} changes, each seen once and in order by {WATCHERS} watchers; {} reconnects and {relists} relists of all",
+                checked.changes,
                 sum(|seen| seen.reconnects.load(Ordering::SeqCst))
             ),
+            format!("{} lists, each as it was at its revision", checked.lists),
             format!("SIGTERM to exit: {:.1} s at most", self.world.slowest_stop.as_secs_f64()),
         ];
         if let Some(Followed { rounds, slowest }) = &self.followed {

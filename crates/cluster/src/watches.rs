@@ -1,4 +1,4 @@
-//! Watchers that follow all config maps across reconnects, and the check that each has seen every change once and in order.
+//! Watchers that follow all objects of a kind across reconnects, and the check that each has seen every change once and in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use serde_json::Value;
 use storage::suite::linearizability::{Answer, Call, Operation};
 
 use crate::client::{Client, Outcome};
-use crate::workload::{CONFIG_MAPS, read};
+use crate::kinds::{CONFIG_MAP, Kind};
+use crate::lists::{self, List};
 
 const TIMEOUT: Duration = Duration::from_secs(8);
 /// A watch that hears nothing for so long, not even a bookmark, is begun anew.
@@ -21,11 +22,11 @@ const SILENCE: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a change did: the key, and its new value if there is one.
-type Change = (String, Option<u64>);
+pub type Change = (String, Option<u64>);
 
 /// What one watcher has seen.
-#[derive(Default)]
 pub struct Seen {
+    pub kind: &'static Kind,
     pub events: Mutex<Vec<(i64, Change)>>,
     /// The revision it began at.
     pub began: AtomicU64,
@@ -34,13 +35,25 @@ pub struct Seen {
     pub reconnects: AtomicU64,
 }
 
+impl Seen {
+    pub fn new(kind: &'static Kind) -> Seen {
+        Seen {
+            kind,
+            events: Mutex::default(),
+            began: AtomicU64::new(0),
+            relists: AtomicU64::new(0),
+            reconnects: AtomicU64::new(0),
+        }
+    }
+}
+
 /// Follows until it is dropped.
 pub async fn follow(port: u16, seen: Arc<Seen>) {
     let mut revision: Option<i64> = None;
     loop {
         let at = match revision {
             Some(at) => at,
-            None => match list(port).await {
+            None => match list(port, seen.kind).await {
                 Some(at) => {
                     seen.began.store(at.unsigned_abs(), Ordering::SeqCst);
                     at
@@ -59,9 +72,9 @@ pub async fn follow(port: u16, seen: Arc<Seen>) {
     }
 }
 
-async fn list(port: u16) -> Option<i64> {
+async fn list(port: u16, kind: &Kind) -> Option<i64> {
     let mut client = Client::new(port, TIMEOUT);
-    match client.send(Method::GET, &format!("{CONFIG_MAPS}?limit=1"), None).await {
+    match client.send(Method::GET, &format!("{}?limit=1", kind.path), None).await {
         Outcome::Answered { status: 200, body } => body["metadata"]["resourceVersion"].as_str()?.parse().ok(),
         _ => None,
     }
@@ -70,7 +83,8 @@ async fn list(port: u16) -> Option<i64> {
 /// One watch: how far it got, and whether its revision is gone.
 async fn watch(port: u16, after: i64, seen: &Seen) -> (i64, bool) {
     let mut client = Client::new(port, TIMEOUT);
-    let path = format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true&resourceVersion={after}&timeoutSeconds=300");
+    let options = format!("watch=true&allowWatchBookmarks=true&resourceVersion={after}&timeoutSeconds=300");
+    let path = format!("{}?{options}", seen.kind.path);
     let opened = tokio::time::timeout(TIMEOUT, client.open(Method::GET, &path, None)).await;
     let Ok(Ok((status, mut incoming))) = opened else { return (after, false) };
     if status != 200 {
@@ -89,7 +103,7 @@ async fn watch(port: u16, after: i64, seen: &Seen) -> (i64, bool) {
                 at = revision;
                 if kind != "BOOKMARK" {
                     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_string();
-                    let value = read(object).map(|(value, _)| value).filter(|_| kind != "DELETED");
+                    let value = seen.kind.read(object).map(|(value, _)| value).filter(|_| kind != "DELETED");
                     seen.events.lock().push((revision, (name, value)));
                 }
             }
@@ -113,11 +127,20 @@ async fn next_line(incoming: &mut Incoming, rest: &mut Vec<u8>) -> Option<Vec<u8
     }
 }
 
-/// Complains about a change that a watcher has missed, seen twice, out of order or wrong.
-pub fn check(watchers: &[Arc<Seen>], operations: &[Operation]) -> Result<usize, String> {
+/// How many changes and lists were checked.
+#[derive(Default)]
+pub struct Checked {
+    pub changes: usize,
+    pub lists: usize,
+}
+
+/// Complains about a change of a kind that a watcher has missed, seen twice, out of order or wrong, and about a list that shows
+/// something else.
+pub fn check(watchers: &[&Seen], operations: &[Operation], lists: &[List]) -> Result<Checked, String> {
+    let kind = watchers.first().map_or(&CONFIG_MAP, |seen| seen.kind);
     let mut all: BTreeMap<i64, Change> = BTreeMap::new();
-    for operation in operations {
-        if let (Answer::Done(revision), Call::Create(value) | Call::Update(value, _)) =
+    for operation in operations.iter().filter(|operation| kind.has(&operation.key)) {
+        if let (Answer::Done(revision), Call::Create(value) | Call::Update(value, _) | Call::Put(value)) =
             (&operation.answer, &operation.call)
         {
             all.insert(*revision, (operation.key.clone(), Some(*value)));
@@ -137,7 +160,8 @@ pub fn check(watchers: &[Arc<Seen>], operations: &[Operation]) -> Result<usize, 
         }
     }
     // A watcher that had to list again may have missed what was before.
-    for (number, watcher) in watchers.iter().enumerate().filter(|(_, w)| w.relists.load(Ordering::SeqCst) == 0) {
+    let faithful = || watchers.iter().enumerate().filter(|(_, w)| w.relists.load(Ordering::SeqCst) == 0);
+    for (number, watcher) in faithful() {
         let events = watcher.events.lock();
         let (began, last) = (watcher.began.load(Ordering::SeqCst), events.last().map_or(0, |(revision, _)| *revision));
         let seen: BTreeMap<i64, &Change> = events.iter().map(|(revision, change)| (*revision, change)).collect();
@@ -146,5 +170,9 @@ pub fn check(watchers: &[Arc<Seen>], operations: &[Operation]) -> Result<usize, 
             return Err(format!("watcher {number} has missed {change:?} at revision {revision}"));
         }
     }
-    Ok(all.len())
+    // Only watchers tell the revisions of deletions, so without one that has seen all the state is not known.
+    let began = faithful().map(|(_, watcher)| watcher.began.load(Ordering::SeqCst).cast_signed()).min();
+    let lists: Vec<&List> = lists.iter().filter(|list| list.kind.prefix == kind.prefix).collect();
+    let checked = began.map(|began| lists::check(&lists, &all, began)).transpose()?;
+    Ok(Checked { changes: all.len(), lists: checked.unwrap_or_default() })
 }

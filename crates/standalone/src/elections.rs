@@ -79,12 +79,12 @@ pub async fn run(client: Client, identity: String, leadership: Leadership) {
         true
     };
     let elect = async {
-        let mut locked: Option<Instant> = None;
+        let (mut lock, mut locked) = (Lock::default(), None::<Instant>);
         let mut cleaned: Option<Instant> = None;
         loop {
             let _ = tokio::time::timeout(INTERVAL, changed.notified()).await;
             if locked.is_none_or(|since| since.elapsed() >= leadership.retry) {
-                locked = take_lock(&client, &identity, leadership.lease).await.then(Instant::now);
+                locked = lock.take(&client, &identity, leadership.lease).await.then(Instant::now);
             }
             if locked.is_some()
                 && let Err(failure) = elect_all(&client).await
@@ -99,28 +99,55 @@ pub async fn run(client: Client, identity: String, leadership: Leadership) {
     tokio::join!(follow(&client, CANDIDATES, |_| true, hear), elect);
 }
 
-/// Acquires or renews the lock; false if another server holds it.
-async fn take_lock(client: &Client, identity: &str, lasts: Duration) -> bool {
-    let now = client.api.clock.now();
-    let renewed = MicroTime(now).to_string();
-    let mut lease = match client.get(&lease_path(LOCK_NAMESPACE, LOCK)).await {
-        Ok(lease) => lease,
-        Err(failure) if failure.is_not_found() => new_lease(LOCK_NAMESPACE, LOCK),
-        Err(_) => return false,
-    };
-    let holder = lease.str_at(&["spec", "holderIdentity"]).to_string();
-    if holder != identity && !holder.is_empty() && !is_lease_expired(&lease, now) {
-        return false;
+/// The lease of the server that elects, as this server has seen it.
+#[derive(Default)]
+struct Lock {
+    /// Holder and time of the last renewal, and since when this server knows them.
+    seen: Option<((String, String), Instant)>,
+}
+
+impl Lock {
+    /// Acquires or renews the lock; false if another server holds it.
+    async fn take(&mut self, client: &Client, identity: &str, lasts: Duration) -> bool {
+        let renewed = MicroTime(client.api.clock.now()).to_string();
+        let mut lease = match client.get(&lease_path(LOCK_NAMESPACE, LOCK)).await {
+            Ok(lease) => lease,
+            Err(failure) if failure.is_not_found() => new_lease(LOCK_NAMESPACE, LOCK),
+            Err(_) => return false,
+        };
+        if self.is_held_by_another(&lease, identity, Instant::now()) {
+            return false;
+        }
+        if lease.str_at(&["spec", "holderIdentity"]) != identity {
+            let transitions = lease.at(&["spec", "leaseTransitions"]).as_int().unwrap_or(-1);
+            lease.set(&["spec", "leaseTransitions"], transitions + 1);
+            lease.set(&["spec", "acquireTime"], renewed.as_str());
+        }
+        lease.set(&["spec", "holderIdentity"], identity);
+        lease.set(&["spec", "leaseDurationSeconds"], i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX));
+        lease.set(&["spec", "renewTime"], renewed.as_str());
+        write_lease(client, &lease).await.is_ok()
     }
-    if holder != identity {
-        let transitions = lease.at(&["spec", "leaseTransitions"]).as_int().unwrap_or(-1);
-        lease.set(&["spec", "leaseTransitions"], transitions + 1);
-        lease.set(&["spec", "acquireTime"], renewed.as_str());
+
+    /// Whether another server has renewed the lease since it could have run out. What counts is when this server saw the
+    /// renewal: the clocks of two servers may differ.
+    fn is_held_by_another(&mut self, lease: &Value, identity: &str, now: Instant) -> bool {
+        let [holder, renewed] = ["holderIdentity", "renewTime"].map(|field| lease.str_at(&["spec", field]).to_string());
+        if holder == identity || holder.is_empty() {
+            return false;
+        }
+        let record = (holder, renewed);
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == record => *since,
+            _ => {
+                self.seen = Some((record, now));
+                now
+            }
+        };
+        let lasts =
+            lease.at(&["spec", "leaseDurationSeconds"]).as_int().and_then(|seconds| u64::try_from(seconds).ok());
+        now.saturating_duration_since(since) < Duration::from_secs(lasts.unwrap_or_default())
     }
-    lease.set(&["spec", "holderIdentity"], identity);
-    lease.set(&["spec", "leaseDurationSeconds"], i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX));
-    lease.set(&["spec", "renewTime"], renewed.as_str());
-    write_lease(client, &lease).await.is_ok()
 }
 
 /// Removes candidates that were not renewed.
@@ -381,6 +408,24 @@ mod tests {
         value!({"metadata": {"uid": "u"}, "spec": {
             "holderIdentity": holder, "leaseDurationSeconds": 5, "strategy": STRATEGY, "renewTime": (ago(renewed))
         }})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_runs_out_by_the_time_that_passes_here() {
+        // Renewed an hour ago, now, or in an hour, as a clock that jumps would say.
+        for renewed in [3600, 0, -3600] {
+            let (mut lock, lease) = (Lock::default(), lease("other", renewed));
+            assert!(lock.is_held_by_another(&lease, "me", Instant::now()), "it is seen for the first time");
+            tokio::time::advance(Duration::from_secs(4)).await;
+            assert!(lock.is_held_by_another(&lease, "me", Instant::now()), "{renewed}");
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!(!lock.is_held_by_another(&lease, "me", Instant::now()), "{renewed}");
+            let renewed_again = super::tests::lease("other", renewed - 1);
+            assert!(lock.is_held_by_another(&renewed_again, "me", Instant::now()), "it was renewed");
+            assert!(!lock.is_held_by_another(&renewed_again, "other", Instant::now()), "it is its own");
+        }
+        let free = value!({"spec": {"holderIdentity": ""}});
+        assert!(!Lock::default().is_held_by_another(&free, "me", Instant::now()));
     }
 
     #[test]

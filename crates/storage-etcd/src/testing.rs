@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods)]
 
 pub mod access;
+mod disk;
 mod maintenance;
 
 use std::net::TcpListener;
@@ -50,6 +51,8 @@ fn find() -> Option<PathBuf> {
 pub struct Cluster {
     binary: PathBuf,
     members: Vec<Member>,
+    /// They go before the directory that they are in.
+    disks: Vec<disk::Disk>,
     directory: TempDir,
     arguments: Vec<String>,
 }
@@ -89,6 +92,7 @@ impl Cluster {
         let mut cluster = Cluster {
             binary: binary.to_owned(),
             members: (0..count).map(member).collect(),
+            disks: Vec::new(),
             directory,
             arguments: arguments.iter().map(|argument| argument.to_string()).collect(),
         };
@@ -146,8 +150,13 @@ impl Cluster {
 
     /// Starts a killed member again and waits until it serves.
     pub fn revive(&mut self, n: usize) {
-        self.launch(n);
-        self.wait_for(n);
+        self.revive_all(&[n]);
+    }
+
+    /// Starts killed members again at the same time: too few of them serve nothing.
+    pub fn revive_all(&mut self, members: &[usize]) {
+        members.iter().for_each(|n| self.launch(*n));
+        members.iter().for_each(|n| self.wait_for(*n));
     }
 
     /// Starts a killed member again.
@@ -165,7 +174,7 @@ impl Cluster {
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--listen-metrics-urls", &health])
             .arg("--data-dir")
-            .arg(self.directory.path().join(format!("{}-{}", member.name, member.replaced)))
+            .arg(self.directory.path().join(&member.name).join(format!("data-{}", member.replaced)))
             .args(["--initial-cluster-state", if member.replaced == 0 { "new" } else { "existing" }])
             .args(&self.arguments)
             .stdin(Stdio::null())

@@ -47,6 +47,11 @@ pub struct Latencies {
 }
 
 impl Latencies {
+    /// How many requests were sent.
+    pub fn requests(&self) -> usize {
+        self.taken.lock().values().map(Vec::len).sum()
+    }
+
     /// A line for each kind of request.
     pub fn lines(&self, seconds: f64) -> Vec<String> {
         let mut taken = self.taken.lock();

@@ -8,6 +8,10 @@ use super::{Cluster, PATIENCE};
 
 /// Between attempts.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A change of the members that was passed on to a leader that is gone is never answered.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is said to a change of the members that an earlier attempt without an answer has made.
+const DONE_ALREADY: [&str; 2] = ["member not found", "Peer URLs already exists"];
 
 impl Cluster {
     /// Lets all members refuse writes as if their quota were used up, or takes writes again.
@@ -28,10 +32,12 @@ impl Cluster {
         let other = (n + 1) % self.members.len();
         let id = self.member_id(n)?;
         // It goes while all members can still agree.
-        self.post(other, "/v3/cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}"))?;
+        let removed = self.post(other, "/v3/cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}"));
+        done(removed)?;
         self.kill(n);
         let peer = format!("http://127.0.0.1:{}", self.members[n].peer);
-        self.post(other, "/v3/cluster/member/add", &format!("{{\"peerURLs\":[\"{peer}\"]}}"))?;
+        let added = self.post(other, "/v3/cluster/member/add", &format!("{{\"peerURLs\":[\"{peer}\"]}}"));
+        done(added)?;
         self.members[n].replaced += 1;
         self.revive(n);
         Ok(())
@@ -51,6 +57,7 @@ impl Cluster {
         let began = Instant::now();
         loop {
             match self.try_post(n, path, body) {
+                Err(why) if is_done_already(&why) => return Err(why),
                 Err(_) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
                 outcome => return outcome,
             }
@@ -60,7 +67,7 @@ impl Cluster {
     fn try_post(&self, n: usize, path: &str, body: &str) -> Result<String, String> {
         let ask = || {
             let mut stream = TcpStream::connect(("127.0.0.1", self.members[n].client))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
             stream.set_write_timeout(Some(Duration::from_secs(5)))?;
             let length = body.len();
             write!(
@@ -75,5 +82,16 @@ impl Cluster {
         let answer = ask().map_err(|error| format!("{path}: {error}"))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         if head.split(' ').nth(1) == Some("200") { Ok(body.to_string()) } else { Err(format!("{path}: {answer}")) }
+    }
+}
+
+fn is_done_already(why: &str) -> bool {
+    DONE_ALREADY.iter().any(|known| why.contains(known))
+}
+
+fn done(outcome: Result<String, String>) -> Result<(), String> {
+    match outcome {
+        Err(why) if !is_done_already(&why) => Err(why),
+        _ => Ok(()),
     }
 }

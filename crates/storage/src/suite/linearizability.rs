@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 
 use super::text;
-use crate::{Error, Key, Revision, Store, Written};
+use crate::{Change, Error, Expect, Key, Revision, Store, Write, Written};
 
 /// The value's number and the revision it was written at.
 type Register = Option<(u64, Revision)>;
@@ -23,6 +23,8 @@ pub enum Call {
     Get,
     Create(u64),
     Update(u64, Revision),
+    /// Writes whatever is there.
+    Put(u64),
     Delete(Option<Revision>),
 }
 
@@ -73,11 +75,12 @@ impl Recorder {
         for _ in 0..count {
             let key = format!("/linear/{}", random.random_range(0..3));
             let value = self.values.fetch_add(1, Ordering::SeqCst);
-            let call = match (random.random_range(0..10), known.get(&key)) {
+            let call = match (random.random_range(0..11), known.get(&key)) {
                 (0..3, _) => Call::Get,
                 (3..5, _) | (5..8, None) => Call::Create(value),
                 (5..8, Some(revision)) => Call::Update(value, *revision),
                 (8, Some(revision)) => Call::Delete(Some(*revision)),
+                (9, _) => Call::Put(value),
                 _ => Call::Delete(None),
             };
             let answer = self.run(store, key.clone(), call).await;
@@ -100,6 +103,10 @@ impl Recorder {
             },
             Call::Create(value) => answer(store.create(at, text(value), None).await),
             Call::Update(value, expected) => answer(store.update(at, text(value), *expected, None).await),
+            Call::Put(value) => {
+                let change = Change::Put { value: text(value), ttl: None };
+                answer(store.write(Write { key: at, change, expect: Expect::Any }).await)
+            }
             Call::Delete(expected) => answer(store.delete(at, *expected).await),
         };
         let ended = self.clock.fetch_add(1, Ordering::SeqCst);
@@ -196,7 +203,7 @@ fn end_of(operation: &Operation) -> u64 {
 /// The register after the operation took effect in this state, if its answer is possible there.
 fn apply(state: Register, operation: &Operation) -> Option<Register> {
     let after = |revision| match operation.call {
-        Call::Create(value) | Call::Update(value, _) => Some((value, revision)),
+        Call::Create(value) | Call::Update(value, _) | Call::Put(value) => Some((value, revision)),
         Call::Get | Call::Delete(_) => None,
     };
     match &operation.answer {
@@ -219,7 +226,7 @@ const UNSEEN: Revision = 0;
 fn allowed(state: Register, call: &Call) -> bool {
     let at = |expected: Revision| state.is_some_and(|(_, current)| current == expected || current == UNSEEN);
     match call {
-        Call::Get => true,
+        Call::Get | Call::Put(_) => true,
         Call::Create(_) => state.is_none(),
         Call::Update(_, expected) => at(*expected),
         Call::Delete(expected) => expected.map_or(state.is_some(), at),
@@ -230,6 +237,8 @@ fn allowed(state: Register, call: &Call) -> bool {
 fn conflicts(state: Register, call: &Call) -> bool {
     match call {
         Call::Get | Call::Delete(None) => false,
+        // Another write came between every time that it was tried.
+        Call::Put(_) => true,
         Call::Create(_) => state.is_some(),
         Call::Update(_, expected) | Call::Delete(Some(expected)) => {
             state.is_some_and(|(_, current)| current != *expected)
@@ -256,7 +265,7 @@ mod tests {
     #[test]
     fn histories_that_can_be_explained_and_others() {
         use Answer::{Done, Read, Refused};
-        use Call::{Create, Delete, Get, Update};
+        use Call::{Create, Delete, Get, Put, Update};
         let cases = [
             ("nothing happened", true, vec![op(0, 1, Get, Read(None))]),
             (
@@ -280,6 +289,21 @@ mod tests {
                 "two creators and a deletion between",
                 true,
                 vec![op(0, 5, Create(1), Done(5)), op(1, 6, Create(2), Done(7)), op(2, 7, Delete(None), Done(6))],
+            ),
+            (
+                "a write of whatever is there",
+                true,
+                vec![
+                    op(0, 1, Put(1), Done(5)),
+                    op(2, 5, Put(2), Done(7)),
+                    op(3, 4, Update(3, 5), Done(6)),
+                    op(6, 7, Get, Read(Some((2, 7)))),
+                ],
+            ),
+            (
+                "a write of whatever is there that is lost",
+                false,
+                vec![op(0, 1, Create(1), Done(5)), op(2, 3, Put(2), Done(6)), op(4, 5, Get, Read(Some((1, 5))))],
             ),
             (
                 "a lost update",
