@@ -20,13 +20,14 @@ where
     let params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).map_err(|error| text(&error))?;
     let certificate = params.self_signed(&key).map_err(|error| text(&error))?;
     let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(difftest::crypto());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| text(&error))?
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], private)
         .map_err(|error| text(&error))?;
+    config.ignore_client_order = true;
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| text(&error))?;
     let port = listener.local_addr().map_err(|error| text(&error))?.port();

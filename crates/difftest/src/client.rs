@@ -100,13 +100,21 @@ impl Connection {
 
 /// TLS that believes whatever it is shown: for servers that we started ourselves.
 pub fn trusting() -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(crypto());
     let versions = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     Ok(versions
         .map_err(|error| error.to_string())?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(TrustAll(provider)))
         .with_no_client_auth())
+}
+
+/// Cryptography with Go's preference of cipher suites, which is that of kubectl and of kubelets: AES-128 before AES-256.
+pub fn crypto() -> rustls::crypto::CryptoProvider {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    let is_preferred = |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite()).contains("AES_128");
+    provider.cipher_suites.sort_by_key(|suite| !is_preferred(suite));
+    provider
 }
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use std::io::Read;
 
 use serde_json::Value;
 
-pub use client::{Client, Connection, trusting};
+pub use client::{Client, Connection, crypto, trusting};
 pub use interop::Interop;
 
 /// The recorded cases that live in this repository, compressed.

@@ -13,6 +13,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;
+use streams::ReadAhead;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -102,7 +103,7 @@ impl Connector {
             None => ServerName::try_from(address.host.clone())
                 .map_err(|_| Error::Connect(format!("x509: invalid server name {}", object::quote(&address.host))))?,
         };
-        let recorded = Recorded { first: Vec::new(), stream };
+        let recorded = Recorded { first: Vec::new(), stream: ReadAhead::new(stream) };
         let handshake = TlsConnector::from(self.tls).connect(name, recorded).into_fallible();
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => Ok(Socket::Tls(Box::new(stream))),
@@ -193,7 +194,7 @@ fn alert_text(alert: AlertDescription) -> String {
 /// A connection that remembers its first bytes, which tell what a server speaks that does not speak TLS.
 pub(crate) struct Recorded {
     first: Vec<u8>,
-    stream: Box<dyn Stream>,
+    stream: ReadAhead<Box<dyn Stream>>,
 }
 
 const RECORDED_BYTES: usize = 5;
@@ -215,6 +216,18 @@ impl AsyncRead for Recorded {
 impl AsyncWrite for Recorded {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -257,6 +270,24 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Socket::Plain(stream) => stream.is_write_vectored(),
+            Socket::Tls(stream) => stream.is_write_vectored(),
         }
     }
 

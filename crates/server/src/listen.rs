@@ -11,6 +11,7 @@ use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use streams::ReadAhead;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -30,6 +31,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 /// How many streams a client may reset before they were answered: the bound on a rapid-reset flood.
 const MAX_PENDING_RESETS: usize = 50;
 const MAX_HEADER_BYTES: u32 = 1 << 20;
+/// How many headers a request over HTTP/1 may have: a front proxy sends one for each group of the user.
+const MAX_HEADERS: usize = 1000;
 /// How much of a body one stream may send before it is read: nearly all objects fit.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// How much all streams of a connection together may.
@@ -138,7 +141,7 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         // TCP keepalive, as Go sets it, detects clients that are gone; watches and streams may be idle for hours.
         let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE);
-        let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(ReadAhead::new(stream))).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 self.server.metrics.handshake_failed();
@@ -212,6 +215,7 @@ fn builder(max_streams: u32) -> Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
+        .max_headers(MAX_HEADERS)
         .http2()
         .timer(TokioTimer::new())
         .enable_connect_protocol()

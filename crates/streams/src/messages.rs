@@ -39,11 +39,12 @@ where
         loop {
             tokio::select! {
                 chunk = chunks.next() => match chunk {
-                    Some(Ok(chunk)) => message(&mut writer, encoding, &chunk).await?,
+                    Some(Ok(chunk)) => message(&mut writer, encoding, &chunk),
                     Some(Err(_)) | None => return io::Result::Ok(()),
                 },
-                Some(payload) = pings.recv() => writer.pong(&payload).await?,
+                Some(payload) = pings.recv() => writer.pong(&payload),
             }
+            writer.flush().await?;
         }
     };
     let ended = tokio::select! {
@@ -54,11 +55,11 @@ where
     ended
 }
 
-async fn message<W: AsyncWrite + Unpin>(writer: &mut Writer<W>, encoding: Encoding, chunk: &[u8]) -> io::Result<()> {
+fn message<W: AsyncWrite + Unpin>(writer: &mut Writer<W>, encoding: Encoding, chunk: &[u8]) {
     match encoding {
-        Encoding::Text => writer.message(Kind::Text, &[], chunk).await,
-        Encoding::Binary => writer.message(Kind::Binary, &[], chunk).await,
-        Encoding::Base64 => writer.message(Kind::Text, &[], STANDARD.encode(chunk).as_bytes()).await,
+        Encoding::Text => writer.message(Kind::Text, &[], chunk),
+        Encoding::Binary => writer.message(Kind::Binary, &[], chunk),
+        Encoding::Base64 => writer.message(Kind::Text, &[], STANDARD.encode(chunk).as_bytes()),
     }
 }
 

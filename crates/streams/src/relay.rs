@@ -30,3 +30,32 @@ async fn copy<A: AsyncRead, B: AsyncWrite>(from: ReadHalf<A>, to: &mut WriteHalf
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_go_both_ways_and_one_end_ends_both() {
+        let (mut client, near) = duplex(1000);
+        let (mut backend, far) = duplex(1000);
+        let relaying = tokio::spawn(relay(near, far));
+        let sent: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+        let expected = sent.clone();
+        let sending = tokio::spawn(async move {
+            backend.write_all(&sent).await.unwrap();
+            let mut asked = [0; 3];
+            backend.read_exact(&mut asked).await.unwrap();
+            assert_eq!(&asked, b"end");
+        });
+        let mut got = vec![0; expected.len()];
+        client.read_exact(&mut got).await.unwrap();
+        assert!(got == expected);
+        client.write_all(b"end").await.unwrap();
+        sending.await.unwrap();
+        assert_eq!(client.read(&mut got).await.unwrap(), 0);
+        relaying.await.unwrap().unwrap();
+    }
+}

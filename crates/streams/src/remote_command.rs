@@ -22,6 +22,8 @@ pub const KUBELET_PROTOCOLS: [&str; 5] =
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 /// How long a client may take to receive the final status.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a kubelet may take to receive what a client sent before it left.
+const LAST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a kubelet may take to accept a stream.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a kubelet is pinged, so that connections through load balancers stay open.
@@ -81,7 +83,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
             StreamOptions { stderr: true, .. } => STDERR,
             _ => ERROR,
         };
-        session.writer.message(Kind::Binary, &[first], &[]).await?;
+        session.writer.message(Kind::Binary, &[first], &[]);
+        session.writer.flush().await?;
         Ok(session)
     }
 
@@ -110,7 +113,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
     /// Sends the final status on the error channel and closes the connection.
     pub async fn finish(mut self, status: &[u8]) {
         let sending = async {
-            self.writer.message(Kind::Binary, &[ERROR], status).await?;
+            self.writer.message(Kind::Binary, &[ERROR], status);
             self.writer.close(CLOSE_NORMAL).await
         };
         let _ = tokio::time::timeout(STATUS_TIMEOUT, sending).await;
@@ -175,12 +178,13 @@ impl Streams {
             (&mut streams.resize, "resize", options.tty),
         ];
         for (number, name, _) in wanted.into_iter().filter(|(_, _, wanted)| *wanted) {
-            *number = writer.open("streamtype", name).await?;
+            *number = writer.open("streamtype", name);
             loop {
+                writer.flush().await?;
                 match frames.next().await? {
                     Some(spdy::Frame::Reply { stream, .. }) if stream == *number => break,
                     Some(spdy::Frame::Reset { .. }) => return Err(io::Error::other("Stream reset")),
-                    Some(spdy::Frame::Ping(number)) if number % 2 == 0 => writer.pong(number).await?,
+                    Some(spdy::Frame::Ping(number)) if number % 2 == 0 => writer.pong(number),
                     Some(spdy::Frame::GoAway) | None => return Err(io::Error::other("connection closed")),
                     Some(_) => {}
                 }
@@ -201,27 +205,42 @@ struct ToKubelet<'a, W> {
 }
 
 impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
-    /// Returns when the client has left.
-    async fn run<R: AsyncRead + Unpin>(mut self, reader: &mut Reader<R>, mut pings: mpsc::Receiver<u32>) {
+    /// Returns when the client has left and the kubelet has what it sent before.
+    async fn run<R: AsyncRead + Unpin>(mut self, reader: &mut Reader<R>, pings: mpsc::Receiver<u32>) {
+        self.follow(reader, pings).await;
+        if self.open {
+            let _ = tokio::time::timeout(LAST_TIMEOUT, self.writer.flush()).await;
+        }
+    }
+
+    /// Passes on what the client sends until it leaves.
+    async fn follow<R: AsyncRead + Unpin>(&mut self, reader: &mut Reader<R>, mut pings: mpsc::Receiver<u32>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut message = Message::default();
         loop {
+            let has_room = !self.open || !self.writer.is_full();
             let incoming = tokio::select! {
-                incoming = reader.next() => incoming,
-                Some(number) = pings.recv() => {
-                    self.open = self.open && self.writer.pong(number).await.is_ok();
+                biased;
+                Some(number) = pings.recv(), if self.open && has_room => {
+                    self.writer.pong(number);
                     continue;
                 }
-                _ = ticks.tick(), if self.open => {
-                    self.open = self.writer.ping().await.is_ok();
+                _ = ticks.tick(), if self.open && has_room => {
+                    self.writer.ping();
+                    continue;
+                }
+                incoming = reader.next(), if has_room => incoming,
+                // A kubelet whose command is over closes the connection; what it wrote before is still being read.
+                flushed = self.writer.flush(), if self.open && !self.writer.is_flushed() => {
+                    self.open = flushed.is_ok();
                     continue;
                 }
             };
             self.activity.note();
             match incoming {
                 Ok(Some(Incoming::Data { bytes, last, .. })) => {
-                    if self.pass_on(&mut message, bytes, last).await.is_err() {
+                    if self.pass_on(&mut message, bytes, last).is_err() {
                         return;
                     }
                 }
@@ -234,7 +253,7 @@ impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
     }
 
     /// Passes a piece of a message on. Err if the client broke the protocol.
-    async fn pass_on(&mut self, message: &mut Message, mut bytes: Bytes, last: bool) -> Result<(), ()> {
+    fn pass_on(&mut self, message: &mut Message, mut bytes: Bytes, last: bool) -> Result<(), ()> {
         if message.channel.is_none() && !bytes.is_empty() {
             message.channel = Some(bytes[0]);
             bytes = bytes.slice(1..);
@@ -254,15 +273,15 @@ impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
             _ => 0,
         };
         if stream > 0 && !bytes.is_empty() {
-            self.send(stream, &bytes, false).await;
+            self.send(stream, &bytes, false);
         }
         if !last {
             return Ok(());
         }
         let closes = std::mem::take(message).closes;
         match closes {
-            Some(STDIN) => self.end(|streams| &mut streams.stdin).await,
-            Some(RESIZE) => self.end(|streams| &mut streams.resize).await,
+            Some(STDIN) => self.end(|streams| &mut streams.stdin),
+            Some(RESIZE) => self.end(|streams| &mut streams.resize),
             Some(STDOUT | STDERR | ERROR) => {}
             Some(_) => return Err(()),
             None if channel == Some(CLOSE_CHANNEL) => return Err(()),
@@ -272,16 +291,17 @@ impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
     }
 
     /// Ends a stream, once.
-    async fn end(&mut self, which: fn(&mut Streams) -> &mut u32) {
+    fn end(&mut self, which: fn(&mut Streams) -> &mut u32) {
         let stream = std::mem::take(which(&mut self.streams));
         if stream > 0 {
-            self.send(stream, &[], true).await;
+            self.send(stream, &[], true);
         }
     }
 
-    async fn send(&mut self, stream: u32, bytes: &[u8], fin: bool) {
-        // A kubelet whose command is over closes the connection; what it wrote before is still being read.
-        self.open = self.open && self.writer.data(stream, bytes, fin).await.is_ok();
+    fn send(&mut self, stream: u32, bytes: &[u8], fin: bool) {
+        if self.open {
+            self.writer.data(stream, bytes, fin);
+        }
     }
 }
 
@@ -310,17 +330,23 @@ impl<W: AsyncWrite + Unpin> ToClient<'_, W> {
     ) -> Result<Bytes, Ended> {
         let mut message = Vec::new();
         while self.streams.error + self.streams.stdout + self.streams.stderr > 0 {
+            let has_room = !self.writer.is_full();
             let frame = tokio::select! {
-                frame = frames.next() => frame,
-                Some(payload) = pings.recv() => {
-                    self.writer.pong(&payload).await.map_err(|_| Ended::ByClient)?;
+                biased;
+                Some(payload) = pings.recv(), if has_room => {
+                    self.writer.pong(&payload);
+                    continue;
+                }
+                frame = frames.next(), if has_room => frame,
+                flushed = self.writer.flush(), if !self.writer.is_flushed() => {
+                    flushed.map_err(|_| Ended::ByClient)?;
                     continue;
                 }
             };
             self.activity.note();
             match frame {
                 Ok(Some(spdy::Frame::Data { stream, bytes, fin })) => {
-                    self.pass_on(stream, &bytes, &mut message).await?;
+                    self.pass_on(stream, &bytes, &mut message);
                     if fin {
                         self.ended(stream);
                     }
@@ -338,22 +364,21 @@ impl<W: AsyncWrite + Unpin> ToClient<'_, W> {
         Ok(message.into())
     }
 
-    async fn pass_on(&mut self, stream: u32, bytes: &[u8], message: &mut Vec<u8>) -> Result<(), Ended> {
+    fn pass_on(&mut self, stream: u32, bytes: &[u8], message: &mut Vec<u8>) {
         let channel = match stream {
-            0 => return Ok(()),
+            0 => return,
             stream if stream == self.streams.stdout => STDOUT,
             stream if stream == self.streams.stderr => STDERR,
             stream if stream == self.streams.error => {
                 let room = ERROR_BYTES_MAX - message.len();
                 message.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                return Ok(());
+                return;
             }
-            _ => return Ok(()),
+            _ => return,
         };
-        if bytes.is_empty() {
-            return Ok(());
+        if !bytes.is_empty() {
+            self.writer.message(Kind::Binary, &[channel], bytes);
         }
-        self.writer.message(Kind::Binary, &[channel], bytes).await.map_err(|_| Ended::ByClient)
     }
 
     fn ended(&mut self, stream: u32) {

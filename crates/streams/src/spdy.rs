@@ -3,9 +3,10 @@
 use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::input::Input;
+use crate::output::Output;
 
 const HEADER_BYTES: usize = 8;
 /// The longest part of a control frame that is looked at.
@@ -127,25 +128,21 @@ fn control(kind: u16, flags: u8, mut body: &[u8]) -> Option<Frame> {
     }
 }
 
-/// Writes frames to a kubelet.
+/// Writes frames to a kubelet. They leave together with [`Writer::flush`].
 pub(crate) struct Writer<W> {
-    sink: W,
-    frame: BytesMut,
+    output: Output<W>,
     /// The next stream's number; a client's are odd.
     next_stream: u32,
     next_ping: u32,
 }
 
-/// A buffer that has grown beyond this is freed when its frame was sent.
-const KEPT_BYTES: usize = 16 * 1024;
-
 impl<W: AsyncWrite + Unpin> Writer<W> {
     pub fn new(sink: W) -> Writer<W> {
-        Writer { sink, frame: BytesMut::new(), next_stream: 1, next_ping: 1 }
+        Writer { output: Output::new(sink), next_stream: 1, next_ping: 1 }
     }
 
     /// Opens a stream with one header and returns its number.
-    pub async fn open(&mut self, name: &str, value: &str) -> io::Result<u32> {
+    pub fn open(&mut self, name: &str, value: &str) -> u32 {
         let stream = self.next_stream;
         self.next_stream += 2;
         let mut headers = BytesMut::new();
@@ -168,44 +165,49 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             body.put_u16_le(!(block.len() as u16));
             body.put_slice(block);
         }
-        self.control(SYN_STREAM, &body).await?;
-        Ok(stream)
+        self.control(SYN_STREAM, &body);
+        stream
     }
 
-    pub async fn data(&mut self, stream: u32, bytes: &[u8], fin: bool) -> io::Result<()> {
-        self.frame.clear();
-        self.frame.put_u32(stream);
-        self.frame.put_u32(u32::from(fin) << 24 | bytes.len() as u32);
-        self.frame.put_slice(bytes);
-        self.send().await
+    pub fn data(&mut self, stream: u32, bytes: &[u8], fin: bool) {
+        let frame = self.output.frame(bytes.len());
+        frame.put_u32(stream);
+        frame.put_u32(u32::from(fin) << 24 | bytes.len() as u32);
+        frame.put_slice(bytes);
     }
 
     /// Asks for a sign of life.
-    pub async fn ping(&mut self) -> io::Result<()> {
+    pub fn ping(&mut self) {
         let number = self.next_ping;
         self.next_ping = self.next_ping.wrapping_add(2);
-        self.control(PING, &number.to_be_bytes()).await
+        self.control(PING, &number.to_be_bytes());
     }
 
     /// Answers a kubelet's ping.
-    pub async fn pong(&mut self, number: u32) -> io::Result<()> {
-        self.control(PING, &number.to_be_bytes()).await
+    pub fn pong(&mut self, number: u32) {
+        self.control(PING, &number.to_be_bytes());
     }
 
-    async fn control(&mut self, kind: u16, body: &[u8]) -> io::Result<()> {
-        self.frame.clear();
-        self.frame.put_u32(0x8003_0000 | u32::from(kind));
-        self.frame.put_u32(body.len() as u32);
-        self.frame.put_slice(body);
-        self.send().await
+    /// Whether the frames must leave before more are added.
+    pub fn is_full(&self) -> bool {
+        self.output.is_full()
     }
 
-    async fn send(&mut self) -> io::Result<()> {
-        self.sink.write_all(&self.frame).await?;
-        if self.frame.capacity() > KEPT_BYTES {
-            self.frame = BytesMut::new();
-        }
-        self.sink.flush().await
+    /// Whether all frames have left.
+    pub fn is_flushed(&self) -> bool {
+        self.output.is_flushed()
+    }
+
+    /// Sends the frames. Can be cancelled and called again.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        self.output.flush().await
+    }
+
+    fn control(&mut self, kind: u16, body: &[u8]) {
+        let frame = self.output.frame(body.len());
+        frame.put_u32(0x8003_0000 | u32::from(kind));
+        frame.put_u32(body.len() as u32);
+        frame.put_slice(body);
     }
 }
 

@@ -54,6 +54,7 @@ impl Client {
         self.connection.read_exact(&mut head).await.unwrap();
         let length = match head[1] {
             126 => usize::from(self.connection.read_u16().await.unwrap()),
+            127 => self.connection.read_u64().await.unwrap() as usize,
             short => usize::from(short),
         };
         let mut payload = vec![0; length];
@@ -162,4 +163,52 @@ async fn kubelets_that_do_not_accept_streams_are_given_up() {
     client.message().await;
     assert_eq!(running.await.unwrap(), Err(Ended::ByKubelet("Timeout occurred".into())));
     drop(kubelet);
+}
+
+#[tokio::test]
+async fn what_a_client_sent_before_it_left_reaches_the_kubelet() {
+    let options = StreamOptions { stdin: true, stdout: true, ..StreamOptions::default() };
+    let (mut client, mut kubelet, running) = start(options).await;
+    client.message().await;
+    kubelet.accept(3).await;
+    for piece in [&b"\0one"[..], b"\0two", b"\xff\0"] {
+        client.send(piece).await;
+    }
+    drop(client);
+    assert_eq!(kubelet.frame().await, (3, 0, b"one".to_vec()));
+    assert_eq!(kubelet.frame().await, (3, 0, b"two".to_vec()));
+    assert_eq!(kubelet.frame().await, (3, 1, Vec::new()));
+    assert_eq!(running.await.unwrap(), Err(Ended::ByClient));
+}
+
+#[tokio::test]
+async fn a_flood_stops_while_the_client_does_not_read_and_arrives_whole() {
+    let (mut client, mut kubelet, running) = start(StreamOptions { stdout: true, ..StreamOptions::default() }).await;
+    client.message().await;
+    kubelet.accept(2).await;
+    let sent: Vec<u8> = (0..4_000_000u32).map(|n| (n % 251) as u8).collect();
+    let flood = sent.clone();
+    let (told, mut written) = tokio::sync::watch::channel(0);
+    let flooding = tokio::spawn(async move {
+        for piece in flood.chunks(30_000) {
+            kubelet.send(3, piece, false).await;
+            told.send_modify(|bytes| *bytes += piece.len());
+        }
+        kubelet.send(3, b"", true).await;
+        kubelet.send(1, b"", true).await;
+        kubelet
+    });
+    // Both pipes hold 64 KiB, and the session what it read at once and what it has not sent yet.
+    while tokio::time::timeout(Duration::from_millis(100), written.changed()).await.is_ok() {}
+    assert!(*written.borrow() < 1_000_000, "{} bytes were taken", *written.borrow());
+    let mut got = Vec::new();
+    while got.len() < sent.len() {
+        let message = client.message().await;
+        assert_eq!(message[0], 1);
+        got.extend_from_slice(&message[1..]);
+    }
+    assert!(got == sent);
+    assert_eq!(client.message().await, [3]);
+    assert_eq!(running.await.unwrap(), Ok(Bytes::new()));
+    drop(flooding.await.unwrap());
 }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use tokio::io::AsyncWriteExt;
 
 use super::*;
 
@@ -66,11 +67,12 @@ async fn frames_are_read_in_pieces_of_any_size() {
 async fn streams_are_opened_with_stored_header_blocks() {
     let (ours, mut kubelet) = tokio::io::duplex(1 << 16);
     let mut writer = Writer::new(ours);
-    assert_eq!(writer.open("streamtype", "error").await.unwrap(), 1);
-    assert_eq!(writer.open("streamtype", "stdin").await.unwrap(), 3);
-    writer.data(3, b"hi", false).await.unwrap();
-    writer.data(3, b"", true).await.unwrap();
-    writer.ping().await.unwrap();
+    assert_eq!(writer.open("streamtype", "error"), 1);
+    assert_eq!(writer.open("streamtype", "stdin"), 3);
+    writer.data(3, b"hi", false);
+    writer.data(3, b"", true);
+    writer.ping();
+    writer.flush().await.unwrap();
     drop(writer);
     let mut got = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut kubelet, &mut got).await.unwrap();

@@ -2,17 +2,16 @@
 
 use std::io;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use bytes::{Buf, BufMut, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::input::Input;
+use crate::output::Output;
 
 /// The longest payload of a control frame.
 const CONTROL_BYTES_MAX: usize = 125;
 /// Two bytes, eight of an extended length, four of a masking key.
 const HEADER_BYTES_MAX: usize = 14;
-/// A writer's buffer that has grown beyond this is freed when its message was sent.
-const KEPT_BYTES: usize = 16 * 1024;
 
 const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
@@ -204,55 +203,64 @@ fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-/// Writes a server's frames.
+/// Writes a server's frames. They leave together with [`Writer::flush`].
 pub struct Writer<W> {
-    sink: W,
-    /// A frame is put together here, so that it leaves in one piece.
-    frame: BytesMut,
+    output: Output<W>,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     pub fn new(sink: W) -> Writer<W> {
-        Writer { sink, frame: BytesMut::new() }
+        Writer { output: Output::new(sink) }
     }
 
-    /// Sends a message of one frame whose payload is both parts.
-    pub async fn message(&mut self, kind: Kind, prefix: &[u8], payload: &[u8]) -> io::Result<()> {
+    /// Adds a message of one frame whose payload is both parts.
+    pub fn message(&mut self, kind: Kind, prefix: &[u8], payload: &[u8]) {
         let opcode = if kind == Kind::Text { TEXT } else { BINARY };
-        self.send(opcode, prefix, payload).await
+        self.add(opcode, prefix, payload);
     }
 
-    pub async fn pong(&mut self, payload: &[u8]) -> io::Result<()> {
-        self.send(PONG, &[], payload).await
+    pub fn pong(&mut self, payload: &[u8]) {
+        self.add(PONG, &[], payload);
+    }
+
+    /// Whether the frames must leave before more are added.
+    pub fn is_full(&self) -> bool {
+        self.output.is_full()
+    }
+
+    /// Whether all frames have left.
+    pub fn is_flushed(&self) -> bool {
+        self.output.is_flushed()
+    }
+
+    /// Sends the frames. Can be cancelled and called again.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        self.output.flush().await
     }
 
     /// Sends a close frame and ends the connection.
     pub async fn close(&mut self, code: u16) -> io::Result<()> {
-        self.send(CLOSE, &code.to_be_bytes(), &[]).await?;
-        self.sink.shutdown().await
+        self.add(CLOSE, &code.to_be_bytes(), &[]);
+        self.output.close().await
     }
 
-    async fn send(&mut self, opcode: u8, prefix: &[u8], payload: &[u8]) -> io::Result<()> {
-        self.frame.clear();
-        self.frame.put_u8(0x80 | opcode);
-        match prefix.len() + payload.len() {
-            short @ 0..=125 => self.frame.put_u8(short as u8),
+    fn add(&mut self, opcode: u8, prefix: &[u8], payload: &[u8]) {
+        let length = prefix.len() + payload.len();
+        let frame = self.output.frame(length);
+        frame.put_u8(0x80 | opcode);
+        match length {
+            short @ 0..=125 => frame.put_u8(short as u8),
             medium @ 126..=0xffff => {
-                self.frame.put_u8(126);
-                self.frame.put_u16(medium as u16);
+                frame.put_u8(126);
+                frame.put_u16(medium as u16);
             }
             long => {
-                self.frame.put_u8(127);
-                self.frame.put_u64(long as u64);
+                frame.put_u8(127);
+                frame.put_u64(long as u64);
             }
         }
-        self.frame.put_slice(prefix);
-        self.frame.put_slice(payload);
-        self.sink.write_all(&self.frame).await?;
-        if self.frame.capacity() > KEPT_BYTES {
-            self.frame = BytesMut::new();
-        }
-        self.sink.flush().await
+        frame.put_slice(prefix);
+        frame.put_slice(payload);
     }
 }
 

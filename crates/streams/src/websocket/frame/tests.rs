@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use tokio::io::AsyncWriteExt;
 
 use super::*;
 
@@ -90,10 +91,10 @@ async fn what_is_not_allowed_ends_the_connection() {
 async fn a_servers_frames_are_not_masked() {
     let (client, mut other) = tokio::io::duplex(1 << 20);
     let mut writer = Writer::new(client);
-    writer.message(Kind::Binary, &[1], b"ab").await.unwrap();
-    writer.message(Kind::Text, &[], &[b'x'; 126]).await.unwrap();
-    writer.message(Kind::Text, &[], &[b'x'; 70_000]).await.unwrap();
-    writer.pong(b"p").await.unwrap();
+    writer.message(Kind::Binary, &[1], b"ab");
+    writer.message(Kind::Text, &[], &[b'x'; 126]);
+    writer.message(Kind::Text, &[], &[b'x'; 70_000]);
+    writer.pong(b"p");
     writer.close(super::super::CLOSE_NORMAL).await.unwrap();
     let mut got = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut other, &mut got).await.unwrap();
