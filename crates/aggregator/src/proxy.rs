@@ -18,8 +18,7 @@ use crate::Backend;
 
 /// How long a backend may take to tell what it serves.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Headers in which this server tells backends who the user is. Clients that send them are not believed.
-const IDENTITY: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
+/// The beginning of headers in which this server tells backends more about the user.
 const EXTRA: &str = "x-remote-extra-";
 /// Whether a page may read a response is decided by this server.
 const CORS: [HeaderName; 4] = [
@@ -89,7 +88,7 @@ impl Backend {
 
 /// The client's headers, without those that only this server should see or set.
 pub fn headers_for(call: &Call, address: &Address, from: IpAddr, audit_id: &str, sends_uid: bool) -> HeaderMap {
-    let mut headers = call.headers.clone();
+    let mut headers = rest::passed_on(&call.headers);
     // The other server's own name takes its place.
     headers.remove(header::HOST);
     set_identity(&mut headers, &call.user);
@@ -111,15 +110,8 @@ pub fn headers_for(call: &Call, address: &Address, from: IpAddr, audit_id: &str,
     headers
 }
 
-/// Says in headers who the user is, and nothing that the client said about it.
+/// Says in headers who the user is. What a client said about it is not among them ([`rest::passed_on`]).
 pub fn set_identity(headers: &mut HeaderMap, user: &User) {
-    let is_identity = |name: &HeaderName| {
-        // Some servers take an underscore for a dash.
-        let name = name.as_str().replace('_', "-");
-        IDENTITY.contains(&name.as_str()) || name.starts_with(EXTRA)
-    };
-    let sent: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name)).cloned().collect();
-    sent.iter().for_each(|name| drop(headers.remove(name)));
     let mut add = |name: &str, text: &str| {
         let (name, value) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(text.as_bytes()));
         if let (Ok(name), Ok(value)) = (name, value) {
@@ -220,12 +212,20 @@ mod tests {
     #[test]
     fn only_the_server_says_who_the_user_is() {
         let mut headers = HeaderMap::new();
-        let sent = ["x-remote-user", "X-Remote-Group", "x_remote_user", "x-remote-uid", "x-remote-extra-scopes"];
-        for name in sent {
+        for name in [
+            "x-remote-user",
+            "X-Remote-Group",
+            "x_remote_user",
+            "x-remote-uid",
+            "x-remote-extra-scopes",
+            "impersonate_user",
+        ] {
             headers
                 .insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("system:masters"));
         }
         headers.insert("accept", HeaderValue::from_static("*/*"));
+        headers.insert("connection", HeaderValue::from_static("x-remote-user, X-Remote-Group"));
+        let mut headers = rest::passed_on(&headers);
         let user = User {
             name: "alice".into(),
             groups: vec!["devs".into(), "ops".into()],

@@ -46,6 +46,10 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
+/// Headers by which a front proxy says who the user is.
+const IDENTITY: [&str; 3] = ["x-remote-user", "x-remote-group", "x-remote-uid"];
+const IDENTITY_PREFIXES: [&str; 2] = ["x-remote-extra-", "impersonate-"];
+
 /// Sends a request to its target and answers with what comes back. Redirects are not followed. The headers of the user's
 /// identity are not among `headers`; a `Host` that is not there becomes the target's.
 pub async fn forward(
@@ -136,6 +140,26 @@ fn passed_back(response: Response<Incoming>) -> Reply {
         reply.headers.insert(header::TRAILER, announced);
     }
     reply
+}
+
+/// A client's headers as they are passed on: without those about its connection to this server, but with its wish for an
+/// upgrade, and without those by which a front proxy says who the user is. What this server says itself is added afterwards,
+/// so that a client cannot have it removed by naming it in `Connection`.
+pub fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = end_to_end(headers);
+    let identity: Vec<HeaderName> = kept.keys().filter(|name| is_identity(name)).cloned().collect();
+    identity.iter().for_each(|name| drop(kept.remove(name)));
+    if streams::websocket::is_upgrade(headers) {
+        kept.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        kept.extend(headers.get_all(header::UPGRADE).iter().map(|name| (header::UPGRADE, name.clone())));
+    }
+    kept
+}
+
+/// Whether a header says who the user is, or as whom to act. Some servers take an underscore for a dash.
+fn is_identity(name: &HeaderName) -> bool {
+    let name = name.as_str().replace('_', "-");
+    IDENTITY.contains(&name.as_str()) || IDENTITY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The headers without those about the connection.

@@ -38,7 +38,7 @@ mod wire;
 pub use api::{Api, CBOR, Definitions, Limits, Snapshot, WatchCache};
 pub use call::Call;
 pub use connect::StreamMeters;
-pub use forward::{Dial, ForwardBody, Unreachable, forward};
+pub use forward::{Dial, ForwardBody, Unreachable, forward, passed_on};
 pub use managed::{ManagedKind, force_apply, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};

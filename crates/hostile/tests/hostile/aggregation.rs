@@ -27,6 +27,8 @@ struct Behaviour {
     openapi: Answer,
     /// Answers everything below its group-version.
     things: Answer,
+    /// What it says that it serves.
+    resources: &'static str,
 }
 
 #[derive(Clone, Copy)]
@@ -35,6 +37,8 @@ enum Answer {
     Says(&'static str, &'static str),
     /// A body without end.
     Floods(&'static str),
+    /// Headers without end.
+    Heads,
     /// Nothing, for ever.
     Hangs,
     /// The connection is closed in the middle of a body.
@@ -44,8 +48,12 @@ enum Answer {
 }
 
 const NOT_FOUND: Answer = Answer::Says("HTTP/1.1 404 Not Found", "");
-const PLAIN: Behaviour =
-    Behaviour { discovery: NOT_FOUND, openapi: NOT_FOUND, things: Answer::Says("HTTP/1.1 200 OK", "{}") };
+const PLAIN: Behaviour = Behaviour {
+    discovery: NOT_FOUND,
+    openapi: NOT_FOUND,
+    things: Answer::Says("HTTP/1.1 200 OK", "{}"),
+    resources: RESOURCES,
+};
 
 /// A server behind an APIService, and every request that it got.
 struct Backend {
@@ -121,7 +129,9 @@ async fn serve(mut stream: TlsStream<TcpStream>, behaviour: Behaviour, seen: &Mu
     seen.lock().unwrap().push(head);
     let answer = match path.as_str() {
         "/apis" => behaviour.discovery,
-        "/apis/things.example.com/v1" => Answer::Says("HTTP/1.1 200 OK\r\ncontent-type: application/json", RESOURCES),
+        "/apis/things.example.com/v1" => {
+            Answer::Says("HTTP/1.1 200 OK\r\ncontent-type: application/json", behaviour.resources)
+        }
         path if path.starts_with("/openapi/") => behaviour.openapi,
         _ => behaviour.things,
     };
@@ -147,6 +157,14 @@ impl Answer {
                 loop {
                     stream.write_all(piece.as_bytes()).await?;
                 }
+            }
+            Answer::Heads => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
+                let header = format!("x-flood: {}\r\n", "y".repeat(8000));
+                for _ in 0..12_500 {
+                    stream.write_all(header.as_bytes()).await?;
+                }
+                stream.write_all(b"content-length: 2\r\n\r\n{}").await
             }
             Answer::Hangs => std::future::pending().await,
             Answer::Breaks => {
@@ -177,20 +195,37 @@ async fn backends_hear_from_the_server_who_the_user_is() {
     assert_eq!(answer.code, 200, "{}", answer.message());
     let heard = backend.requests(THINGS).pop().unwrap().to_lowercase();
     assert!(heard.starts_with("get /apis/things.example.com/v1/things?a=%2f&limit=5 http/1.1"), "{heard}");
-    for expected in [
+    let expected = [
         "x-remote-user: mallory\r",
         "x-remote-uid: mallory-uid\r",
         "x-remote-group: devs\r",
         "x-forwarded-for: 127.0.0.1\r",
-    ] {
+    ];
+    for expected in expected {
         assert!(heard.contains(expected), "{expected} is missing in {heard}");
     }
     for refused in ["root", "masters", "authorization", "bearer", "x_remote"] {
         assert!(!heard.contains(refused), "{refused} is in {heard}");
     }
+    // A client cannot have them removed as headers of its own connection either.
+    for upgrade in ["", ", Upgrade\r\nupgrade: other"] {
+        let mut stream = target.connect(&[b"http/1.1"]).await;
+        let head = format!(
+            "GET {THINGS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {MALLORY}\r\nx-remote-group: root\r\nimpersonate_user: root\r\n\
+             connection: x-remote-user, X-Remote-Group, x-remote-uid, x-forwarded-for{upgrade}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut response = [0; 12];
+        tokio::time::timeout(SOON, stream.read_exact(&mut response)).await.unwrap().unwrap();
+        let heard = backend.requests(THINGS).pop().unwrap().to_lowercase();
+        for expected in expected {
+            assert!(heard.contains(expected), "{upgrade:?}: {expected} is missing in {heard}");
+        }
+        assert!(!heard.contains("root"), "{heard}");
+    }
     // Who may not list things does not get that far.
     assert_eq!(target.ask("alice", "GET", THINGS, "").await.code, 403);
-    assert_eq!(backend.requests(THINGS).len(), 1);
+    assert_eq!(backend.requests(THINGS).len(), 3);
 }
 
 /// CVE-2018-1002105: a backend that refuses an upgrade gets no further bytes of the client.
@@ -226,6 +261,23 @@ async fn a_backend_gets_no_tunnel_and_redirects_nobody() {
     }
 }
 
+/// A hundred megabytes of headers are not read to their end, neither from a backend nor for an upgrade.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_of_backends_have_an_end() {
+    let target = Target::start().await;
+    let _backend = Backend::start(&target, Behaviour { things: Answer::Heads, ..PLAIN }).await;
+    let answer = tokio::time::timeout(SOON, target.ask(ADMIN, "GET", THINGS, "")).await.unwrap();
+    assert!(answer.code == 503 && answer.message().contains("error trying to reach service"), "{}", answer.message());
+    let mut stream = target.connect(&[b"http/1.1"]).await;
+    let upgrade = format!(
+        "GET {THINGS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\nconnection: Upgrade\r\nupgrade: other\r\n\r\n"
+    );
+    stream.write_all(upgrade.as_bytes()).await.unwrap();
+    let mut response = [0; 12];
+    tokio::time::timeout(SOON, stream.read_exact(&mut response)).await.unwrap().unwrap();
+    assert_eq!(&response, b"HTTP/1.1 503");
+}
+
 /// A watch is passed on piece by piece, and ends at the backend when the client goes away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_is_passed_on_as_it_comes() {
@@ -251,6 +303,7 @@ async fn what_backends_tell_is_not_believed_blindly() {
     let wrong_types = r#"{"items":[{"metadata":{"name":7},"versions":[{"version":[],"resources":{"a":1}}]}]}"#;
     let answers = [
         Answer::Floods(json),
+        Answer::Heads,
         Answer::Hangs,
         Answer::Breaks,
         Answer::Says(json, "no json"),
@@ -276,5 +329,38 @@ async fn what_backends_tell_is_not_believed_blindly() {
             let answer = tokio::time::timeout(SOON, target.ask(ADMIN, "GET", path, "")).await.unwrap();
             assert_eq!(answer.code, 200, "{number} {path}: {}", answer.message());
         }
+    }
+}
+
+/// kubernetes#83332: objects of a backend that does not answer, or is gone, keep their namespace but nothing else in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_backend_does_not_keep_what_others_have_in_a_namespace() {
+    let verbs = r#"["list","delete","deletecollection"]"#;
+    let resource = |at: usize| format!(r#"{{"name":"r{at}","namespaced":true,"kind":"R{at}","verbs":{verbs}}}"#);
+    let many = (0..20).map(resource).collect::<Vec<_>>().join(",");
+    let many =
+        format!(r#"{{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"{GROUP}/v1","resources":[{many}]}}"#);
+    let resources: &'static str = Box::leak(many.into_boxed_str());
+    let target = Target::start_with(|builder| builder.configure(|config| config.standalone = true)).await;
+    let _backend = Backend::start(&target, Behaviour { things: Answer::Hangs, resources, ..PLAIN }).await;
+    let all = async || target.send(request(ADMIN, "GET", "/apis").header("accept", AGGREGATED), "").await.message();
+    until(async || all().await.contains("\"r19\"")).await;
+    let names = ["one", "two", "three"];
+    for name in names {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+        assert_eq!(target.ask(ADMIN, "POST", "/api/v1/namespaces", namespace.to_string()).await.code, 201);
+        let maps = format!("/api/v1/namespaces/{name}/configmaps");
+        assert_eq!(target.ask(ADMIN, "POST", &maps, map.to_string()).await.code, 201);
+    }
+    for name in names {
+        assert_eq!(target.ask(ADMIN, "DELETE", &format!("/api/v1/namespaces/{name}"), "").await.code, 200);
+    }
+    for name in names {
+        // Two hundred seconds would pass here if every resource were waited for.
+        let map = format!("/api/v1/namespaces/{name}/configmaps/m");
+        until(async || target.ask(ADMIN, "GET", &map, "").await.code == 404).await;
+        let namespace = target.ask(ADMIN, "GET", &format!("/api/v1/namespaces/{name}"), "").await;
+        assert_eq!(namespace.json()["status"]["phase"], "Terminating", "{}", namespace.message());
     }
 }

@@ -60,6 +60,17 @@ async fn names_in_utf8_are_impersonated() {
     assert_eq!(code, 403, "{message}");
 }
 
+/// Every group is a header of its own, and users may have hundreds of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_may_have_many_groups() {
+    let target = Target::start().await;
+    let groups: Vec<String> = (0..300).map(|at| format!("group-{at}")).collect();
+    let groups = groups.iter().map(|group| ("impersonate-group", group.as_bytes()));
+    let headers: Vec<(&str, &[u8])> = [("impersonate-user", &b"bob"[..])].into_iter().chain(groups).collect();
+    let user = whoami(&target, ADMIN, &headers).await.unwrap();
+    assert_eq!(user["groups"].as_array().unwrap().len(), 301);
+}
+
 /// Constrained impersonation, each case with the rules a user has beside those for the review itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constrained_impersonation_has_limits() {

@@ -10,14 +10,12 @@ use request::RequestInfo;
 use super::links::Links;
 use super::{dial, not_upgraded};
 use crate::Call;
-use crate::forward::{Unreachable, forward};
+use crate::forward::{Unreachable, forward, passed_on};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
-/// Beginnings of headers about the user.
-const IDENTITY: [&str; 4] = ["x-remote-user", "x-remote-group", "x-remote-uid", "x-remote-extra-"];
 /// Which pages of other origins may read an answer is for this server to say, not for what is behind it.
 const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -79,12 +77,10 @@ fn to_directory(call: &Call) -> Reply {
     reply
 }
 
-/// The request's headers with its client added to `X-Forwarded-For`, a `Host` for those that came over HTTP/2, and without
-/// those by which a front proxy says who the user is: a backend might believe them.
+/// The request's headers as they are passed on, with its client added to `X-Forwarded-For` and a `Host` for those that came over
+/// HTTP/2.
 pub fn with_forwarded_for(call: &Call) -> HeaderMap {
-    let is_passed = |name: &HeaderName| !IDENTITY.iter().any(|identity| name.as_str().starts_with(identity));
-    let passed = call.headers.iter().filter(|(name, _)| is_passed(name));
-    let mut headers: HeaderMap = passed.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut headers = passed_on(&call.headers);
     if let Some(client) = call.client {
         let before = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
         let all: Vec<Cow<'_, str>> = before.map(Cow::from).chain([Cow::from(client.to_string())]).collect();
