@@ -34,9 +34,17 @@ pub fn core(catalog: &Catalog) -> Document {
 /// `/apis`.
 pub fn all(catalog: &Catalog, aggregator: Option<&Aggregator>) -> Document {
     let backends = aggregator.map(Aggregator::backends).unwrap_or_default();
-    let describe_one = |version: &GroupVersion| match backends.iter().find(|backend| backend.version == *version) {
-        Some(backend) => describe_remote(version, backend.discovered()),
-        None => describe_version(catalog, version),
+    // An APIService that was just stored has no backend yet.
+    let services = aggregator.map(Aggregator::services).unwrap_or_default();
+    let is_remote = |version: &GroupVersion| {
+        services.iter().any(|service| service.backend.is_some() && service.version == *version)
+    };
+    let describe_one = |version: &GroupVersion| match is_remote(version) {
+        true => {
+            let backend = backends.iter().find(|backend| backend.version == *version);
+            describe_remote(version, backend.and_then(|backend| backend.discovered()))
+        }
+        false => describe_version(catalog, version),
     };
     let describe = |group: Group| {
         let versions: Vec<Value> = group.versions.iter().map(describe_one).collect();

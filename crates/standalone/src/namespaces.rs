@@ -6,6 +6,9 @@ mod remains;
 use std::sync::Arc;
 
 use aggregator::Aggregator;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use hashbrown::HashSet;
 use object::{Meta, Value, value};
 
 use crate::follow::{Delta, follow};
@@ -18,7 +21,11 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 /// The finalizer in a namespace's spec that stands for its content.
 const CONTENT: &str = "kubernetes";
 
-/// Empties namespaces, one after the other; one that cannot be emptied yet is tried again later.
+/// How many namespaces are emptied at the same time, as with upstream's `--concurrent-namespace-syncs`: one that waits for another
+/// API server does not hold up the others.
+const AT_ONCE: usize = 10;
+
+/// Empties namespaces; one that cannot be emptied yet is tried again later.
 pub async fn run(client: Client, aggregator: Arc<Aggregator>) {
     let queue = Queue::new();
     let hear = |change| {
@@ -33,14 +40,26 @@ pub async fn run(client: Client, aggregator: Arc<Aggregator>) {
         true
     };
     let work = async {
+        let (mut running, mut names) = (FuturesUnordered::new(), HashSet::new());
         loop {
-            let name = queue.next().await;
-            match empty(&client, &aggregator, &name).await {
-                Ok(true) => queue.forget(&name),
-                Ok(false) => queue.retry(name),
-                Err(failure) => {
-                    tracing::debug!(name, %failure, "cannot empty a namespace yet");
-                    queue.retry(name);
+            tokio::select! {
+                name = queue.next(), if running.len() < AT_ONCE => match names.insert(name.clone()) {
+                    true => running.push(async {
+                        let emptied = empty(&client, &aggregator, &name).await;
+                        (name, emptied)
+                    }),
+                    false => queue.retry(name),
+                },
+                Some((name, emptied)) = running.next() => {
+                    names.remove(&name);
+                    match emptied {
+                        Ok(true) => queue.forget(&name),
+                        Ok(false) => queue.retry(name),
+                        Err(failure) => {
+                            tracing::debug!(name, %failure, "cannot empty a namespace yet");
+                            queue.retry(name);
+                        }
+                    }
                 }
             }
         }

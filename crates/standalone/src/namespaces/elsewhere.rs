@@ -11,7 +11,8 @@ use rest::client::decode;
 
 use super::remains::Remains;
 
-/// How long another server may take for one request. It delays nothing but the end of the namespace.
+/// How long another server may take for one request. One that does not answer is not asked again in the same pass, so this is
+/// also how long it delays what this server has in the namespace.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest list that is read, in bytes.
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -25,7 +26,8 @@ pub async fn remove_all(aggregator: &Aggregator, namespace: &str, remains: &mut 
 
 async fn remove(backend: &Backend, namespace: &str) -> Remains {
     let mut remains = Remains::default();
-    let Some(discovered) = backend.discovered().filter(|discovered| discovered.current) else {
+    let discovered = backend.discovered().filter(|discovered| discovered.current && backend.is_available());
+    let Some(discovered) = discovered else {
         let version = &backend.version;
         remains.undiscovered.push(format!("{version}: stale GroupVersion discovery: {version}"));
         return remains;
@@ -42,14 +44,26 @@ async fn remove(backend: &Backend, namespace: &str) -> Remains {
         let at_once = serves(resource, "deletecollection");
         match remove_resource(backend, &collection, at_once).await {
             Ok(left) => remains.add(&GroupResource::new(backend.version.group.clone(), name), &left),
-            Err(why) => remains.failed.push(format!("{name}: {why}")),
+            Err(Failed::Refused(why)) => remains.failed.push(format!("{name}: {why}")),
+            Err(Failed::Unreachable(why)) => {
+                remains.failed.push(format!("{name}: {why}"));
+                break;
+            }
         }
     }
     remains
 }
 
+/// Why a request to another server failed.
+enum Failed {
+    /// It did not answer.
+    Unreachable(String),
+    /// It did, but not as it should.
+    Refused(String),
+}
+
 /// Deletes the objects of a collection and answers with what is still there.
-async fn remove_resource(backend: &Backend, collection: &str, at_once: bool) -> Result<Vec<Value>, String> {
+async fn remove_resource(backend: &Backend, collection: &str, at_once: bool) -> Result<Vec<Value>, Failed> {
     let items = list(backend, collection).await?;
     if items.is_empty() {
         return Ok(items);
@@ -64,13 +78,13 @@ async fn remove_resource(backend: &Backend, collection: &str, at_once: bool) -> 
     list(backend, collection).await
 }
 
-async fn list(backend: &Backend, collection: &str) -> Result<Vec<Value>, String> {
+async fn list(backend: &Backend, collection: &str) -> Result<Vec<Value>, Failed> {
     let mut list = ask(backend, Method::GET, collection).await?;
     Ok(std::mem::take(list.slot(&["items"]).make_list()))
 }
 
 /// What the other server answers; an empty object for what is not there.
-async fn ask(backend: &Backend, method: Method, path: &str) -> Result<Value, String> {
+async fn ask(backend: &Backend, method: Method, path: &str) -> Result<Value, Failed> {
     let user = User {
         name: "system:serviceaccount:kube-system:namespace-controller".into(),
         groups: vec![User::MASTERS.into(), User::AUTHENTICATED.into()],
@@ -78,10 +92,10 @@ async fn ask(backend: &Backend, method: Method, path: &str) -> Result<Value, Str
     };
     let (limit, timeout) = (LIST_BYTES_MAX, TIMEOUT);
     let fetch = Fetch { method, path, accept: "application/json", etag: "", limit, timeout, user };
-    let fetched = backend.fetch(fetch).await?;
+    let fetched = backend.fetch(fetch).await.map_err(Failed::Unreachable)?;
     match fetched.status {
         StatusCode::NOT_FOUND => Ok(Value::map()),
-        status if status.is_success() => decode(&fetched.body).map_err(|failure| failure.to_string()),
-        status => Err(format!("{path}: {status}")),
+        status if status.is_success() => decode(&fetched.body).map_err(|failure| Failed::Refused(failure.to_string())),
+        status => Err(Failed::Refused(format!("{path}: {status}"))),
     }
 }
