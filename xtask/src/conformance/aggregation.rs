@@ -145,10 +145,15 @@ fn metrics(
     lab.spawn("stream-node", node.env("KUBECONFIG", &server.kubeconfig).args(["-name", "measured"]))?;
     recorder.kubectl.wait("get nodes -o name", |nodes| nodes.contains("measured"))?;
     recorder.kubectl.apply(MEASURED)?;
-    let flags = ["--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--metric-resolution=10s"];
+    let flags = [
+        "--kubelet-insecure-tls",
+        "--kubelet-use-node-status-port",
+        "--metric-resolution=10s",
+        "--kubelet-request-timeout=5s",
+    ];
     let flags = flags.map(String::from).to_vec();
     let backend = Backend::new("metrics-server", &tools["metrics-server"], server, flags)?;
-    recorder.show("top nodes");
+    recorder.show_measured("top nodes");
     recorder.kubectl.apply(&registration("metrics.k8s.io", "v1beta1", backend.port))?;
     backend.start(lab)?;
     wait_until(recorder, "v1beta1.metrics.k8s.io", "Passed")?;
@@ -156,16 +161,16 @@ fn metrics(
     recorder.kubectl.wait("top pods", |text| text.contains("measured"))?;
     recorder.kubectl.wait("explain podmetrics.containers", |text| text.contains("containers"))?;
     for line in METRICS_COMMANDS {
-        recorder.show(line);
+        recorder.show_measured(line);
     }
     lab.stop(backend.name)?;
     wait_until(recorder, "v1beta1.metrics.k8s.io", "FailedDiscoveryCheck")?;
-    recorder.show("top nodes");
-    recorder.show("get pods -o name");
+    recorder.show_measured("top nodes");
+    recorder.show_measured("get pods -o name");
     backend.start(lab)?;
     wait_until(recorder, "v1beta1.metrics.k8s.io", "Passed")?;
     recorder.kubectl.wait("top nodes", |text| text.contains("measured"))?;
-    recorder.show("top nodes");
+    recorder.show_measured("top nodes");
     Ok(())
 }
 

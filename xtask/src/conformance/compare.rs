@@ -76,6 +76,14 @@ impl Recorder {
         self.printed.push((line.to_string(), without_uids(&printed.replace(ADMINISTRATORS[0], ADMINISTRATORS[1]))));
     }
 
+    /// Runs a command that prints measured values: the numbers may differ.
+    pub fn show_measured(&mut self, line: &str) {
+        self.show(line);
+        if let Some((_, printed)) = self.printed.last_mut() {
+            *printed = without_numbers(printed);
+        }
+    }
+
     pub fn apply(&mut self, manifest: &str) {
         let printed = self.kubectl.apply(manifest).unwrap_or_else(|why| why);
         self.printed.push((manifest.to_string(), printed));
@@ -90,6 +98,21 @@ impl Recorder {
         self.printed.push((format!("{ERRORS}{}", log.file_name().unwrap_or_default().display()), lines.join("\n")));
         Ok(())
     }
+}
+
+/// A text with `N` for each number, in which columns are one space apart.
+fn without_numbers(text: &str) -> String {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii_digit() && !out.ends_with('N') => out.push('N'),
+            c if is_number(c) && out.ends_with('N') => {}
+            ' ' if out.ends_with(' ') => {}
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// A text with `UID` for each UID.
@@ -143,6 +166,17 @@ mod tests {
         check("ts=2026 level=INFO msg=fine", None);
         check("ts=2026 level=WARN caller=a.go:3 msg=odd", Some("WARN caller=a.go: msg=odd"));
         check("Error is the first word of this line", None);
+    }
+
+    #[test]
+    fn numbers_are_replaced() {
+        for (text, want) in [
+            ("n   500m  12%\n", "n Nm N%\n"),
+            ("a 100002499n 16Mi 10.001s", "a Nn NMi Ns"),
+            ("v1beta1. It is.", "vNbetaN It is."),
+        ] {
+            assert_eq!(without_numbers(text), want);
+        }
     }
 
     #[test]
