@@ -138,6 +138,7 @@ async fn peers_that_misbehave_harm_no_one_else() {
             kubelet.request().await;
             if habit == Habit::Reset {
                 // The client learns that the kubelet is gone.
+                client.write_all(&[0x82, 0x81, 0, 0, 0, 0, b'x']).await.unwrap();
                 let mut rest = Vec::new();
                 let ended = tokio::time::timeout(SOON, client.read_to_end(&mut rest)).await;
                 assert!(ended.is_ok(), "{head} goes on without a kubelet");
@@ -188,7 +189,7 @@ enum Habit {
     Flood,
     HalfFrame,
     Garbage,
-    /// Resets the connection in the middle of a frame.
+    /// Resets the connection in the middle of a frame, when the first bytes arrive: the client's, or a ping of the server's.
     Reset,
 }
 
@@ -295,11 +296,7 @@ async fn serve(
     let misbehave = async {
         match habit {
             Habit::Quiet => std::future::pending().await,
-            Habit::HalfFrame => writes.write_all(&HALF_A_FRAME).await?,
-            Habit::Reset => {
-                writes.write_all(&HALF_A_FRAME).await?;
-                return writes.flush().await;
-            }
+            Habit::HalfFrame | Habit::Reset => writes.write_all(&HALF_A_FRAME).await?,
             Habit::Garbage => writes.write_all(&[0xff; 4096]).await?,
             Habit::Flood => loop {
                 let frame = [&[0, 0, 0, 3, 0, 0, 128, 0][..], &[b'x'; 32768]].concat();
@@ -312,7 +309,7 @@ async fn serve(
     };
     let mut sink = vec![0; 4096];
     let reading = async {
-        while reads.read(&mut sink).await? > 0 {}
+        while reads.read(&mut sink).await? > 0 && habit != Habit::Reset {}
         std::io::Result::Ok(())
     };
     tokio::select! {
