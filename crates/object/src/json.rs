@@ -3,17 +3,34 @@
 /// What JSON is written to.
 pub trait JsonOut {
     fn text(&mut self, text: &str);
+
+    /// Appends a text that has nothing to escape, in quotes.
+    fn quoted(&mut self, text: &str);
 }
 
 impl JsonOut for Vec<u8> {
     fn text(&mut self, text: &str) {
         self.extend_from_slice(text.as_bytes());
     }
+
+    fn quoted(&mut self, text: &str) {
+        self.reserve(text.len() + 2);
+        self.push(b'"');
+        self.extend_from_slice(text.as_bytes());
+        self.push(b'"');
+    }
 }
 
 impl JsonOut for String {
     fn text(&mut self, text: &str) {
         self.push_str(text);
+    }
+
+    fn quoted(&mut self, text: &str) {
+        self.reserve(text.len() + 2);
+        self.push('"');
+        self.push_str(text);
+        self.push('"');
     }
 }
 
@@ -35,12 +52,25 @@ pub fn json_string(text: &str) -> String {
     out
 }
 
+/// What stands between the quotes; see [`write_json_string`].
+pub fn write_json_text(text: &str, out: &mut impl JsonOut) {
+    write_between_quotes(text, &PLAIN, out);
+}
+
 fn write(text: &str, plain: &[bool; 256], out: &mut impl JsonOut) {
-    let bytes = text.as_bytes();
+    if first_special(text.as_bytes(), plain).is_none() {
+        return out.quoted(text);
+    }
     out.text("\"");
+    write_between_quotes(text, plain, out);
+    out.text("\"");
+}
+
+fn write_between_quotes(text: &str, plain: &[bool; 256], out: &mut impl JsonOut) {
+    let bytes = text.as_bytes();
     let mut from = 0;
     let mut next = 0;
-    while let Some(skipped) = bytes[next..].iter().position(|&byte| !plain[byte as usize]) {
+    while let Some(skipped) = first_special(&bytes[next..], plain) {
         let at = next + skipped;
         let (escape, length) = match bytes[at] {
             0xe2 => match bytes.get(at + 1..at + 3) {
@@ -59,7 +89,27 @@ fn write(text: &str, plain: &[bool; 256], out: &mut impl JsonOut) {
         next = from;
     }
     out.text(&text[from..]);
-    out.text("\"");
+}
+
+/// Where the first byte is that is not written as it is.
+fn first_special(bytes: &[u8], plain: &[bool; 256]) -> Option<usize> {
+    let mut passed = 0;
+    // Without a branch for each byte, which lets the compiler look at many at once.
+    for chunk in bytes.chunks_exact(CHUNK) {
+        if chunk.iter().fold(false, |found, byte| found | may_be_special(*byte)) {
+            break;
+        }
+        passed += CHUNK;
+    }
+    bytes[passed..].iter().position(|&byte| !plain[byte as usize]).map(|at| passed + at)
+}
+
+/// Bytes that are looked at together.
+const CHUNK: usize = 16;
+
+/// Whether a byte is in any of the tables below.
+const fn may_be_special(byte: u8) -> bool {
+    byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
 }
 
 /// The escapes of ASCII characters that have one.

@@ -13,10 +13,10 @@ mod scale;
 mod updater;
 
 use object::timestamp::Time;
-use object::{GroupVersion, GroupVersionKind, Meta, Timestamp, Value};
+use object::{GroupVersion, GroupVersionKind, Map, Meta, Timestamp, Value};
 use schema::Schema;
 
-use crate::typed::{Duplicates, validate};
+use crate::typed::{Duplicates, changed, created, validate};
 use crate::{Error, FieldSet};
 pub use configuration::merge_configuration;
 pub use conflict::Conflict;
@@ -86,6 +86,17 @@ impl FieldManager<'_> {
         if !new.field("metadata").is_null() && new.field("metadata").as_map().is_none() {
             return new;
         }
+        let Some(entries) = self.of_one_owner(live, &new, manager, now) else {
+            return self.update_by_comparison(live, new, manager, now);
+        };
+        managed::clear(&mut new);
+        if let Some(entries) = entries {
+            new.set(&["metadata", "managedFields"], entries);
+        }
+        new
+    }
+
+    fn update_by_comparison(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
         let managed = self.managed_by_request(live, &new);
         managed::clear(&mut new);
         // Objects without managedFields stay untracked until the first apply.
@@ -139,6 +150,39 @@ impl FieldManager<'_> {
             Ok(managed) if !managed.is_empty() => managed,
             _ => of_live(),
         }
+    }
+
+    /// The managedFields of an object that this manager creates, or that it owns and changes no more than the values of: the
+    /// common case, which needs no sets of fields. Some(None) if nothing is owned, None if it is not that case.
+    fn of_one_owner(&self, live: &Value, new: &Value, manager: &str, now: Timestamp) -> Option<Option<Value>> {
+        let is_new = live.as_map().is_some_and(Map::is_empty);
+        let requested = new.at(&["metadata", "managedFields"]);
+        let before = if requested.is_null() || !self.subresource.is_empty() {
+            live.at(&["metadata", "managedFields"])
+        } else {
+            requested
+        };
+        let version = self.api_version();
+        let id = (named(manager), "Update", version.as_str(), self.subresource);
+        let only = match before.as_list() {
+            None | Some([]) if is_new => None,
+            Some([only]) if managed::is_of(only, id) => Some(only),
+            _ => return None,
+        };
+        let reset = match self.resets {
+            Resets::Nothing => None,
+            Resets::Fields(fields) => Some(fields),
+            Resets::AllBut(_) => return None,
+        };
+        let schema = self.kind.schema(&version).filter(|_| self.kind.is_structured())?;
+        let fields = created(new, schema, reset, &managed::UNOWNED)?;
+        if let Some(only) = only {
+            let owns_all = !is_new && matches!(only.field("fieldsV1"), Value::Raw(raw) if raw.text() == fields);
+            if !owns_all || !changed(live, new, schema, reset, &managed::UNOWNED)? {
+                return owns_all.then(|| Some(before.clone()));
+            }
+        }
+        Some((fields != "{}").then(|| vec![managed::entry(id, &Time(now).to_string(), fields)].into()))
     }
 
     fn track_update(

@@ -126,7 +126,8 @@ fn write_plain(out: &mut String, value: &Value) {
     }
 }
 
-fn write_json(out: &mut String, value: &Value) {
+/// Appends [`json`].
+pub(crate) fn write_json(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(b) => push(out, b),

@@ -4,7 +4,9 @@
 //! (atomic, or field by field). [`Type`] turns a place in a schema into an [`Atom`] of those; where the schema says
 //! nothing the value itself decides. The operations, each in its file, walk values along their types.
 
+mod changed;
 mod compare;
+mod created;
 mod field_set;
 mod items;
 mod merge;
@@ -17,7 +19,9 @@ mod validate;
 use object::{Str, Value};
 use schema::{ListType, MapType, Schema, Shape, Struct};
 
+pub(crate) use changed::changed;
 pub(crate) use compare::{Comparison, compare};
+pub(crate) use created::created;
 pub(crate) use field_set::{ensure_named_fields, field_set};
 pub(crate) use merge::merge;
 pub(crate) use problems::Problems;

@@ -20,7 +20,7 @@ pub(super) struct Managed {
 pub(super) type Owners = BTreeMap<Id, Owned>;
 
 /// What no manager owns: the object's identity and what the server alone writes.
-static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+pub(super) static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let paths: [&[&str]; 12] = [
         &["apiVersion"],
         &["kind"],
@@ -183,20 +183,9 @@ impl Managed {
     }
 
     fn entry(&self, id: &Id, owned: &Owned) -> Value {
-        let mut entry = Map::new();
-        let mut put = |name: &str, text: &str| {
-            if !text.is_empty() {
-                entry.insert(name, text);
-            }
-        };
-        put("manager", &id.manager);
-        put("operation", if owned.applied { "Apply" } else { &id.operation });
-        put("apiVersion", &owned.version);
-        put("time", self.times.get(id).map_or("", Str::as_str));
-        put("fieldsType", "FieldsV1");
-        put("subresource", &id.subresource);
-        entry.insert("fieldsV1", Raw::new(owned.set.to_json()));
-        Value::Map(entry)
+        let operation = if owned.applied { "Apply" } else { &id.operation };
+        let time = self.times.get(id).map_or("", Str::as_str);
+        entry((&id.manager, operation, &owned.version, &id.subresource), time, owned.set.to_json())
     }
 
     /// When a manager last wrote, in seconds; 0 if that is not known.
@@ -225,6 +214,36 @@ impl Managed {
             self.owners.remove(id);
         }
     }
+}
+
+/// Who an entry is of: manager, operation, apiVersion and subresource.
+type EntryOf<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// Whether an entry of managedFields is of this manager.
+pub(super) fn is_of(entry: &Value, (manager, operation, version, subresource): EntryOf<'_>) -> bool {
+    let texts = [
+        ("manager", manager),
+        ("operation", operation),
+        ("apiVersion", version),
+        ("subresource", subresource),
+        ("fieldsType", "FieldsV1"),
+    ];
+    texts.iter().all(|(name, text)| entry.str_at(&[name]) == *text)
+}
+
+/// One entry of managedFields; what is empty is left out.
+pub(super) fn entry((manager, operation, version, subresource): EntryOf<'_>, time: &str, fields: String) -> Value {
+    let texts = [
+        ("apiVersion", version),
+        ("fieldsType", "FieldsV1"),
+        ("manager", manager),
+        ("operation", operation),
+        ("subresource", subresource),
+        ("time", time),
+    ];
+    let mut entry: Map = texts.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+    entry.insert("fieldsV1", Raw::new(fields));
+    Value::Map(entry)
 }
 
 /// Whether the entries in a request mean "start afresh": an empty list, or one empty entry.

@@ -1,3 +1,5 @@
+mod created;
+
 use codec::Notes;
 use object::{Status, Value, value};
 use proptest::prelude::*;

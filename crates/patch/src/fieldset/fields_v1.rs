@@ -49,7 +49,7 @@ impl FieldSet {
             if out.len() > start {
                 out.push(',');
             }
-            write_key(element, out);
+            write_element(element, out);
             match child {
                 Some((_, set)) => set.write_json(out, member.is_some()),
                 None => out.push_str("{}"),
@@ -86,31 +86,44 @@ fn read(map: &Map) -> Result<(FieldSet, bool), String> {
 }
 
 /// The element as the key of a JSON object, and the colon after it.
-fn write_key(element: &PathElement, out: &mut String) {
+fn write_element(element: &PathElement, out: &mut String) {
     match element {
-        PathElement::Field(name) => {
-            // `f:` has nothing to escape, so it stands before the rest of the string.
-            let start = out.len();
-            object::write_json_string(name, out);
-            out.insert_str(start + 1, "f:");
-        }
-        PathElement::Key(fields) => {
-            let mut text = String::from("k:{");
-            for (i, (name, value)) in fields.iter().enumerate() {
-                if i > 0 {
-                    text.push(',');
-                }
-                object::write_json_string(name, &mut text);
-                text.push(':');
-                text.push_str(&go::json(value));
-            }
-            text.push('}');
-            object::write_json_string(&text, out);
-        }
-        PathElement::Value(value) => object::write_json_string(&format!("v:{}", go::json(value)), out),
-        PathElement::Index(index) => out.push_str(&format!("\"i:{index}\"")),
+        PathElement::Field(name) => write_field(name, out),
+        PathElement::Key(fields) => write_key(fields.iter().map(|(name, value)| (name.as_str(), value)), out),
+        PathElement::Value(value) => write_value(value, out),
+        PathElement::Index(index) => out.push_str(&format!("\"i:{index}\":")),
     }
-    out.push(':');
+}
+
+/// A field's name as a key: `"f:name":`.
+pub(crate) fn write_field(name: &str, out: &mut String) {
+    out.push_str("\"f:");
+    object::write_json_text(name, out);
+    out.push_str("\":");
+}
+
+/// The keys of a list's item as a key: `"k:{\"name\":\"a\"}":`.
+pub(crate) fn write_key<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>, out: &mut String) {
+    let mut text = String::with_capacity(KEY_BYTES);
+    for (name, value) in fields {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        object::write_json_string(name, &mut text);
+        text.push(':');
+        go::write_json(&mut text, value);
+    }
+    out.push_str(if text.is_empty() { "\"k:{" } else { "\"k:" });
+    object::write_json_text(&text, out);
+    out.push_str("}\":");
+}
+
+/// Most keys are written in no more than this.
+const KEY_BYTES: usize = 64;
+
+/// An item of a set as a key: `"v:\"x\"":`.
+pub(crate) fn write_value(value: &Value, out: &mut String) {
+    out.push_str("\"v:");
+    object::write_json_text(&go::json(value), out);
+    out.push_str("\":");
 }
 
 /// Reads an element; None if it is of a kind we do not know.

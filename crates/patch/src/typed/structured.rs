@@ -9,7 +9,7 @@ use schema::{Field, Omit, Schema, Shape, Struct};
 use super::items::zero;
 
 /// How Go writes a time that was never set, in either precision.
-const ZERO_TIME: &str = "0001-01-01T00:00:00";
+pub(super) const ZERO_TIME: &str = "0001-01-01T00:00:00";
 
 /// The value with exactly the fields that Go would print.
 pub(crate) fn structured(value: &Value, schema: Schema<'_>) -> Value {
@@ -77,7 +77,8 @@ fn fields(map: &Map, schema: Schema<'_>, of: &Struct, raw: Raw) -> Map {
     Map::from_entries(out, |_| ())
 }
 
-fn is_left_out(field: &Field, value: Option<&Value>) -> bool {
+/// Whether Go leaves out a field that holds this.
+pub(super) fn is_left_out(field: &Field, value: Option<&Value>) -> bool {
     let Some(value) = value else { return field.omit != Omit::Never };
     match (field.omit, &field.node.shape) {
         (Omit::Never, _) => false,

@@ -34,16 +34,7 @@ fn problems(value: &Value, of: Type<'_>, duplicates: Duplicates) -> Problems {
 
 /// Why a value is not such a scalar; null and nothing are everything.
 pub(super) fn scalar_problem(scalar: Scalar, value: Option<&Value>, side: &str) -> Option<String> {
-    let value = value.filter(|value| !value.is_null())?;
-    let fits = match scalar {
-        Scalar::Number => matches!(value, Value::Int(_) | Value::Float(_)),
-        Scalar::String => matches!(value, Value::String(_)),
-        Scalar::Boolean => matches!(value, Value::Bool(_)),
-        Scalar::Any => !matches!(value, Value::List(_) | Value::Map(_)),
-    };
-    if fits {
-        return None;
-    }
+    let value = value.filter(|value| !value.is_null() && !fits(scalar, value))?;
     Some(match scalar {
         Scalar::Number => format!("{side}expected numeric (int or float), got {}", go::type_name(value)),
         Scalar::String => {
@@ -52,6 +43,16 @@ pub(super) fn scalar_problem(scalar: Scalar, value: Option<&Value>, side: &str) 
         Scalar::Boolean => format!("{side}expected boolean, got &{{{}}}", go::plain(value)),
         Scalar::Any => format!("{side}expected any scalar, got &{{{}}}", go::plain(value)),
     })
+}
+
+/// Whether a value is such a scalar.
+pub(super) fn fits(scalar: Scalar, value: &Value) -> bool {
+    match scalar {
+        Scalar::Number => matches!(value, Value::Int(_) | Value::Float(_)),
+        Scalar::String => matches!(value, Value::String(_)),
+        Scalar::Boolean => matches!(value, Value::Bool(_)),
+        Scalar::Any => !matches!(value, Value::List(_) | Value::Map(_)),
+    }
 }
 
 fn list_problems(items: &[Value], list: List<'_>, duplicates: Duplicates) -> Problems {
