@@ -97,8 +97,8 @@ impl<'s> Fields<'s> {
         self.entries.retain(|(index, value)| !is_unset(&of.fields[*index as usize], value));
         self.entries.sort_unstable_by_key(|entry| entry.0);
         let named = |(index, value): (u16, Value)| (of.fields[index as usize].name.clone(), value);
-        let entries: Vec<(Str, Value)> = self.entries.into_iter().map(named).collect();
-        Map::from_entries(entries, |_| ())
+        // The fields of a struct are sorted by name, and each has one entry.
+        Map::from_sorted(self.entries.into_iter().map(named).collect())
     }
 }
 

@@ -10,6 +10,9 @@ use crate::{Str, Value};
 /// Up to so many changes are made one by one.
 const FEW_CHANGES: usize = 8;
 
+/// So many entries are looked at one after the other.
+const FEW_ENTRIES: usize = 16;
+
 /// A map from field name to value, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
@@ -54,6 +57,12 @@ impl Map {
         Map { entries: kept }
     }
 
+    /// Builds a map from entries that are sorted by name and have no name twice.
+    pub fn from_sorted(entries: Vec<(Str, Value)>) -> Map {
+        debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "the entries are sorted by name");
+        Map { entries }
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -66,16 +75,41 @@ impl Map {
         self.entries.binary_search_by(|(k, _)| compare_names(k, key))
     }
 
+    /// Where a key is. Few entries are passed by faster than searched: their lengths mostly tell.
+    fn position(&self, key: &str) -> Option<usize> {
+        if self.entries.len() > FEW_ENTRIES {
+            return self.find(key).ok();
+        }
+        self.entries.iter().position(|(k, _)| k.len() == key.len() && k.as_bytes() == key.as_bytes())
+    }
+
+    /// Where a key is at or behind `from`, or where it would be: for walks along names that are sorted as the entries are.
+    pub fn find_from(&self, from: usize, key: &str) -> Result<usize, usize> {
+        for (at, (k, _)) in self.entries.iter().enumerate().skip(from) {
+            match compare_names(k, key) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(at),
+                Ordering::Greater => return Err(at),
+            }
+        }
+        Err(self.entries.len())
+    }
+
+    /// The value at a place that [`Map::find_from`] has found.
+    pub fn value_mut(&mut self, at: usize) -> Option<&mut Value> {
+        self.entries.get_mut(at).map(|(_, value)| value)
+    }
+
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.find(key).ok().map(|i| &self.entries[i].1)
+        self.position(key).map(|i| &self.entries[i].1)
     }
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.find(key).ok().map(|i| &mut self.entries[i].1)
+        self.position(key).map(|i| &mut self.entries[i].1)
     }
 
     pub fn contains_key(&self, key: &str) -> bool {
-        self.find(key).is_ok()
+        self.position(key).is_some()
     }
 
     /// Sets `key` and returns what was there.
@@ -103,7 +137,7 @@ impl Map {
     }
 
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.find(key).ok().map(|i| self.entries.remove(i).1)
+        self.position(key).map(|i| self.entries.remove(i).1)
     }
 
     /// Sets (`Some`) and removes (`None`) many keys in one pass over the map, which inserting them one by one is not:

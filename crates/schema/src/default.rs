@@ -68,16 +68,22 @@ fn fields(schema: Schema<'_>, id: StructId, value: &mut Value, depth: usize) {
     if known.no_defaults {
         return;
     }
+    // Fields and entries are both sorted by name.
+    let mut place = 0;
     for field in known.fields.iter().filter(|field| !field.no_defaults) {
         let inner = schema.with(&field.node);
+        let mut found = map.find_from(place, &field.name);
+        let (Ok(at) | Err(at)) = found;
+        place = at;
         if let Some(default) = &field.node.default
-            && is_unset(inner, field, map.get(&field.name))
+            && is_unset(inner, field, found.ok().and_then(|at| map.value_mut(at)).as_deref())
             // Zero is what an unset field held by value is anyway.
             && (field.pointer || !is_zero(inner, default))
         {
             map.insert(field.name.clone(), default.clone());
+            found = Ok(place);
         }
-        match map.get_mut(&field.name) {
+        match found.ok().and_then(|at| map.value_mut(at)) {
             Some(Value::Null) | None => {
                 if let Some(made) = held_by_value(inner, field, depth) {
                     map.insert(field.name.clone(), made);
