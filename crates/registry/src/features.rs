@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hashbrown::HashSet;
+
 /// The gates of v1.37, one a line: `name version:default:stage[:locked][:min=version] … [needs=gate,…]`. Each part says what the
 /// gate is from that version on; `min` is the lowest `--min-compatibility-version` that it holds for.
 const KNOWN: &str = include_str!("../data/features.txt");
@@ -39,6 +41,8 @@ impl fmt::Display for Release {
 #[derive(Clone, Debug)]
 pub struct Features {
     gates: BTreeMap<&'static str, Gate>,
+    /// The names of those that are on, which every write asks for.
+    on: HashSet<&'static str>,
     emulated: Release,
     compatible: Release,
     allow_privileged: bool,
@@ -68,12 +72,25 @@ impl Features {
             let (name, parts) = line.split_once(' ')?;
             Some((name, Gate::at(parts, emulated, compatible)))
         });
-        Features { gates: gates.collect(), emulated, compatible, allow_privileged: false, garbage_collection: true }
+        let mut features = Features {
+            gates: gates.collect(),
+            on: HashSet::new(),
+            emulated,
+            compatible,
+            allow_privileged: false,
+            garbage_collection: true,
+        };
+        features.note_on();
+        features
     }
 
     /// Whether a gate is on. A gate that is not known is off.
     pub fn enabled(&self, name: &str) -> bool {
-        self.gates.get(name).is_some_and(|gate| gate.enabled)
+        self.on.contains(name)
+    }
+
+    fn note_on(&mut self) {
+        self.on = self.gates.iter().filter(|(_, gate)| gate.enabled).map(|(name, _)| *name).collect();
     }
 
     /// The version whose behaviour is shown: `--emulated-version`.
@@ -125,6 +142,7 @@ impl Features {
             }
             gate.enabled = *value;
         }
+        self.note_on();
         if settings.is_empty() { Ok(()) } else { self.check_needs() }
     }
 

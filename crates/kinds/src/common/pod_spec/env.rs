@@ -223,10 +223,13 @@ pub fn from(sources: &Cursor, options: &PodValidationOptions, errors: &mut Error
 
 /// Files that variables come from must be in volumes that live as long as the pod.
 pub fn file_key_volumes(spec: &Cursor, errors: &mut Errors) {
+    const REFERENCE: [&str; 2] = ["valueFrom", "fileKeyRef"];
     // Upstream looks volumes up by name, where the last one of a name wins.
     let volumes = named::last_by_name(spec.value().list_at(&["volumes"]));
     let variables = visit::containers(spec).flat_map(|container| container.field("env").each());
-    for reference in variables.map(|variable| variable.at(&["valueFrom", "fileKeyRef"])).filter(Cursor::is_set) {
+    // Nearly no variable has one, so the values are looked at before paths are made.
+    for variable in variables.filter(|variable| !variable.value().at(&REFERENCE).is_null()) {
+        let reference = variable.at(&REFERENCE);
         let name = reference.field("volumeName");
         match volumes.get(name.str()) {
             None => errors.not_found(name.path(), name.str()),

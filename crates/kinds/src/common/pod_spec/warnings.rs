@@ -236,7 +236,7 @@ fn container_annotations(
 fn repeated_variables(container: &Cursor, warnings: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for variable in container.field("env").each() {
-        let (name, value) = (variable.field("name").str(), variable.field("value").str());
+        let (name, value) = (variable.value().str_at(&["name"]), variable.value().str_at(&["value"]));
         if seen.insert(name) {
             continue;
         }
