@@ -85,3 +85,80 @@ async fn requests_go_where_they_are_served() {
     assert_eq!((code, refused.str_at(&["message"])), (503, why));
     assert_eq!(client.ask("GET", "/apis/nothing.io/v1/things", &Value::Null).await.0, 404);
 }
+
+const VERSIONS: &str = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+/// What servers with these identities say about a resource, each with a version of its own.
+fn told_by(servers: &[&str]) -> Value {
+    let entry = |server: &&str| {
+        let version = server.replace("id-", "v");
+        value!({"apiServerID": (*server), "encodingVersion": (version.as_str()), "decodableVersions": [(version.as_str())]})
+    };
+    let entries: Vec<Value> = servers.iter().map(entry).collect();
+    let mut status = value!({"storageVersions": (entries.clone())});
+    if let [only] = entries.as_slice() {
+        status.set(&["commonEncodingVersion"], only.str_at(&["encodingVersion"]));
+    }
+    status
+}
+
+fn identity_lease(server: &str) -> Value {
+    value!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": server, "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}},
+        "spec": {"holderIdentity": server, "leaseDurationSeconds": 3600, "renewTime": "2099-01-01T00:00:00.000000Z"}
+    })
+}
+
+/// Waits until the servers that tell about the resource are these; none if there is no such object.
+async fn until_told_by(client: &mut support::Client, path: &str, servers: &[&str]) -> Value {
+    let began = Instant::now();
+    loop {
+        let (code, object) = client.ask("GET", path, &Value::Null).await;
+        let told: Vec<&str> =
+            object.list_at(&["status", "storageVersions"]).iter().map(|entry| entry.str_at(&["apiServerID"])).collect();
+        if told == servers && (code == 404) == servers.is_empty() {
+            return object;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{code} {told:?} instead of {servers:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_servers_said_goes_with_their_leases() {
+    let Some(etcd) = Cluster::single() else { return };
+    let node = Node::start_with(&etcd.endpoints(), RANGE, |config| {
+        config.standalone = true;
+        config.feature_gates = vec![("APIServerIdentity".into(), true), ("StorageVersionAPI".into(), true)];
+        config.runtime_config = vec![("internal.apiserver.k8s.io/v1alpha1".into(), true)];
+    })
+    .await;
+    let mut client = node.client().await;
+    let path = format!("{VERSIONS}/tests.example.com.foos");
+    let object = value!({
+        "apiVersion": "internal.apiserver.k8s.io/v1alpha1", "kind": "StorageVersion",
+        "metadata": {"name": "tests.example.com.foos"}, "spec": {}
+    });
+    for server in ["id-1", "id-2"] {
+        assert_eq!(client.ask("POST", LEASES, &identity_lease(server)).await.0, 201);
+    }
+    // The object is created and then told about, as servers do.
+    let mut tell = async |client: &mut support::Client, servers: &[&str]| {
+        let (code, mut created) = client.ask("POST", VERSIONS, &object).await;
+        assert_eq!(code, 201, "{created:?}");
+        created.set(&["status"], told_by(servers));
+        let (code, updated) = client.ask("PUT", &format!("{path}/status"), &created).await;
+        assert_eq!(code, 200, "{updated:?}");
+    };
+    tell(&mut client, &["id-gone"]).await;
+    until_told_by(&mut client, &path, &[]).await;
+    tell(&mut client, &["id-1", "id-2"]).await;
+    until_told_by(&mut client, &path, &["id-1", "id-2"]).await;
+    assert_eq!(client.ask("DELETE", &format!("{LEASES}/id-1"), &Value::Null).await.0, 200);
+    let object = until_told_by(&mut client, &path, &["id-2"]).await;
+    assert_eq!(object.str_at(&["status", "commonEncodingVersion"]), "v2", "{object:?}");
+    assert_eq!(client.ask("DELETE", &format!("{LEASES}/id-2"), &Value::Null).await.0, 200);
+    until_told_by(&mut client, &path, &[]).await;
+}

@@ -231,6 +231,18 @@ impl Cache {
         }
     }
 
+    /// The object as it is now: from the cache, or from the store if the cache does not catch up in time.
+    pub async fn current(&self, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
+        match self.fresh().await {
+            Ok(_) => Ok(self.get(key)),
+            Err(Error::TooLarge { .. }) => {
+                let found = self.store.get(key, None).await?;
+                Ok(found.entry.map(|entry| self.wrap(&entry)))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
     pub fn get(&self, key: &[u8]) -> Option<Arc<Object>> {
         self.state.read().objects.get(key).cloned()
     }

@@ -1,8 +1,9 @@
 //! The API servers: processes that are started, stopped, frozen and killed, and whose clocks jump.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use storage_etcd::testing::free_ports;
 
 use crate::client::TOKEN;
 use crate::clock::Clock;
@@ -35,13 +36,8 @@ impl Replicas {
         std::fs::write(folder.join("tokens.csv"), tokens).map_err(text)?;
         let made = Command::new("openssl").args(["genrsa", "-out"]).arg(folder.join("sa.key")).arg("2048").output();
         made.map_err(|error| format!("openssl: {error}"))?;
-        let listeners: Vec<TcpListener> =
-            (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<_, _>>().map_err(text)?;
-        let ports: Vec<u16> =
-            listeners.iter().map(|l| l.local_addr().map(|a| a.port())).collect::<Result<_, _>>().map_err(text)?;
-        drop(listeners);
         let replica = |(n, port)| Replica { binary: n % binaries.len(), port, process: None };
-        let replicas = ports.into_iter().enumerate().map(replica);
+        let replicas = free_ports(count).into_iter().enumerate().map(replica);
         let own_hostnames = Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|it| it.success());
         let (replicas, clock) = (replicas.collect(), Clock::open(folder));
         let binaries = binaries.to_vec();

@@ -329,6 +329,8 @@ impl Peers {
 impl Peer {
     /// Takes over one discovery document.
     fn learn(&mut self, document: &Value) {
+        let mut known: HashSet<String> =
+            self.groups.iter().map(|group| group.str_at(&["metadata", "name"]).to_string()).collect();
         for group in document.list_at(&["items"]) {
             let name = group.str_at(&["metadata", "name"]);
             for version in group.list_at(&["versions"]) {
@@ -337,9 +339,8 @@ impl Peer {
                     GroupVersionResource::new(name, version.str_at(&["version"]), resource.str_at(&["resource"]))
                 }));
             }
-            let is_known = self.groups.iter().any(|known| known.str_at(&["metadata", "name"]) == name);
             // The core group is not below /apis.
-            if !name.is_empty() && !is_known {
+            if !name.is_empty() && known.insert(name.to_string()) {
                 self.groups.push(group.clone());
             }
         }
@@ -394,5 +395,26 @@ mod tests {
             assert_eq!(peer.resources.contains(&resource), want, "{resource:?}");
         }
         assert_eq!(peer.groups.len(), 1, "the core group is not below /apis");
+    }
+
+    #[test]
+    fn documents_that_lie_do_no_harm() {
+        // Not lists, not texts, groups that come twice or have no name: what makes no sense is left out.
+        for (document, groups) in [
+            (value!({"items": "none"}), 0),
+            (value!({"items": [1, null, "batch", {"metadata": 7, "versions": {}}]}), 0),
+            (
+                value!({"items": [{"metadata": {"name": ["batch"]}, "versions": [{"resources": [null, {"resource": 1}]}]}]}),
+                0,
+            ),
+            (value!({"items": [{"metadata": {"name": "a.io"}}, {"metadata": {"name": "a.io"}}]}), 1),
+        ] {
+            let mut peer = Peer::default();
+            peer.learn(&document);
+            peer.learn(&document);
+            assert_eq!(peer.groups.len(), groups, "{document:?}");
+            let merged = crate::merge("own", &[], &BTreeMap::from([("peer".to_string(), peer.groups.clone())]));
+            assert!(merged.is_none_or(|merged| merged.len() == groups), "{document:?}");
+        }
     }
 }

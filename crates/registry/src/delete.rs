@@ -41,8 +41,8 @@ impl ResourceStorage {
         Box::pin(async move {
             validate_options(options)?;
             let key = self.key(cx.namespace, name);
-            self.cache.fresh().await.map_err(|error| self.read_failed(error, "delete"))?;
-            let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
+            let found = self.cache.current(&key).await.map_err(|error| self.read_failed(error, "delete"))?;
+            let mut current: Option<Arc<Entry>> = found.map(|object| object.entry().clone());
             loop {
                 let Some(entry) = current else { return Err(self.not_found(name)) };
                 match self.try_delete(cx, name, &entry, options, admit).await? {

@@ -254,8 +254,8 @@ impl ResourceStorage {
 
     /// The current object.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Error> {
-        self.cache.fresh().await.map_err(|error| self.read_failed(error, "get"))?;
-        match self.cache.get(&self.key(namespace, name)) {
+        let found = self.cache.current(&self.key(namespace, name)).await;
+        match found.map_err(|error| self.read_failed(error, "get"))? {
             Some(object) => {
                 let _prepared = self.prepare(std::iter::once(object.value())).await?;
                 self.decode_entry(object.entry())

@@ -53,8 +53,8 @@ impl ResourceStorage {
     ) -> BoxFuture<'a, Result<Outcome, Error>> {
         Box::pin(async move {
             let key = self.key(cx.namespace, name);
-            self.cache.fresh().await.map_err(|error| self.read_failed(error, "update"))?;
-            let mut current: Option<Arc<Entry>> = self.cache.get(&key).map(|object| object.entry().clone());
+            let found = self.cache.current(&key).await.map_err(|error| self.read_failed(error, "update"))?;
+            let mut current: Option<Arc<Entry>> = found.map(|object| object.entry().clone());
             loop {
                 let attempt = match &current {
                     None => self.create_by_update(cx, name, change, admit, options).await,

@@ -21,19 +21,19 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let given = scope.call.query("resourceVersion").unwrap_or("");
     let is_cached = scope.api.limits.watch_cache.has(&storage.resource);
     let revision = parse_revision(given).map_err(|status| if is_cached { not_a_revision(status) } else { status })?;
-    let reached = match revision {
-        None => storage.cache.fresh().await.map(|_| ()),
-        Some(revision) => storage.cache.wait_for(revision).await,
+    let key = storage.key(&scope.call.info.namespace, name);
+    let found = match revision {
+        None => storage.cache.current(&key).await,
+        Some(revision) => storage.cache.wait_for(revision).await.map(|()| storage.cache.get(&key)),
     };
-    if let Err(error) = reached {
+    let found = found.map_err(|error| {
         let mut status = Status::from(storage.read_failed(error, "get"));
         // Without a watch cache upstream does not say when to try again.
         if let Some(details) = status.details.as_mut().filter(|_| !is_cached) {
             details.retry_after_seconds = 0;
         }
-        return Err(status);
-    }
-    let found = storage.cache.get(&storage.key(&scope.call.info.namespace, name));
+        status
+    })?;
     let object = found.ok_or_else(|| storage.not_found(name))?;
     let prepared = storage.prepare(std::iter::once(object.value())).await;
     let _prepared = prepared.map_err(|error| Status::internal(Status::from(error).message))?;

@@ -19,6 +19,8 @@ use crate::{join, table};
 /// How many entries of an old revision are read at once while looking for a page of matches.
 const SCAN: usize = 1000;
 
+/// The feature gate that refuses lists of the present where the cache is behind, instead of reading them from the store.
+const NO_FALLBACK: &str = "ConsistentListFromCacheSkipTimeoutFallback";
 /// Stands in a continue token for the present.
 const NOW: Revision = -1;
 /// Upstream's wording when the revision of a continue token has been compacted away; the answer has a token to go on with.
@@ -114,10 +116,17 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
     match (options.revision()?, options.resource_version_match.as_str()) {
         // Any state will do, and it is sent whole, unless upstream would read it from etcd.
         (Some(0), _) if is_cached => now(storage, &range, &options.filter, 0, None).await,
-        (None | Some(0), _) => {
-            storage.cache.fresh().await.map_err(failed)?;
-            now(storage, &range, &options.filter, limit, None).await
-        }
+        (None | Some(0), _) => match storage.cache.fresh().await {
+            Ok(_) => now(storage, &range, &options.filter, limit, None).await,
+            Err(late @ cache::Error::TooLarge { .. }) if scope.api.features.enabled(NO_FALLBACK) => {
+                Err(Status::too_many_requests(Status::from(failed(late)).message, 1))
+            }
+            // The store knows what the cache has not heard of in time.
+            Err(cache::Error::TooLarge { requested, .. }) => {
+                at_revision(storage, &range, &options.filter, limit, requested, None).await
+            }
+            Err(other) => Err(failed(other).into()),
+        },
         (Some(revision), "Exact") => at_revision(storage, &range, &options.filter, limit, revision, None).await,
         (Some(revision), "") if limit > 0 => at_revision(storage, &range, &options.filter, limit, revision, None).await,
         (Some(revision), _) => {

@@ -4,8 +4,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use object::{GroupResource, Meta, Value, value};
 use rest::{Limits, WatchCache};
+use storage::memory::MemoryStore;
+use storage::{Found, Page, RangeQuery, Revision, Store, WatchRequest, WatchStream, Write, Written};
 use support::{MAPS, Server, ask_for, map, one};
 
 async fn with_maps(gates: &[&str], limits: Limits) -> Server {
@@ -41,6 +45,80 @@ async fn lists_follow_their_parameters() {
         let shown = (got, list.list_at(&["items"]).len(), list.str_at(&["message"]));
         assert_eq!(shown, (code, items, message), "{query}");
     }
+}
+
+/// A store whose watches hear nothing, as when etcd is slow; reads and writes work.
+struct Deaf(Arc<MemoryStore>);
+
+#[async_trait::async_trait]
+impl Store for Deaf {
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> storage::Result<Found> {
+        self.0.get(key, at).await
+    }
+
+    async fn range(&self, query: RangeQuery) -> storage::Result<Page> {
+        self.0.range(query).await
+    }
+
+    async fn write(&self, write: Write) -> storage::Result<Written> {
+        self.0.write(write).await
+    }
+
+    async fn watch(&self, _: WatchRequest) -> storage::Result<WatchStream> {
+        Ok(Box::pin(futures::stream::pending()))
+    }
+
+    async fn progress(&self) -> storage::Result<Revision> {
+        self.0.progress().await
+    }
+
+    async fn compact(&self, revision: Revision) -> storage::Result<()> {
+        self.0.compact(revision).await
+    }
+
+    async fn status(&self) -> storage::Result<storage::Status> {
+        self.0.status().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_present_is_read_from_the_store_when_the_cache_is_behind() {
+    let store = Arc::new(MemoryStore::new());
+    let behind = |gates| Server::on(Arc::new(Deaf(store.clone())), Vec::new(), gates, Limits::default());
+    let (falls_back, refuses) = (behind(&[]).await, behind(&["ConsistentListFromCacheSkipTimeoutFallback"]).await);
+    let before = store.progress().await.unwrap();
+    let writer = Server::on(store.clone(), Vec::new(), &[], Limits::default()).await;
+    for name in ["a", "b", "c"] {
+        let mut object = map(Value::map());
+        object.set_meta_str("name", name);
+        assert_eq!(writer.ask("POST", MAPS, object).await.0, 201);
+    }
+    let now = store.progress().await.unwrap();
+    let late = format!("Timeout: Too large resource version: {now}, current: {before}");
+    for (server, query, code, items, message) in [
+        (&falls_back, "", 200, 3, ""),
+        (&falls_back, "limit=2", 200, 2, ""),
+        (&falls_back, "resourceVersion=0", 200, 0, ""),
+        (&falls_back, &format!("resourceVersion={now}"), 504, 0, &*late),
+        (&refuses, "", 429, 0, &late),
+        (&refuses, "resourceVersion=0", 200, 0, ""),
+    ] {
+        let (got, list) = server.ask("GET", &format!("{MAPS}?{query}"), Value::Null).await;
+        let shown = (got, list.list_at(&["items"]).len(), list.str_at(&["message"]));
+        assert_eq!(shown, (code, items, message), "{query}");
+    }
+    let (_, first) = falls_back.ask("GET", &format!("{MAPS}?limit=2"), Value::Null).await;
+    let token = first.str_at(&["metadata", "continue"]);
+    let (code, rest) = falls_back.ask("GET", &format!("{MAPS}?limit=2&continue={token}"), Value::Null).await;
+    assert_eq!((code, rest.list_at(&["items"]).len()), (200, 1), "the next page is read from the store too");
+    let path = format!("{MAPS}/a");
+    let (code, mut object) = falls_back.ask("GET", &path, Value::Null).await;
+    assert_eq!((code, object.name()), (200, "a"));
+    assert_eq!(falls_back.ask("GET", &format!("{path}?resourceVersion={now}"), Value::Null).await.0, 504);
+    object.set(&["data", "key"], "value");
+    assert_eq!(falls_back.ask("PUT", &path, object).await.0, 200);
+    assert_eq!(falls_back.ask("DELETE", &path, Value::Null).await.0, 200);
+    assert_eq!(falls_back.ask("GET", &path, Value::Null).await.0, 404);
 }
 
 #[tokio::test]

@@ -221,8 +221,11 @@ impl Drop for Cluster {
     }
 }
 
-/// Free ports.
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap()).collect();
+/// Free ports below those of outgoing connections, one of which could take the port of a process that is down for a moment.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    let mut listeners: Vec<TcpListener> = Vec::new();
+    while listeners.len() < count {
+        listeners.extend(TcpListener::bind(("127.0.0.1", rand::random_range(10_000..32_000))));
+    }
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }

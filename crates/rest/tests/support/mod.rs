@@ -12,6 +12,7 @@ use object::{SystemClock, Value, value};
 use registry::{Features, LiveCatalog, Setup, StoredEncoding};
 use request::{RequestInfo, User};
 use rest::{Api, Body, Call, Limits};
+use storage::Store;
 use storage::memory::MemoryStore;
 
 pub const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
@@ -25,11 +26,16 @@ impl Server {
 
     /// A server with feature gates on.
     pub async fn with(plugins: Vec<Arc<dyn Plugin>>, gates: &[&str], limits: Limits) -> Server {
+        Server::on(Arc::new(MemoryStore::new()), plugins, gates, limits).await
+    }
+
+    /// The same on a store that is given.
+    pub async fn on(store: Arc<dyn Store>, plugins: Vec<Arc<dyn Plugin>>, gates: &[&str], limits: Limits) -> Server {
         let gates: Vec<(String, bool)> = gates.iter().map(|gate| (gate.to_string(), true)).collect();
         let mut features = Features::default();
         features.set(&gates).unwrap();
         let setup = Setup {
-            store: Arc::new(MemoryStore::new()),
+            store,
             prefix: "/registry".into(),
             budget: cache::Budget::new(1 << 20),
             strategies: Default::default(),
