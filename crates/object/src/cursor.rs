@@ -229,7 +229,6 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value;
 
     #[test]
     fn cursors_know_where_they_are() {

@@ -274,6 +274,17 @@ mod tests {
     }
 
     #[test]
+    fn generate_names_follow_the_rule_for_names() {
+        for (prefix, fine) in [("", true), ("ok-", true), ("ok", true), ("A_", false), (&"a".repeat(300), false)] {
+            let metadata = value!({"generateName": (prefix)});
+            let mut errors = Errors::new();
+            let rule = |name: &str, prefix: bool| names::name_is_dns_subdomain(name, prefix);
+            validate_generate_name(&Cursor::new(&metadata, object::Path::of("metadata")), &rule, &mut errors);
+            assert_eq!(errors.is_empty(), fine, "{prefix}: {}", errors.aggregate());
+        }
+    }
+
+    #[test]
     fn names_and_uids_never_change() {
         let old = value!({"metadata": {"name": "a", "uid": "1", "resourceVersion": "5"}});
         let new = value!({"metadata": {"name": "b", "uid": "2", "resourceVersion": "5"}});

@@ -3,24 +3,23 @@
 
 #![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use object::{Cursor, Errors, Meta, Status, Timestamp, Value, value};
+use object::{Cursor, Errors, Meta, Status, Value, value};
 use registry::{
-    Admit, AdmitAll, Catalog, Context, Deletion, Error, Features, NoLookup, ResourceStorage, Setup, StoredEncoding,
-    Strategy, Undo, UpdateOptions, UpdatedObject,
+    Admit, AdmitAll, Context, Deletion, Error, ResourceStorage, Strategy, Undo, UpdateOptions, UpdatedObject,
 };
-use request::User;
-use storage::memory::MemoryStore;
+use support::{Requests, told};
 
 /// Config maps whose strategy counts what is done to them.
 struct World {
     storage: Arc<ResourceStorage>,
-    features: Features,
-    user: User,
+    requests: Requests,
     counts: Arc<Counts>,
 }
 
@@ -87,50 +86,27 @@ impl Strategy for Counting {
 impl World {
     async fn new(grace: Option<i64>) -> World {
         let counts = Arc::new(Counts::default());
-        let strategy: Arc<dyn Strategy> = Arc::new(Counting { counts: counts.clone(), grace });
-        let setup = Setup {
-            store: Arc::new(MemoryStore::new()),
-            prefix: "/registry".into(),
-            budget: cache::Budget::new(1 << 20),
-            strategies: [(("", "configmaps"), strategy)].into_iter().collect(),
-            conversions: Default::default(),
-            encoding: StoredEncoding::default(),
-            enabled: Box::new(|version, _| version.group.is_empty()),
-            lifecycle: Default::default(),
-        };
-        let storage = setup.catalog().await.unwrap().stored("", "configmaps").unwrap().clone();
-        World { storage, features: Features::default(), user: User::default(), counts }
+        let storage = support::storage("configmaps", Arc::new(Counting { counts: counts.clone(), grace })).await;
+        World { storage, requests: Requests::default(), counts }
     }
 
     fn cx(&self) -> Context<'_> {
-        Context {
-            now: Timestamp::new(1_700_000_000, 0),
-            user: &self.user,
-            namespace: "ns",
-            group: "",
-            version: "v1",
-            subresource: "",
-            verb: "",
-            dry_run: false,
-            features: &self.features,
-            catalog: Catalog::empty(),
-            lookup: &NoLookup,
-        }
+        self.requests.cx()
     }
 
     async fn create(&self, object: Value) -> Result<Value, String> {
         let created = self.storage.create(&self.cx(), object, &AdmitAll).await;
-        created.map(|outcome| outcome.object).map_err(|error| Status::from(error).message)
+        told(created.map(|outcome| outcome.object))
     }
 
     async fn update(&self, name: &str, change: &mut Merge<'_>, options: &UpdateOptions) -> Result<Value, String> {
         let updated = self.storage.update(&self.cx(), name, change, &AdmitAll, options).await;
-        updated.map(|outcome| outcome.object).map_err(|error| Status::from(error).message)
+        told(updated.map(|outcome| outcome.object))
     }
 
     async fn delete(&self, name: &str, options: Value) -> Result<(bool, Value), String> {
         let deleted = self.storage.delete(&self.cx(), name, &options, &AdmitAll).await;
-        deleted.map(|deleted| (deleted.gone, deleted.object)).map_err(|error| Status::from(error).message)
+        told(deleted.map(|deleted| (deleted.gone, deleted.object)))
     }
 
     async fn get(&self, name: &str) -> Option<Value> {

@@ -1,0 +1,54 @@
+//! A resource on the in-memory store, and requests for it.
+
+use std::sync::Arc;
+
+use object::{Status, Timestamp};
+use registry::{Catalog, Context, Error, Features, NoLookup, ResourceStorage, Setup, StoredEncoding, Strategy};
+use request::User;
+use storage::memory::MemoryStore;
+
+/// The storage of a resource of the core group whose kind has this strategy.
+pub async fn storage(resource: &'static str, strategy: Arc<dyn Strategy>) -> Arc<ResourceStorage> {
+    let setup = Setup {
+        store: Arc::new(MemoryStore::new()),
+        prefix: "/registry".into(),
+        budget: cache::Budget::new(1 << 20),
+        strategies: [(("", resource), strategy)].into_iter().collect(),
+        conversions: Default::default(),
+        encoding: StoredEncoding::default(),
+        enabled: Box::new(|version, _| version.group.is_empty()),
+        lifecycle: Default::default(),
+    };
+    setup.catalog().await.unwrap().stored("", resource).unwrap().clone()
+}
+
+/// What requests are made with.
+#[derive(Default)]
+pub struct Requests {
+    features: Features,
+    user: User,
+}
+
+impl Requests {
+    /// A request in the namespace `ns`, at a fixed time.
+    pub fn cx(&self) -> Context<'_> {
+        Context {
+            now: Timestamp::new(1_700_000_000, 0),
+            user: &self.user,
+            namespace: "ns",
+            group: "",
+            version: "v1",
+            subresource: "",
+            verb: "",
+            dry_run: false,
+            features: &self.features,
+            catalog: Catalog::empty(),
+            lookup: &NoLookup,
+        }
+    }
+}
+
+/// A failure as clients are told.
+pub fn told<T>(result: Result<T, Error>) -> Result<T, String> {
+    result.map_err(|error| Status::from(error).message)
+}
