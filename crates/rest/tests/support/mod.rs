@@ -8,12 +8,14 @@ use admission::{Chain, Plugin};
 use authz::AlwaysAllow;
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
-use object::{SystemClock, Value, value};
+use object::{Meta, SystemClock, Value, value};
 use registry::{Features, LiveCatalog, Setup, StoredEncoding};
 use request::{RequestInfo, User};
-use rest::{Api, Body, Call, Limits};
+use rest::{Aborted, Api, Body, Call, Limits};
 use storage::Store;
 use storage::memory::MemoryStore;
+
+type ResponseBody = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, Aborted>;
 
 pub const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
 
@@ -68,7 +70,7 @@ impl Server {
 /// `method` may also be a kind of patch: MERGE, JSON, STRATEGIC, APPLY.
 pub async fn ask(api: &Arc<Api>, method: &str, url: &str, body: Value) -> (u16, Value) {
     let (code, _, bytes) = ask_for(api, method, url, body, "").await;
-    (code, codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap())
+    (code, decoded(&bytes))
 }
 
 /// The same with an Accept header; the answer's headers and body as they are.
@@ -93,6 +95,13 @@ pub async fn ask_with(
     body: Body,
     accept: &str,
 ) -> (u16, HeaderMap, bytes::Bytes) {
+    let response = send(api, method, url, body, accept).await;
+    let code = response.status().as_u16();
+    let headers = response.headers().clone();
+    (code, headers, response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default())
+}
+
+async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &str) -> http::Response<ResponseBody> {
     let (method, kind) = match method {
         "MERGE" => ("PATCH", "application/merge-patch+json"),
         "JSON" => ("PATCH", "application/json-patch+json"),
@@ -121,10 +130,57 @@ pub async fn ask_with(
         record: None,
     };
     let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status()).unwrap();
-    let response = rest::serve(api, call, body).await.into_response();
-    let code = response.status().as_u16();
-    let headers = response.headers().clone();
-    (code, headers, response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default())
+    rest::serve(api, call, body).await.into_response()
+}
+
+/// A watch that is open.
+pub struct Watch {
+    body: ResponseBody,
+    rest: Vec<u8>,
+}
+
+impl Watch {
+    /// Opens a watch; the code and the Status if it is refused.
+    pub async fn open(server: &Server, url: &str, accept: &str) -> Result<Watch, (u16, Value)> {
+        let response = send(&server.0, "GET", url, Body::Empty, accept).await;
+        let code = response.status().as_u16();
+        let mut body = response.into_body();
+        if code == 200 {
+            return Ok(Watch { body, rest: Vec::new() });
+        }
+        let mut bytes = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes.extend(frame.into_data().unwrap());
+        }
+        Err((code, decoded(&bytes)))
+    }
+
+    /// The type and the object of the next event; None at the end.
+    pub async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let event = decoded(&line);
+                return Some((event.str_at(&["type"]).to_string(), event.field("object").clone()));
+            }
+            let frame = self.body.frame().await?.unwrap();
+            self.rest.extend(frame.into_data().unwrap());
+        }
+    }
+
+    /// The next events, each as its type and the object's name.
+    pub async fn names(&mut self, count: usize) -> Vec<String> {
+        let mut names = Vec::new();
+        for _ in 0..count {
+            let (kind, object) = self.next().await.unwrap();
+            names.push(format!("{kind} {}", object.name()));
+        }
+        names
+    }
+}
+
+fn decoded(json: &[u8]) -> Value {
+    codec::json::decode(json, None, &mut codec::Notes::ignore()).unwrap()
 }
 
 pub fn map(data: Value) -> Value {
