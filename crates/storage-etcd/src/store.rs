@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use storage::{
-    Condition, Entry, Error, Found, Health, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, WatchRequest,
-    WatchStream, Write, Written,
+    Condition, Entry, Error, Found, Health, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
+    WatchRequest, WatchStream, Write, Written,
 };
 use tokio::sync::Mutex;
 use tonic::Code;
@@ -223,7 +223,7 @@ impl Shared {
             match page.entries.last() {
                 // Later pages are read at the revision of the first.
                 Some(last) if page.more && page.entries.len() < limit => {
-                    request.key = last.key.successor().into_bytes();
+                    request.key = last.key.successor().to_bytes();
                     request.revision = page.revision;
                 }
                 _ => return Ok(page),
@@ -289,8 +289,8 @@ fn next_page(kvs: &[KeyValue]) -> usize {
 
 /// A range as etcd writes it.
 pub(crate) fn bounds(range: &KeyRange) -> (Bytes, Bytes) {
-    let start = if range.start.is_empty() { FIRST } else { range.start.clone().into_bytes() };
-    (start, range.end.clone().map_or(TO_THE_END, |end| end.into_bytes()))
+    let start = if range.start.is_empty() { FIRST } else { range.start.to_bytes() };
+    (start, range.end.as_ref().map_or(TO_THE_END, Key::to_bytes))
 }
 
 pub(crate) fn is_compacted(failed: &Failed) -> bool {

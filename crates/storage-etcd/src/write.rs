@@ -109,7 +109,7 @@ impl Attempt<'_> {
     }
 
     fn transaction(&self) -> TxnRequest {
-        let key = self.write.key.clone().into_bytes();
+        let key = self.write.key.to_bytes();
         let mut compare = match self.write.expect {
             // Deleting what is not there must not leave a receipt.
             Expect::Any if matches!(self.write.change, Change::Delete) => vec![Compare::exists(key.clone())],
@@ -225,9 +225,7 @@ impl Attempt<'_> {
     /// The outcome of a write that an earlier copy of the transaction has made.
     async fn made_before(&self, revision: Revision, current: Option<Arc<Entry>>) -> Result<Written> {
         let key = self.write.key.clone();
-        let at = |revision| {
-            self.shared.read(RangeRequest { key: key.clone().into_bytes(), revision, ..RangeRequest::default() })
-        };
+        let at = |revision| self.shared.read(RangeRequest { key: key.to_bytes(), revision, ..RangeRequest::default() });
         let unknown = |error: Error| Error::OutcomeUnknown(format!("it was made at revision {revision}, but {error}"));
         let Change::Put { value, .. } = &self.write.change else {
             return match at(revision - 1).await {

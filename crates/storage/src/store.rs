@@ -117,7 +117,7 @@ pub enum Condition {
     /// the same value again is worth it.
     Stale,
     /// It cannot be decrypted, for this reason. The value is the stored, encrypted one.
-    Sealed(Arc<str>),
+    Sealed(Arc<String>),
 }
 
 /// Sets of entries are ordered by key.
