@@ -26,12 +26,14 @@ pub async fn start(
 ) {
     let api = aggregator.api();
     let registrar = aggregator.clone();
+    let budget = Budget::new(RENDITION_BUDGET_BYTES);
+    tasks.spawn(budget.drop_unused());
     let setup = Setup {
         api: api.clone(),
         versions: Arc::new(move |name, versions| registrar.set_definition(name, versions)),
         store: store.clone(),
         prefix: config.store.prefix(),
-        budget: Budget::new(RENDITION_BUDGET_BYTES),
+        budget,
         webhooks: Arc::new(Webhooks::new(webhooks)),
         meters,
         expressions: host.expressions.clone(),

@@ -439,10 +439,12 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOpti
         .collect();
     let lifecycle = config.versions.lifecycle(config.serve_removed);
     let served = Served::new(config, lifecycle).map_err(StartError::Setting)?;
+    let budget = Budget::new(RENDITION_BUDGET_BYTES);
+    tokio::spawn(budget.drop_unused());
     let setup = Setup {
         store,
         prefix: config.store.prefix(),
-        budget: Budget::new(RENDITION_BUDGET_BYTES),
+        budget,
         strategies,
         conversions: kinds::conversions()
             .into_iter()

@@ -92,6 +92,21 @@ impl Object {
         self.renditions.keep(key, &bytes);
         Ok(bytes)
     }
+
+    /// As [`Object::rendition`], for one that is copied elsewhere.
+    pub fn write_rendition<E>(
+        &self,
+        key: RenditionKey,
+        build: impl FnOnce() -> Result<Bytes, E>,
+        write: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), E> {
+        if self.renditions.read(key, |bytes| write(bytes)).is_none() {
+            let bytes = build()?;
+            self.renditions.keep(key, &bytes);
+            write(&bytes);
+        }
+        Ok(())
+    }
 }
 
 /// One change of one object.
