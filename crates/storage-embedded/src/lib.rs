@@ -22,6 +22,7 @@ mod ring;
 mod shared;
 mod state;
 mod subscribers;
+mod unchecked;
 mod versions;
 mod wal;
 mod watcher;
@@ -51,6 +52,7 @@ use crate::notifier::Notifier;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::shared::Shared;
+use crate::unchecked::Unchecked;
 use crate::wal::Wal;
 use crate::writer::Writer;
 
@@ -66,8 +68,8 @@ impl EmbeddedStore {
     /// Opens or creates the file and reads it into memory. This takes as long as reading the file; call it from a thread
     /// that may block.
     pub fn open(options: Options) -> Result<Self, OpenError> {
-        let disk = Disk::open(&options)?;
-        let (mut loaded, found) = load(&disk, &options)?;
+        let (disk, early) = open_disk(&options)?;
+        let (mut loaded, found) = load(&disk, &options, early)?;
         let (mut wal, events) = match found {
             Some(found) => found,
             None => (Wal::open(&options)?.0, Vec::new()),
@@ -127,9 +129,26 @@ impl EmbeddedStore {
 /// What the write-ahead log has beyond the database. A store that was closed in order may have none.
 type Found = Option<(Wal, Vec<Arc<Event>>)>;
 
-/// Reads everything: the database, and what the write-ahead log has beyond it.
-pub(crate) fn load(disk: &Disk, options: &Options) -> Result<(Loaded, Found), OpenError> {
-    let read = || disk.read(LogReader::load).map_err(|error| OpenError::of_store(&options.path, error));
+/// Opens the file, which checks all of it, and reads it meanwhile if that is possible.
+fn open_disk(options: &Options) -> Result<(Disk, Option<Loaded>), OpenError> {
+    let Some(unchecked) = Unchecked::open(options) else { return Ok((Disk::open(options)?, None)) };
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| unchecked.load());
+        let opened = Disk::open(options);
+        // Whatever went wrong while it was unchecked, it is read again.
+        let loaded = reading.join().unwrap_or_default();
+        let disk = opened?;
+        let loaded = loaded.filter(|_| disk.had_intact_pages());
+        Ok((disk, loaded))
+    })
+}
+
+/// Reads everything: the database, unless that was done already, and what the write-ahead log has beyond it.
+pub(crate) fn load(disk: &Disk, options: &Options, early: Option<Loaded>) -> Result<(Loaded, Found), OpenError> {
+    let read = || match early {
+        Some(loaded) => Ok(loaded),
+        None => disk.read(LogReader::load).map_err(|error| OpenError::of_store(&options.path, error)),
+    };
     let is_missing = options.backend.is_none() && wal::paths(&options.path).iter().all(|path| !path.exists());
     if is_missing {
         let loaded = read()?;

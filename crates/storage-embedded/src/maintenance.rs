@@ -50,7 +50,7 @@ fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
     File::open(path).map_err(|error| OpenError::io(path, error))?;
     let options = Options::at(path);
     let disk = Disk::open_existing(&options)?;
-    let (loaded, ..) = crate::load(&disk, &options)?;
+    let (loaded, ..) = crate::load(&disk, &options, None)?;
     let numbers = disk.read(|reader| Ok(reader.numbers)).map_err(|error| OpenError::of_store(path, error))?;
     if !disk.had_intact_pages() {
         return Err(OpenError::corrupt(path, "pages did not match their checksums and were rolled back"));

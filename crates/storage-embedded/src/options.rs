@@ -43,7 +43,7 @@ impl Options {
             cache_bytes: 8 << 20,
             value_bytes_max: 1_572_864,
             ring_events_max: 65_536,
-            ring_bytes_max: 32 << 20,
+            ring_bytes_max: 8 << 20,
             clock: Arc::new(system_time),
             backend: None,
         }
