@@ -27,6 +27,8 @@ struct Frame {
     head: Bytes,
     separator: &'static str,
     tail: Bytes,
+    /// How long the list will be, about.
+    estimate: usize,
 }
 
 /// The list as compact JSON, joined from the encoded objects that GET and WATCH share.
@@ -34,13 +36,12 @@ pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let list = whole_list(scope, &page);
     let (head, tail) = wire::json_list(&list_kind(scope), list.metadata(), scope.resource.form.is_structured());
     let (scoped, prepared) = (scope.clone(), page.prepared);
-    join(scope, page.objects, Frame { head, separator: ",", tail }, 1, move |objects, write| {
+    let estimate = page.objects.iter().map(|object| object.value().len()).sum();
+    let frame = Frame { head, separator: ",", tail, estimate };
+    join(scope, page.objects, frame, 1, move |objects, write| {
         // What was converted has to be there until the last object is encoded.
         let _converted = &prepared;
-        objects.iter().try_for_each(|object| {
-            write(&body(&scoped, object, Media::Json)?);
-            Ok(())
-        })
+        objects.iter().try_for_each(|object| render::write_body(&scoped.resource, object, Media::Json, write))
     })
 }
 
@@ -61,7 +62,8 @@ pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     };
     let layout = Layout::of(&scope.accept);
     let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
-    let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
+    let mut frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
+    frame.estimate = page.objects.iter().map(|object| object.value().len()).sum();
     let (scoped, prepared) = (scope.clone(), page.prepared);
     join(scope, page.objects, frame, BATCH, move |objects, write| {
         let _converted = &prepared;
@@ -160,7 +162,7 @@ impl Layout {
         let at = memchr::memmem::find(list, empty.as_bytes())?;
         let head = [&list[..at], opened.as_bytes()].concat();
         let tail = [closed.as_bytes(), &list[at + empty.len()..]].concat();
-        Some(Frame { head: head.into(), separator, tail: tail.into() })
+        Some(Frame { head: head.into(), separator, tail: tail.into(), estimate: 0 })
     }
 
     /// One item as it stands in the list.
@@ -207,7 +209,7 @@ fn join(
     batch: usize,
     encode: impl FnMut(&[Arc<Object>], &mut dyn FnMut(&[u8])) -> Result<(), Status> + Send + 'static,
 ) -> Result<Reply, Status> {
-    let estimate = objects.iter().map(|object| object.value().len()).sum();
+    let estimate = frame.estimate;
     let mut joined = Joined { objects, next: 0, batch, frame, encode: Box::new(encode), done: false };
     let first = match joined.next_chunk() {
         Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status)),
@@ -253,13 +255,16 @@ impl Joined {
     }
 }
 
-/// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
+/// Protobuf puts lengths in front, so every object is encoded before the first byte is sent.
 pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
-    let media = Media::Proto;
-    let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
-    let bodies = bodies.map_err(|status| list::failed(scope, &page.objects, status))?;
+    let (mut items, mut unkept) = (0, Vec::with_capacity(page.objects.len()));
+    for object in &page.objects {
+        let body = body(scope, object, Media::Proto).map_err(|status| list::failed(scope, &page.objects, status))?;
+        items += codec::proto::list_item_len(body.len());
+        // What the cache keeps is taken from there again when it is sent.
+        unkept.push(if body.is_unique() { body } else { Bytes::new() });
+    }
     let kind = list_kind(scope);
-    let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
     let list = metadata(&page);
     let mut head = Vec::with_capacity(256);
     let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
@@ -269,28 +274,28 @@ pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             .map_err(|error| error.to_string())
     });
     written.map_err(Status::internal)?;
-    let chunks = futures::stream::iter(proto_chunks(head, bodies).map(Ok));
-    let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: items };
-    Ok(Reply::new(StatusCode::OK, media.content_type(), body))
+    let tail = Bytes::from_static(codec::proto::LIST_TAIL);
+    let frame = Frame { head: head.into(), separator: "", tail, estimate: items };
+    let (scoped, mut unkept) = (scope.clone(), unkept.into_iter());
+    join(scope, page.objects, frame, 1, move |objects, write| {
+        objects.iter().zip(unkept.by_ref()).try_for_each(|(object, body)| match body.is_empty() {
+            true => render::write_body(&scoped.resource, object, Media::Proto, &mut |body| write_item(body, write)),
+            false => {
+                write_item(&body, write);
+                Ok(())
+            }
+        })
+    })
 }
 
-/// The head, then the items, as many at a time as make a chunk.
-fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes> + Send {
-    let mut bodies = bodies.into_iter();
-    let mut started = Some(head);
-    std::iter::from_fn(move || {
-        let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
-        out.reserve(CHUNK_ROOM);
-        while out.len() < CHUNK_BYTES
-            && let Some(body) = bodies.next()
-        {
-            codec::proto::write_list_item(&body, &mut out);
-        }
-        if bodies.len() == 0 {
-            out.extend_from_slice(codec::proto::LIST_TAIL);
-        }
-        Some(out.into())
-    })
+/// The tag of an item and its length take no more than this.
+const ITEM_HEAD_BYTES: usize = 11;
+
+fn write_item(body: &[u8], write: &mut dyn FnMut(&[u8])) {
+    let mut head = Vec::with_capacity(ITEM_HEAD_BYTES);
+    codec::proto::write_list_item_head(body.len(), &mut head);
+    write(&head);
+    write(body);
 }
 
 fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {

@@ -22,6 +22,17 @@ pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Med
     object.rendition(rendition_key(resource, media), || build(resource, object, revision, media))
 }
 
+/// Copies the body of an object as it is now.
+pub fn write_body(
+    resource: &Resource,
+    object: &Object,
+    media: Media,
+    write: &mut dyn FnMut(&[u8]),
+) -> Result<(), Status> {
+    let build = || build(resource, object, object.revision(), media);
+    object.write_rendition(rendition_key(resource, media), build, write)
+}
+
 fn build(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
     let value = value(resource, object, revision)?;
     // A copy, because it may be kept: it takes no more room than it needs.
