@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -78,6 +78,8 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         watcher,
         deadline,
         timer: Box::pin(tokio::time::sleep_until(deadline)),
+        due: deadline,
+        timed: None,
         one_by_one: is_websocket(&scope.call.headers),
         first: true,
         over: false,
@@ -161,6 +163,10 @@ struct Feed {
     deadline: Instant,
     /// For the next bookmark, or the end if that comes first.
     timer: Pin<Box<Sleep>>,
+    /// When the timer goes off.
+    due: Instant,
+    /// The task that it will wake.
+    timed: Option<Waker>,
     /// Each event is a chunk, because it becomes a WebSocket message.
     one_by_one: bool,
     /// No event has been sent yet: tables carry their columns once.
@@ -305,6 +311,12 @@ impl Feed {
             self.over = true;
             return Poll::Ready(());
         }
+        // Each event that was sent leads here: looking at the time is cheaper than asking the timer.
+        let is_set = self.timed.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
+        if is_set && Instant::now() < self.due {
+            return Poll::Pending;
+        }
+        self.timed = Some(cx.waker().clone());
         ready!(self.timer.poll_unpin(cx));
         if Instant::now() >= self.deadline {
             self.over = true;
@@ -320,7 +332,9 @@ impl Feed {
 
     fn set_timer(&mut self) {
         let next = if self.bookmarks { self.next_bookmark(Instant::now()) } else { None };
-        self.timer.as_mut().reset(next.unwrap_or(self.deadline));
+        self.due = next.unwrap_or(self.deadline);
+        self.timed = None;
+        self.timer.as_mut().reset(self.due);
     }
 
     /// From time to time, and once more before the end, so that the client can go on from there.
