@@ -74,8 +74,8 @@ impl Target for Client {
 }
 
 async fn swap(channel: Channel, key: Key, expected: Revision, value: Bytes) -> Result<Revision, tonic::Status> {
-    let compare = Compare { result: 0, target: 2, key: key.clone().into_bytes(), mod_revision: Some(expected) };
-    let put = RequestOp { put: Some(Put { key: key.into_bytes(), value }) };
+    let compare = Compare { result: 0, target: 2, key: key.to_bytes(), mod_revision: Some(expected) };
+    let put = RequestOp { put: Some(Put { key: key.to_bytes(), value }) };
     let request = Txn { compare: vec![compare], success: vec![put] };
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
