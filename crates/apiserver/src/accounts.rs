@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use authn::service_account::{
-    self, ExternalSigner, Issuer, Keys, Objects, PublicKey, ServiceAccountTokens, Signer, SigningKey,
+    self, ExternalSigner, Issuer, Keys, Objects, PendingKey, ServiceAccountTokens, Signer, SigningKey,
 };
 use hashbrown::HashMap;
 use object::{Clock, GroupVersionKind, Meta, Status, Value};
@@ -45,7 +45,7 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 impl Accounts {
     /// Reads the keys that the flags name, or those of the data directory, or asks the process that has them.
-    pub async fn open(config: &Config, signing_key: SigningKeyFile) -> Result<Accounts, String> {
+    pub async fn open(config: &Config, signing_key: SigningKeySource) -> Result<Accounts, String> {
         let flags = &config.service_accounts;
         check(flags)?;
         let issuers = if flags.issuers.is_empty() { vec![DEFAULT_ISSUER.to_string()] } else { flags.issuers.clone() };
@@ -59,9 +59,9 @@ impl Accounts {
                 (Signer::External(external.clone()), Keys::External(external.clone()), Some(external))
             }
             None => {
-                let key = read_signing_key(signing_key).await?;
-                let keys = Keys::Fixed(public_keys(flags, &key)?);
-                (Signer::Key(Box::new(key)), keys, None)
+                let key = signing_key.key()?;
+                let keys = public_keys(flags, &key)?;
+                (Signer::Key(key), keys, None)
             }
         };
         let audiences = if config.api_audiences.is_empty() { issuers.clone() } else { config.api_audiences.clone() };
@@ -106,39 +106,57 @@ fn limited(wanted: i64, limit: i64) -> Result<i64, String> {
     }
 }
 
-/// The file of the key that signs tokens, once it is there.
-pub type SigningKeyFile = JoinHandle<Result<PathBuf, String>>;
-
-/// Begins to make the key at a first start. An RSA key takes longer than anything else there, so that is done beside it.
-pub fn signing_key_file(config: &Config) -> SigningKeyFile {
-    let flags = &config.service_accounts;
-    let (given, folder) = (flags.signing_key_file.clone(), config.data_dir.join("pki"));
-    let is_external = flags.signing_endpoint.is_some();
-    tokio::task::spawn_blocking(move || match given {
-        Some(path) => Ok(path),
-        None if is_external => Ok(PathBuf::new()),
-        None => pki::service_account_key(&folder).map_err(|error| error.to_string()),
-    })
+/// The key that signs tokens.
+pub enum SigningKeySource {
+    /// Another process signs.
+    External,
+    File(PathBuf),
+    /// It is made for a first start. An RSA key takes longer than anything else there, so the server does not wait for it.
+    Making(JoinHandle<Result<SigningKey, String>>),
 }
 
-async fn read_signing_key(file: SigningKeyFile) -> Result<SigningKey, String> {
-    let file = file.await.map_err(|error| format!("the key of service accounts was not made: {error}"))??;
-    SigningKey::parse(&read(&file)?)
-        .map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))
+impl SigningKeySource {
+    /// Begins to make the key if there is none.
+    pub fn open(config: &Config) -> SigningKeySource {
+        let flags = &config.service_accounts;
+        let folder = config.data_dir.join("pki");
+        let own = pki::service_account_key_file(&folder);
+        match &flags.signing_key_file {
+            _ if flags.signing_endpoint.is_some() => SigningKeySource::External,
+            Some(given) => SigningKeySource::File(given.clone()),
+            None if own.exists() => SigningKeySource::File(own),
+            None => SigningKeySource::Making(tokio::task::spawn_blocking(move || {
+                let pem = pki::make_service_account_key(&folder).map_err(|error| error.to_string());
+                let made = pem.and_then(|pem| SigningKey::parse(pem.as_bytes()).map_err(|error| error.to_string()));
+                made.inspect_err(|error| tracing::error!(error, "service accounts' tokens cannot be signed"))
+            })),
+        }
+    }
+
+    fn key(self) -> Result<PendingKey, String> {
+        match self {
+            SigningKeySource::External => Err("another process has the key that signs".into()),
+            SigningKeySource::File(path) => {
+                let key = SigningKey::parse(&read(&path)?);
+                let key = key.map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))?;
+                Ok(key.into())
+            }
+            SigningKeySource::Making(task) => Ok(PendingKey::new(async {
+                task.await.map_err(|error| format!("the key of service accounts was not made: {error}"))?
+            })),
+        }
+    }
 }
 
 /// The keys of `--service-account-key-file`, or the one that signs.
-fn public_keys(flags: &Flags, signing: &SigningKey) -> Result<Arc<[PublicKey]>, String> {
+fn public_keys(flags: &Flags, signing: &PendingKey) -> Result<Keys, String> {
     let mut keys = Vec::new();
     for path in &flags.key_files {
         let found = service_account::read_public_keys(&read(path)?)
             .map_err(|error| format!("error reading public key file {}: {error}", path.display()))?;
         keys.extend(found);
     }
-    if keys.is_empty() {
-        keys.push(signing.public().clone());
-    }
-    Ok(keys.into())
+    Ok(if keys.is_empty() { Keys::Own(signing.clone()) } else { Keys::Fixed(keys.into()) })
 }
 
 fn check(flags: &Flags) -> Result<(), String> {

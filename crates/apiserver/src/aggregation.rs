@@ -8,9 +8,9 @@ use outbound::{Certificate, Egress, Resolve};
 use rest::Api;
 use server::Metrics;
 
+use crate::Config;
 use crate::flags::Given;
-use crate::pki::FRONT_PROXY;
-use crate::{Config, Pki};
+use crate::pki::{FRONT_PROXY, FrontProxy};
 
 /// The flags that [`Aggregation`] takes.
 pub const FLAGS: &[&str] = &[
@@ -52,13 +52,16 @@ impl Aggregation {
     }
 }
 
-/// Lets a server used alone speak for its users to other API servers with a certificate that it makes itself, unless it was
+/// Whether the server makes the certificate itself with which it speaks for its users to other API servers: used alone, and not
 /// told about another.
-pub fn make_certificate(config: &mut Config, pki: &Pki) -> Result<(), String> {
-    if config.aggregation.certificate.is_some() || config.authentication.request_header.client_ca_file.is_some() {
-        return Ok(());
-    }
-    let own = pki.front_proxy().map_err(|error| error.to_string())?;
+pub fn needs_certificate(config: &Config) -> bool {
+    let told =
+        config.aggregation.certificate.is_some() || config.authentication.request_header.client_ca_file.is_some();
+    config.standalone && !told
+}
+
+/// Speaks for users to other API servers with the server's own certificate.
+pub fn use_certificate(config: &mut Config, own: &FrontProxy) -> Result<(), String> {
     let authority = own.ca.display().to_string();
     for (flag, value) in [
         ("requestheader-client-ca-file", authority.as_str()),
@@ -69,8 +72,8 @@ pub fn make_certificate(config: &mut Config, pki: &Pki) -> Result<(), String> {
     ] {
         config.authentication.apply(flag, Given(&[value.to_string()]))?;
     }
-    config.aggregation.certificate = Some(own.certificate);
-    config.aggregation.key = Some(own.key);
+    config.aggregation.certificate = Some(own.certificate.clone());
+    config.aggregation.key = Some(own.key.clone());
     Ok(())
 }
 

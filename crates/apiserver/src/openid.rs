@@ -35,14 +35,14 @@ impl OpenId {
         Some(OpenId { issuer: issuer.clone(), jwks_uri, keys: accounts.keys.clone() })
     }
 
-    fn configuration(&self) -> String {
+    async fn configuration(&self) -> String {
         let text = object::quote;
         format!(
             "{{\"issuer\":{},\"jwks_uri\":{},\"response_types_supported\":[\"id_token\"],\
              \"subject_types_supported\":[\"public\"],\"id_token_signing_alg_values_supported\":[{}]}}",
             text(&self.issuer),
             text(&self.jwks_uri),
-            algorithms(&self.keys.discoverable()).iter().map(|name| text(name)).collect::<Vec<_>>().join(",")
+            algorithms(&self.keys.discoverable().await).iter().map(|name| text(name)).collect::<Vec<_>>().join(",")
         )
     }
 }
@@ -58,8 +58,8 @@ fn algorithms(keys: &[PublicKey]) -> Vec<&'static str> {
 impl Paths for OpenId {
     async fn answer(&self, call: &Permitted<Call>, _: &mut Body) -> Option<Reply> {
         let (media, body) = match call.info.path.trim_end_matches('/') {
-            CONFIGURATION => ("application/json", self.configuration()),
-            KEYS => ("application/jwk-set+json", key_set(&self.keys.discoverable())),
+            CONFIGURATION => ("application/json", self.configuration().await),
+            KEYS => ("application/jwk-set+json", key_set(&self.keys.discoverable().await)),
             _ => return None,
         };
         if let Err(status) = accept::check_route(call, &[media], &[]) {

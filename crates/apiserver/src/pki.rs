@@ -99,7 +99,7 @@ impl Pki {
         files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
         let pki = Pki { hosts, ..Pki::at(folder) };
         let FrontProxy { ca_key, key, .. } = pki.front_proxy_files();
-        let accounts_key = folder.join(SERVICE_ACCOUNT_KEY);
+        let accounts_key = service_account_key_file(folder);
         for path in [&pki.ca_key, &pki.serving_key, &pki.admin_key, &accounts_key, &ca_key, &key] {
             files::restrict_existing(path).map_err(|error| PkiError::Write(path.clone(), error))?;
         }
@@ -179,14 +179,17 @@ impl Pki {
 const AUTHORITY: &str = "ferrokube-ca";
 const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 
-/// The key that signs service accounts' tokens, made at the first start.
-pub fn service_account_key(folder: &Path) -> Result<PathBuf, PkiError> {
-    let path = folder.join(SERVICE_ACCOUNT_KEY);
-    if !path.exists() {
-        files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
-        write(&path, &authn::service_account::SigningKey::generate()?)?;
-    }
-    Ok(path)
+/// Where the key is that signs service accounts' tokens.
+pub fn service_account_key_file(folder: &Path) -> PathBuf {
+    folder.join(SERVICE_ACCOUNT_KEY)
+}
+
+/// Makes and writes that key; returns it as PEM.
+pub fn make_service_account_key(folder: &Path) -> Result<String, PkiError> {
+    let pem = authn::service_account::SigningKey::generate()?;
+    files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
+    write(&service_account_key_file(folder), &pem)?;
+    Ok(pem)
 }
 
 /// Whether certificate and key are there and will be valid for some time, but not for longer than we make them.

@@ -23,7 +23,7 @@ use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
 
-use crate::accounts::{self, Accounts, SigningKeyFile};
+use crate::accounts::{Accounts, SigningKeySource};
 use crate::actions::{self, Actions};
 use crate::admission::Host;
 use crate::allocation::Allocations;
@@ -35,7 +35,7 @@ use crate::escalation::EscalationCheck;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::peering::Peering;
-use crate::pki::Hosts;
+use crate::pki::{FrontProxy, Hosts, PkiError};
 use crate::served::Served;
 use crate::services::Services;
 use crate::store::{self, Opened};
@@ -117,17 +117,18 @@ pub fn start(mut config: Config) -> BoxFuture<'static, Result<Running, StartErro
     Box::pin(async move {
         files::create_directory(&config.data_dir)
             .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
-        let signing_key = accounts::signing_key_file(&config);
-        let pki = open_pki(&config)?;
-        if config.standalone {
-            aggregation::make_certificate(&mut config, &pki).map_err(StartError::Setting)?;
-        }
+        let signing_key = SigningKeySource::open(&config);
         let egress = config.egress().map_err(StartError::Setting)?;
         config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
         config.store.kms_v1 = features(&config)?.enabled("KMSv1");
-        let opened = store::open(&config.store, &config.data_dir).await?;
+        // Both wait for the disk, so they wait at the same time.
+        let (pki, opened) = tokio::join!(open_pki(&config), store::open(&config.store, &config.data_dir));
+        let opened = opened?;
         let store = opened.store.clone();
-        let running = assemble(config, Begun { pki, opened, egress, signing_key }).await;
+        let running = match pki.and_then(|own| own.settle(&mut config)) {
+            Ok(pki) => assemble(config, Begun { pki, opened, egress, signing_key }).await,
+            Err(error) => Err(error),
+        };
         if running.is_err() {
             // The next start should not find a file that looks like the victim of a crash.
             store.close().await;
@@ -141,7 +142,7 @@ struct Begun {
     pki: Pki,
     opened: Opened,
     egress: Egress,
-    signing_key: SigningKeyFile,
+    signing_key: SigningKeySource,
 }
 
 async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
@@ -407,7 +408,23 @@ fn paths(
     paths
 }
 
-fn open_pki(config: &Config) -> Result<Pki, StartError> {
+/// What the server made for itself.
+struct OwnPki {
+    pki: Pki,
+    /// For a server used alone that was not told about another.
+    front_proxy: Option<FrontProxy>,
+}
+
+impl OwnPki {
+    fn settle(self, config: &mut Config) -> Result<Pki, StartError> {
+        if let Some(own) = &self.front_proxy {
+            aggregation::use_certificate(config, own).map_err(StartError::Setting)?;
+        }
+        Ok(self.pki)
+    }
+}
+
+async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
     let names = [
         "localhost",
         "kubernetes",
@@ -420,8 +437,15 @@ fn open_pki(config: &Config) -> Result<Pki, StartError> {
         addresses.push(config.bind_address);
     }
     let hosts = Hosts { names: names.map(str::to_string).to_vec(), addresses };
-    Pki::open(&config.data_dir.join("pki"), hosts)
-        .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })
+    let (folder, with_proxy) = (config.data_dir.join("pki"), aggregation::needs_certificate(config));
+    let opened = tokio::task::spawn_blocking(move || {
+        let pki = Pki::open(&folder, hosts)?;
+        let front_proxy = if with_proxy { Some(pki.front_proxy()?) } else { None };
+        Ok(OwnPki { pki, front_proxy })
+    });
+    let failed = |why: String| StartError::DataDir { path: config.data_dir.clone(), why };
+    let opened: Result<OwnPki, PkiError> = opened.await.map_err(|error| failed(error.to_string()))?;
+    opened.map_err(|error| failed(error.to_string()))
 }
 
 fn features(config: &Config) -> Result<Features, StartError> {

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use object::{Value, quote};
 use request::User;
 
@@ -45,14 +47,42 @@ pub struct Issuer {
 
 /// What signs: a key, or another process that has one.
 pub enum Signer {
-    Key(Box<SigningKey>),
+    Key(PendingKey),
     External(Arc<ExternalSigner>),
+}
+
+/// A signing key that may still be being made: an RSA key takes longer than anything else when a server starts for the first time.
+#[derive(Clone)]
+pub struct PendingKey(Shared<BoxFuture<'static, Result<Arc<SigningKey>, String>>>);
+
+impl PendingKey {
+    /// The key that `making` answers with.
+    pub fn new(making: impl Future<Output = Result<SigningKey, String>> + Send + 'static) -> PendingKey {
+        PendingKey(making.map(|made| made.map(Arc::new)).boxed().shared())
+    }
+
+    /// Waits until it is made.
+    async fn get(&self) -> Result<Arc<SigningKey>, KeyError> {
+        let made = match self.0.peek() {
+            Some(made) => made.clone(),
+            None => self.0.clone().await,
+        };
+        made.map_err(KeyError::Sign)
+    }
+}
+
+impl From<SigningKey> for PendingKey {
+    fn from(key: SigningKey) -> PendingKey {
+        PendingKey::new(std::future::ready(Ok(key)))
+    }
 }
 
 /// The keys that tokens may be signed with.
 #[derive(Clone)]
 pub enum Keys {
     Fixed(Arc<[PublicKey]>),
+    /// That of the key that signs.
+    Own(PendingKey),
     External(Arc<ExternalSigner>),
 }
 
@@ -60,15 +90,16 @@ impl Keys {
     /// The keys with this id, all of them for "".
     async fn find(&self, id: &str) -> Vec<PublicKey> {
         match self {
-            Keys::Fixed(keys) => keys.iter().filter(|key| id.is_empty() || key.id() == id).cloned().collect(),
             Keys::External(signer) => signer.find(id).await,
+            own => own.discoverable().await.into_iter().filter(|key| id.is_empty() || key.id() == id).collect(),
         }
     }
 
     /// The keys that others may know.
-    pub fn discoverable(&self) -> Vec<PublicKey> {
+    pub async fn discoverable(&self) -> Vec<PublicKey> {
         match self {
             Keys::Fixed(keys) => keys.to_vec(),
+            Keys::Own(key) => key.get().await.iter().map(|key| key.public().clone()).collect(),
             Keys::External(signer) => signer.discoverable(),
         }
     }
@@ -76,7 +107,7 @@ impl Keys {
     /// For how long others may keep the keys.
     pub fn max_age_seconds(&self) -> u64 {
         match self {
-            Keys::Fixed(_) => 3600,
+            Keys::Fixed(_) | Keys::Own(_) => 3600,
             Keys::External(signer) => signer.max_age_seconds(),
         }
     }
@@ -92,7 +123,7 @@ impl Issuer {
         claims.iss.clone_from(&self.name);
         let payload = serde_json::to_vec(&claims).map_err(|error| KeyError::Sign(error.to_string()))?;
         let pair = match &self.signer {
-            Signer::Key(pair) => pair,
+            Signer::Key(pair) => pair.get().await?,
             Signer::External(signer) => return signer.sign(&payload).await.map_err(KeyError::External),
         };
         let key = pair.public();

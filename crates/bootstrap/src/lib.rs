@@ -18,8 +18,9 @@ use rest::Api;
 
 pub use authentication::publish as publish_authentication;
 
-/// How many default objects are created at a time: the store commits them together.
-const AT_ONCE: usize = 32;
+/// How many default objects are created at a time: more than there are. What waits for the store is committed together, and
+/// each commit is a wait for the disk.
+const AT_ONCE: usize = 1024;
 
 /// Creates what is missing and brings default roles up to date. What is already there and was changed on purpose stays.
 /// One object that cannot be created does not keep the others from being: the answer is how many could not.

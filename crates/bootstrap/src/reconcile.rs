@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use kinds::rbac::escalation;
 use object::{GroupVersion, Meta, Reason, Status, Value};
-use registry::{AdmitAll, ResourceStorage, UpdateOptions, UpdatedObject};
+use registry::{AdmitAll, Context, ResourceStorage, UpdateOptions, UpdatedObject};
 use request::User;
 use rest::{Api, ManagedKind, Snapshot};
 
@@ -27,20 +28,46 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
     storage.strategy.default(&mut wanted);
     let wanted = owned(&api, storage, wanted);
     if storage.cache.get(&storage.key(&namespace, wanted.name())).is_none() {
-        return match storage.create(&cx, wanted, &AdmitAll).await {
-            Ok(_) => Ok(()),
-            // Another server was faster.
-            Err(error) if error.reason() == Reason::AlreadyExists => Ok(()),
-            Err(error) => Err(error.into()),
-        };
+        return create(storage, &cx, wanted).await;
     }
     if group != "rbac.authorization.k8s.io" {
         return Ok(());
     }
+    replace_other_role(storage, &cx, &wanted).await?;
     let name = wanted.name().to_string();
     let mut change = AddMissing { wanted };
     storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await?;
     Ok(())
+}
+
+async fn create(storage: &ResourceStorage, cx: &Context<'_>, object: Value) -> Result<(), Status> {
+    match storage.create(cx, object, &AdmitAll).await {
+        // Another server was faster.
+        Err(error) if error.reason() != Reason::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes a binding to another role than the default one and creates the default: the role of a binding cannot change.
+async fn replace_other_role(storage: &ResourceStorage, cx: &Context<'_>, wanted: &Value) -> Result<(), Status> {
+    let existing = match storage.get(cx.namespace, wanted.name()).await {
+        Ok(existing) => existing,
+        Err(error) if error.reason() == Reason::NotFound => return create(storage, cx, wanted.clone()).await,
+        Err(error) => return Err(error.into()),
+    };
+    if existing.field("roleRef") == wanted.field("roleRef") || is_protected(&existing) {
+        return Ok(());
+    }
+    let options = object::value!({"preconditions": {"uid": (existing.uid())}});
+    match storage.delete(cx, wanted.name(), &options, &AdmitAll).await {
+        Err(error) if error.reason() != Reason::NotFound => Err(error.into()),
+        _ => create(storage, cx, wanted.clone()).await,
+    }
+}
+
+/// Whether the owner wants an object to stay as it is.
+fn is_protected(object: &Value) -> bool {
+    object.annotation(AUTOUPDATE) == Some("false")
 }
 
 /// The object with the fields it brings as those of the server, under the names that upstream's servers use.
@@ -70,17 +97,18 @@ impl UpdatedObject for AddMissing {
     async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
         let Some(existing) = existing else { return Ok(self.wanted.clone()) };
         let mut object = existing.clone();
-        if existing.annotation(AUTOUPDATE) == Some("false") {
+        if is_protected(existing) {
             return Ok(object);
         }
-        // The rules of an aggregated role are gathered by the controller manager.
-        let rules = if self.wanted.field("aggregationRule").is_null() { &["rules"][..] } else { SELECTORS };
-        for list in [rules, &["subjects"]] {
+        let (held, wanted) = (existing.list_at(&["rules"]), self.wanted.list_at(&["rules"]));
+        add(&mut object, &["rules"], escalation::not_covered(held, wanted));
+        if self.wanted.field("aggregationRule").is_null() {
+            object.remove(&["aggregationRule"]);
+        }
+        for list in [SELECTORS, &["subjects"]] {
             let items = self.wanted.list_at(list).iter();
-            let missing: Vec<Value> = items.filter(|item| !existing.list_at(list).contains(item)).cloned().collect();
-            if !missing.is_empty() {
-                object.slot(list).make_list().extend(missing);
-            }
+            let missing = items.filter(|item| !existing.list_at(list).contains(item)).cloned().collect();
+            add(&mut object, list, missing);
         }
         for field in ["labels", "annotations"] {
             let wanted = self.wanted.metadata().field(field).as_map();
@@ -89,5 +117,11 @@ impl UpdatedObject for AddMissing {
             }
         }
         Ok(object)
+    }
+}
+
+fn add(object: &mut Value, list: &[&str], missing: Vec<Value>) {
+    if !missing.is_empty() {
+        object.slot(list).make_list().extend(missing);
     }
 }

@@ -56,7 +56,7 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
         webhook_tokens: false,
         objects,
     };
-    (Issuer::new(ISSUER, Signer::Key(Box::new(key))), method)
+    (Issuer::new(ISSUER, Signer::Key(key.into())), method)
 }
 
 fn claims(bound: Bound) -> Claims {
@@ -171,14 +171,14 @@ async fn signatures_count() {
         assert_eq!(review(method(P256, world()).1, &token, NOW).await, Err(want.to_string()), "{token}");
     }
     // An issuer of the past is still believed.
-    let before = Issuer::new("https://before", Signer::Key(Box::new(SigningKey::parse(P256.as_bytes()).unwrap())));
+    let before = Issuer::new("https://before", Signer::Key(SigningKey::parse(P256.as_bytes()).unwrap().into()));
     assert!(review(method(P256, world()).1, &before.issue(claims(Bound::Nothing)).await.unwrap(), NOW).await.is_ok());
 }
 
 #[tokio::test]
 async fn legacy_tokens_live_as_long_as_their_secret() {
     use base64::engine::general_purpose::STANDARD;
-    let issuer = Issuer::new(LEGACY_ISSUER, Signer::Key(Box::new(SigningKey::parse(P256.as_bytes()).unwrap())));
+    let issuer = Issuer::new(LEGACY_ISSUER, Signer::Key(SigningKey::parse(P256.as_bytes()).unwrap().into()));
     let said = Claims {
         sub: "system:serviceaccount:ns:sa".into(),
         legacy_namespace: "ns".into(),

@@ -7,6 +7,7 @@ use registry::{Context, Strategy, columns};
 
 use super::matching;
 use crate::common::checks::Checks;
+use crate::common::versioned;
 
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 
@@ -46,6 +47,14 @@ impl Strategy for Binding {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        let spec = match self.mutating {
+            true => "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingSpec",
+            false => "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec",
+        };
+        !versioned::same(spec, new.field("spec"), old.field("spec"))
     }
 
     fn checks_finalizer_names(&self) -> bool {

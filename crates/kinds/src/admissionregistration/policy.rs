@@ -9,7 +9,7 @@ use registry::{Context, Strategy, columns};
 use super::expressions::{self, Stored};
 use super::{conditions, matching};
 use crate::common::checks::{Checks, same};
-use crate::common::{conditions as status_conditions, internal, metadata};
+use crate::common::{conditions as status_conditions, internal, metadata, versioned};
 
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
@@ -57,6 +57,14 @@ impl Strategy for Policy {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        let spec = match self.mutating {
+            true => "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec",
+            false => "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec",
+        };
+        !versioned::same(spec, new.field("spec"), old.field("spec"))
     }
 
     fn checks_finalizer_names(&self) -> bool {

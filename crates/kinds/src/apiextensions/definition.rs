@@ -6,8 +6,9 @@ use registry::{Context, Deletion, Error, Strategy};
 
 use super::demands::Demands;
 use super::{approval, v1, validate, warnings};
-use crate::common::conditions;
+use crate::common::{conditions, versioned};
 
+const SPEC: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec";
 /// Holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -84,6 +85,11 @@ impl Strategy for Definition {
 
     fn counts_generations(&self) -> bool {
         true
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        let (new, old) = (v1::to_v1(new.clone()), v1::to_v1(old.clone()));
+        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
     }
 
     fn checks_finalizer_names(&self) -> bool {

@@ -18,6 +18,12 @@ pub fn refusal(user: &str, groups: &[String], held: &[Value], rules: &[Value]) -
     Some(format!("user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{shown}"))
 }
 
+/// The rules that `held` do not cover, taken apart into rules with one verb, one resource and so on each.
+pub fn not_covered(held: &[Value], rules: &[Value]) -> Vec<Value> {
+    let held: Vec<Held> = held.iter().map(|rule| Held::of(Rule::of(rule))).collect();
+    missing(&held, rules.iter().map(Rule::of)).iter().map(Rule::to_value).collect()
+}
+
 /// How many parts the rules of one role are taken apart into. A rule has as many parts as the product of its lists, so a few
 /// kilobytes can say billions.
 const PARTS_MAX: usize = 50_000;
@@ -73,6 +79,21 @@ impl Rule {
             names: strings("resourceNames"),
             urls: strings("nonResourceURLs"),
         }
+    }
+
+    fn to_value(&self) -> Value {
+        let fields = [
+            ("apiGroups", &self.groups),
+            ("nonResourceURLs", &self.urls),
+            ("resourceNames", &self.names),
+            ("resources", &self.resources),
+            ("verbs", &self.verbs),
+        ];
+        let mut rule = Value::map();
+        for (name, items) in fields.into_iter().filter(|(_, items)| !items.is_empty()) {
+            *rule.slot(&[name]) = Value::from(items.clone());
+        }
+        rule
     }
 
     fn without_repeats(mut self) -> Rule {
