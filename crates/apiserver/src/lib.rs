@@ -13,6 +13,7 @@ pub mod cli;
 mod client;
 mod components;
 mod config;
+mod consistency;
 mod debugging;
 mod definitions;
 mod dial;

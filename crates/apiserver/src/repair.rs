@@ -2,19 +2,23 @@
 //!
 //! A server that ended in the middle of a write may leave an address taken that no Service has; another server, or an older
 //! one, may have written Services without taking their addresses. Services and IPAddresses are looked at when they change,
-//! and all of them every few minutes. The log says what was wrong.
+//! and all of them every few minutes. The log and events say what was wrong.
+
+mod recorder;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use cache::{Item, Start};
 use kinds::core::service::Allocation;
-use kinds::core::service::allocation::repair::{Finding, PortRepair};
+use kinds::core::service::allocation::repair::PortRepair;
 use object::{Status, Str};
 use registry::Lookup;
 use rest::Api;
 use standalone::Queue;
 use tokio::task::JoinSet;
+
+use self::recorder::Recorder;
 
 /// How often everything is looked at.
 const INTERVAL: Duration = Duration::from_secs(3 * 60);
@@ -30,23 +34,28 @@ enum Work {
 }
 
 /// Starts the loops; they end when what is returned is dropped.
-pub fn start(allocation: Arc<Allocation>, api: Arc<Api>) -> JoinSet<()> {
+pub fn start(allocation: Arc<Allocation>, api: Arc<Api>, hostname: &str) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
+    let recorder = Arc::new(Recorder::new(api.clone(), hostname));
     let queue: Arc<Queue<Work>> = Arc::new(Queue::new());
-    tasks.spawn(repair_ports(allocation.clone()));
+    tasks.spawn(repair_ports(allocation.clone(), recorder.clone()));
     let service = |namespace, name| Work::Service { namespace, name };
     tasks.spawn(follow(api.clone(), "", "services", queue.clone(), service));
     let address = |_, name| Work::Address { name };
     tasks.spawn(follow(api.clone(), NETWORKING, "ipaddresses", queue.clone(), address));
-    tasks.spawn(work(allocation, api, queue));
+    tasks.spawn(work(allocation, api, queue, recorder));
     tasks
 }
 
-async fn repair_ports(allocation: Arc<Allocation>) {
+async fn repair_ports(allocation: Arc<Allocation>, recorder: Arc<Recorder>) {
     let mut repair = PortRepair::new();
     loop {
         match repair.run(&allocation).await {
-            Ok(findings) => findings.iter().for_each(report),
+            Ok(findings) => {
+                for finding in &findings {
+                    recorder.record(finding).await;
+                }
+            }
             Err(status) => tracing::warn!(why = status.message, "cannot check the node ports of services"),
         }
         tokio::time::sleep(INTERVAL).await;
@@ -86,10 +95,10 @@ async fn follow(
     }
 }
 
-async fn work(allocation: Arc<Allocation>, api: Arc<Api>, queue: Arc<Queue<Work>>) {
+async fn work(allocation: Arc<Allocation>, api: Arc<Api>, queue: Arc<Queue<Work>>, recorder: Arc<Recorder>) {
     loop {
         let next = queue.next().await;
-        match look(&allocation, &api, &next).await {
+        match look(&allocation, &api, &next, &recorder).await {
             Ok(again) => {
                 queue.forget(&next);
                 again.into_iter().for_each(|again| queue.after(again, next.clone()));
@@ -107,23 +116,28 @@ async fn work(allocation: Arc<Allocation>, api: Arc<Api>, queue: Arc<Queue<Work>
 }
 
 /// Looks at one object. The answer is when to look again, if at all.
-async fn look(allocation: &Allocation, api: &Arc<Api>, work: &Work) -> Result<Option<Duration>, Status> {
+async fn look(
+    allocation: &Allocation,
+    api: &Arc<Api>,
+    work: &Work,
+    recorder: &Recorder,
+) -> Result<Option<Duration>, Status> {
     let snapshot = api.snapshot();
     match work {
         Work::Service { namespace, name } => {
             let Some(service) = snapshot.get("", "services", namespace, name) else { return Ok(None) };
-            allocation.check_service(&snapshot, &service).await?.iter().for_each(report);
+            for finding in allocation.check_service(&snapshot, &service).await? {
+                recorder.record(&finding).await;
+            }
             Ok(None)
         }
         Work::Address { name } => {
             let Some(address) = snapshot.get(NETWORKING, "ipaddresses", "", name) else { return Ok(None) };
             let checked = allocation.check_address(&snapshot, &address, api.clock.now()).await?;
-            checked.finding.iter().for_each(report);
+            if let Some(finding) = &checked.finding {
+                recorder.record(finding).await;
+            }
             Ok(checked.again)
         }
     }
-}
-
-fn report(finding: &Finding) {
-    tracing::warn!(?finding, "an address or port of a service was not as it should be");
 }

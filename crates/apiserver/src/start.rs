@@ -40,7 +40,7 @@ use crate::served::Served;
 use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
-use crate::{Config, Pki, aggregation, own_service, repair, serving, traces};
+use crate::{Config, Pki, aggregation, consistency, own_service, repair, serving, traces};
 
 /// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
 const RENDITION_BUDGET_BYTES: usize = 512 * 1024 * 1024;
@@ -204,7 +204,8 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
         refuses_while_leaving: config.serving.connections.answer_while_leaving,
     });
     create_own_objects(&api, &authentication.trust.published()).await;
-    let mut tasks = repair::start(kinds.allocation.clone(), api.clone());
+    let mut tasks = repair::start(kinds.allocation.clone(), api.clone(), &config.hostname);
+    consistency::start(&api, &server.metrics, &mut tasks);
     begin_tasks(&config, &api, authentication, &pki, &mut tasks)?;
     let own = start_own(&config, &api, &peering, &seats);
     let own_service = own_service(&config, &api, advertised, store.clone()).await?;
@@ -438,13 +439,13 @@ async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
     }
     let hosts = Hosts { names: names.map(str::to_string).to_vec(), addresses };
     let (folder, with_proxy) = (config.data_dir.join("pki"), aggregation::needs_certificate(config));
-    let opened = tokio::task::spawn_blocking(move || {
+    let opened = tokio::task::spawn_blocking(move || -> Result<OwnPki, PkiError> {
         let pki = Pki::open(&folder, hosts)?;
         let front_proxy = if with_proxy { Some(pki.front_proxy()?) } else { None };
         Ok(OwnPki { pki, front_proxy })
     });
     let failed = |why: String| StartError::DataDir { path: config.data_dir.clone(), why };
-    let opened: Result<OwnPki, PkiError> = opened.await.map_err(|error| failed(error.to_string()))?;
+    let opened = opened.await.map_err(|error| failed(error.to_string()))?;
     opened.map_err(|error| failed(error.to_string()))
 }
 

@@ -5,7 +5,7 @@ use codec::Notes;
 use object::{GroupKind, GroupVersion, GroupVersionKind, Meta, Status, Value, quote};
 use registry::{Form, Resource, go_package};
 
-use crate::media::Media;
+use crate::media::{Media, Offer};
 use crate::options::FieldValidation;
 use crate::scope::Scope;
 use crate::wire;
@@ -36,9 +36,11 @@ pub fn input_media(scope: &Scope, content_type: &str) -> Result<Media, Status> {
     if let Some(media) = media.filter(|media| offer.has(*media)) {
         return Ok(media);
     }
+    // Upstream names protobuf for custom resources too.
+    let named = Offer { protobuf: true, ..offer };
     Err(Status::unsupported_media_type(format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
-        offer.list()
+        named.list()
     )))
 }
 
@@ -57,7 +59,13 @@ pub fn decode(
     let stated = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
     let kind = form.kind_of_body(stated, expected.kind);
     let kind = kind.ok_or_else(|| unrecognized(expected, bytes, &kind_is_missing(bytes, media)))?;
-    check_registered(&kind, expected).map_err(|why| cannot_handle(&kind, expected, &why))?;
+    if let Err(why) = check_registered(&kind, expected) {
+        // Upstream decodes every type it knows before it sees that another one was expected.
+        let known = schema::builtin().schema(&kind);
+        let decoded = known.map(|schema| wire::decode(bytes, media, Some(schema), &mut Notes::ignore()));
+        let why = decoded.and_then(Result::err).unwrap_or(why);
+        return Err(cannot_handle(&kind, expected, &why));
+    }
     let decoded = wire::decode(bytes, media, form.wire_schema(), &mut notes).and_then(|object| form.settle(object));
     let (mut object, mut dropped) = decoded.map_err(|why| cannot_handle(&kind, expected, &why))?;
     if validation == FieldValidation::Ignore {

@@ -24,6 +24,8 @@ impl ListOptions {
     pub fn parse(scope: &Scope, force_watch: bool) -> Result<ListOptions, Status> {
         let (call, resource): (&Call, _) = (&scope.call, &scope.resource);
         let text = |name: &str| call.query(name).unwrap_or("").to_string();
+        // Numbers are read first: selectors are converted later.
+        let (timeout_seconds, limit) = (integer(call, "timeoutSeconds")?, integer(call, "limit")?);
         let labels = labels::Selector::parse(&text("labelSelector"), None)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let fields =
@@ -34,8 +36,8 @@ impl ListOptions {
             allow_bookmarks: flag(call, "allowWatchBookmarks").unwrap_or(false),
             resource_version: text("resourceVersion"),
             resource_version_match: text("resourceVersionMatch"),
-            timeout_seconds: integer(call, "timeoutSeconds")?,
-            limit: integer(call, "limit")?.unwrap_or(0),
+            timeout_seconds,
+            limit: limit.unwrap_or(0),
             continue_token: text("continue"),
             send_initial_events: flag(call, "sendInitialEvents"),
         };
@@ -260,9 +262,6 @@ pub fn flag(call: &Call, name: &str) -> Option<bool> {
 
 pub fn integer(call: &Call, name: &str) -> Result<Option<i64>, Status> {
     let Some(text) = call.query(name) else { return Ok(None) };
-    if text.is_empty() {
-        return Ok(None);
-    }
     text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
         let why = match error.kind() {
             std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",

@@ -58,6 +58,11 @@ pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
     write(scope, &options, update, Wanted::Patch(patch)).await
 }
 
+/// Refuses patches of a kind that the resource does not take.
+pub fn check_content_type(scope: &Scope) -> Result<(), Status> {
+    patch_kind(scope).map(drop)
+}
+
 fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
     let content_type = scope.call.header("content-type").to_string();
     let content_type = content_type.split(';').next().unwrap_or("").trim();

@@ -32,7 +32,10 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
         };
         let mut scope = Scope::new(api, resource, Arc::new(call), body);
         if let Err(refused) = scope.negotiate() {
-            return refused.reply(&scope.take_warnings());
+            return match unrouted(&scope) {
+                Some(status) => failure(&status, &scope.api.accept_of_status(&scope.call.headers, &scope.call.query)),
+                None => refused.reply(&scope.take_warnings()),
+            };
         }
         let scope = Arc::new(scope);
         let reply = match dispatch(&scope).await {
@@ -43,6 +46,16 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
         reply.annotations = scope.take_annotations();
         reply
     })
+}
+
+/// What upstream says before it looks at what the client accepts: there is no such path, method or patch.
+fn unrouted(scope: &Scope) -> Option<Status> {
+    let routed = part_of(scope).and_then(|part| check_served(scope, part));
+    let routed = routed.and_then(|()| match scope.call.info.verb {
+        Verb::Patch => patch::check_content_type(scope),
+        _ => Ok(()),
+    });
+    routed.err()
 }
 
 /// The catalog that the request works on.
@@ -68,8 +81,8 @@ pub fn page_not_found() -> Reply {
 
 /// Whether the resource exists where the path looks for it: namespaced resources below a namespace, others never.
 fn is_in_scope(resource: &Resource, info: &RequestInfo) -> bool {
-    // Only a proxy has a path below its subresource.
-    if info.parts.len() > 3 && info.subresource != "proxy" {
+    // Only a proxy has a path below its subresource; the handler of custom resources does not look at what is there.
+    if info.parts.len() > 3 && info.subresource != "proxy" && !resource.is_custom() {
         return false;
     }
     match (resource.namespaced, info.in_namespace) {
@@ -161,6 +174,9 @@ fn check_served(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
     if info.verb == Verb::Proxy || (info.is_watch_path && (method != Method::GET || !info.subresource.is_empty())) {
         return Err(no_such_resource());
     }
+    if resource.is_custom() {
+        return check_custom(scope, part);
+    }
     // HEAD is read as a get, but only proxies serve it.
     if method == Method::HEAD && !is_connect {
         return Err(method_not_allowed());
@@ -190,6 +206,27 @@ fn check_served(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
     }
     let verbs = resource.subresource(&info.subresource).map_or(&resource.verbs, |subresource| &subresource.verbs);
     if verbs.iter().any(|verb| verb == info.verb.as_str()) { Ok(()) } else { Err(method_not_allowed()) }
+}
+
+/// As [`check_served`], for upstream's handler of custom resources: it has no routes and looks at the verb alone.
+fn check_custom(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
+    let info = &scope.call.info;
+    let of_objects = matches!(
+        (info.verb, part),
+        (Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection, Part::Object)
+    );
+    let is_known = matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects;
+    if !is_known {
+        let verb = if info.verb == Verb::Options { "" } else { info.verb.as_str() };
+        return Err(Status::method_not_supported(&scope.group_resource(), verb));
+    }
+    if info.verb == Verb::Patch {
+        patch::check_content_type(scope)?;
+    }
+    if matches!(info.verb, Verb::Update | Verb::Patch) && info.name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    Ok(())
 }
 
 /// What upstream's router says when it has no such path.

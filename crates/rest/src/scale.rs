@@ -32,7 +32,12 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&scope.call, "UpdateOptions", false)?;
     let media = body::input_media(scope, scope.call.header("content-type"))?;
     let expected = Expected { kind: &scale_kind(), form: &scale_form(scope)? };
-    let decoded = body::decode(&bytes, media, &expected, options.field_validation)?;
+    let decoded = body::decode(&bytes, media, &expected, options.field_validation).map_err(|status| {
+        // Upstream's scheme of custom resources lacks the type that its message would name.
+        let why =
+            "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
+        if scope.resource.is_custom() { Status::bad_request(why) } else { status }
+    })?;
     scope.warn(decoded.warnings);
     scope.record_object(&decoded.object, expected.form.wire_schema());
     let mut wanted = decoded.object;

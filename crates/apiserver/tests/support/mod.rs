@@ -48,18 +48,21 @@ impl Node {
     #[allow(dead_code)]
     pub async fn start_with(etcd: &[String], service_range: &str, change: impl FnOnce(&mut Config)) -> Node {
         let directory = tempfile::tempdir().unwrap();
-        let mut config = Config {
-            data_dir: directory.path().to_path_buf(),
-            port: 0,
-            disable_admission_plugins: vec!["ServiceAccount".into()],
-            own_service: OwnServiceConfig { cluster_ip_range: service_range.into(), ..OwnServiceConfig::default() },
-            standalone: false,
-            store: StoreConfig { etcd_servers: etcd.to_vec(), ..StoreConfig::default() },
-            ..Config::default()
-        };
+        let mut config = config(directory.path(), etcd, service_range);
         change(&mut config);
         let running = apiserver::start(config).await.unwrap();
         Node { address: running.address, directory, running: How::Here(running) }
+    }
+
+    /// Stops a server of this process in order, and starts another one on its data.
+    #[allow(dead_code)]
+    pub async fn start_again(mut self, service_range: &str) -> Node {
+        if let How::Here(running) = std::mem::replace(&mut self.running, How::Over) {
+            running.stop(Duration::ZERO).await;
+        }
+        let running = apiserver::start(config(self.directory.path(), &[], service_range)).await.unwrap();
+        (self.address, self.running) = (running.address, How::Here(running));
+        self
     }
 
     /// A process of its own, which can be killed.
@@ -122,6 +125,19 @@ impl Drop for Node {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+#[allow(dead_code)]
+fn config(data_dir: &Path, etcd: &[String], service_range: &str) -> Config {
+    Config {
+        data_dir: data_dir.to_path_buf(),
+        port: 0,
+        disable_admission_plugins: vec!["ServiceAccount".into()],
+        own_service: OwnServiceConfig { cluster_ip_range: service_range.into(), ..OwnServiceConfig::default() },
+        standalone: false,
+        store: StoreConfig { etcd_servers: etcd.to_vec(), ..StoreConfig::default() },
+        ..Config::default()
     }
 }
 

@@ -16,6 +16,8 @@ use registry::Context;
 
 use crate::Strategies;
 
+const MATCH_CONDITION: &str = "io.k8s.api.admissionregistration.v1.MatchCondition";
+
 /// The end of the names of configurations that come from files. Objects of the API cannot have them.
 const STATIC_SUFFIX: &str = ".static.k8s.io";
 

@@ -8,7 +8,7 @@ use registry::{Context, Strategy, columns};
 
 use super::expressions::{self, Stored};
 use super::{conditions, matching};
-use crate::common::checks::{Checks, same};
+use crate::common::checks::Checks;
 use crate::common::{conditions as status_conditions, internal, metadata, versioned};
 
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -34,8 +34,14 @@ impl Strategy for Policy {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        let fields = [["spec", "paramKind"], ["spec", "matchConditions"]];
-        let unchanged = fields.iter().all(|path| same(new.at(path).value(), old.at(path).value()));
+        let fields = [
+            ("paramKind", "io.k8s.api.admissionregistration.v1.ParamKind"),
+            ("matchConditions", super::MATCH_CONDITION),
+        ];
+        let is_same = |&(field, of): &(&str, &str)| {
+            versioned::same(of, new.at(&["spec", field]).value(), old.at(&["spec", field]).value())
+        };
+        let unchanged = fields.iter().all(is_same);
         self.validate_policy(new, !unchanged, &Known::of(old.value()), errors);
     }
 

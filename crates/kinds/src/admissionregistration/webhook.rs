@@ -7,8 +7,8 @@ use registry::{Context, Strategy, columns};
 
 use super::expressions::Stored;
 use super::{conditions, rules, webhook_client};
-use crate::common::checks::{Checks, same};
-use crate::common::{problems, selector};
+use crate::common::checks::Checks;
+use crate::common::{problems, selector, versioned};
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
@@ -102,7 +102,10 @@ impl<'a> Tolerated<'a> {
         let names: BTreeSet<&str> = old.each().map(|hook| hook.field("name").str()).collect();
         Tolerated {
             same_conditions: new.len() == old.len()
-                && new.each().zip(old.each()).all(|(new, old)| same(&conditions(&new), &conditions(&old))),
+                && new
+                    .each()
+                    .zip(old.each())
+                    .all(|(new, old)| versioned::same(super::MATCH_CONDITION, &conditions(&new), &conditions(&old))),
             stored_conditions: old.each().fold(Stored::default(), |stored, hook| {
                 stored.and(Stored::of(hook.value().list_at(&["matchConditions"]), &["expression"]))
             }),

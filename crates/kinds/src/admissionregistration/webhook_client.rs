@@ -63,9 +63,8 @@ fn validate_path(path: &Cursor, errors: &mut Errors) {
         path.bad(errors, "must start with a '/'");
     }
     // Upstream drops the first byte whether or not it is the slash.
-    let first = text.chars().next().map_or(0, char::len_utf8);
-    let checked = text.get(first..).unwrap_or("");
-    let checked = checked.strip_suffix('/').unwrap_or(checked);
+    let checked = String::from_utf8_lossy(&text.as_bytes()[1..]);
+    let checked = checked.strip_suffix('/').unwrap_or(&checked);
     for (i, segment) in checked.split('/').enumerate() {
         if segment.is_empty() {
             path.bad(errors, format!("segment[{i}] may not be empty"));

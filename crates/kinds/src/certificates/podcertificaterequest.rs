@@ -7,7 +7,7 @@ use registry::{Context, FieldRefusal, Strategy};
 
 use super::possession::Possession;
 use super::{issued, request};
-use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::pod_spec::projected::user_annotations;
 use crate::common::{conditions, internal, metadata, signers, versioned};
 
@@ -53,7 +53,11 @@ impl Strategy for PodCertificateRequest {
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let spec = new.field("spec");
-        if !same(spec.value(), old.field("spec").value()) {
+        if !versioned::same(
+            "io.k8s.api.certificates.v1.PodCertificateRequestSpec",
+            spec.value(),
+            old.field("spec").value(),
+        ) {
             spec.invalid_as(errors, internal::shown("PodCertificateRequestSpec", spec.value()), IMMUTABLE);
         }
     }

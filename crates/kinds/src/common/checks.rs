@@ -116,6 +116,11 @@ pub fn immutable_text(new: &Cursor, old: &Cursor, errors: &mut Errors) {
     }
 }
 
+/// Whether two maps of strings are the same: a missing one is like an empty one.
+pub fn same_map(a: &Value, b: &Value) -> bool {
+    a == b || (a.is_empty() && b.is_empty())
+}
+
 /// Whether two values are the same to upstream's semantic comparison: missing, null, zero and empty are alike.
 ///
 /// It is exact for fields without pointers to zero values; those few (`false` or `0` behind a pointer) are told apart

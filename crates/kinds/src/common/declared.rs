@@ -264,7 +264,8 @@ fn go_name(of: &str) -> &str {
     }
 }
 
-/// As [`same`], but a type without fields is there or not, which is a difference even though there is nothing in it.
+/// As [`same`], but a type without fields is there or not, which is a difference even though there is nothing in it, and so is an
+/// empty string behind a pointer.
 fn unchanged(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Map(a), Value::Map(b)) => {
@@ -272,7 +273,7 @@ fn unchanged(a: &Value, b: &Value) -> bool {
                 && b.iter().all(|(key, value)| a.contains_key(key) || unchanged(value, &Value::Null))
         }
         (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| unchanged(a, b)),
-        (Value::Null, Value::Map(_)) | (Value::Map(_), Value::Null) => false,
+        (Value::Null, Value::Map(_) | Value::String(_)) | (Value::Map(_) | Value::String(_), Value::Null) => false,
         (a, b) => same(a, b),
     }
 }

@@ -14,29 +14,30 @@ pub fn shown(type_name: &str, value: &Value) -> BadValue {
         return BadValue::Raw("null".to_string());
     }
     let mut out = Vec::new();
-    let of = |node| match value {
-        Value::List(_) => Node { shape: Shape::List(Box::new(node)), ..Node::default() },
-        _ => node,
-    };
-    match node(type_name).map(of) {
+    match node_of(type_name, value) {
         Some(node) => codec::json::encode(value, Some(Schema::new(builtin().types(), &node)), &mut out),
         None => codec::json::encode(value, None, &mut out),
     }
     BadValue::Raw(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Whether two values are the same to upstream: unset and zero are alike where there is no pointer, so are missing and
-/// empty lists, and quantities are compared as numbers.
+/// Whether two values, or lists of such, are the same to upstream: unset and zero are alike where there is no pointer, so are
+/// missing and empty lists, and quantities are compared as numbers.
 pub fn same(type_name: &str, a: &Value, b: &Value) -> bool {
-    match node(type_name) {
+    match node_of(type_name, if a.is_null() { b } else { a }) {
         Some(node) => schema::equal(Schema::new(builtin().types(), &node), a, b),
         None => a == b,
     }
 }
 
-fn node(type_name: &str) -> Option<Node> {
+/// The type, or a list of it where the value is a list.
+fn node_of(type_name: &str, value: &Value) -> Option<Node> {
     let id = builtin().types().find(type_name)?;
-    Some(Node { shape: Shape::Struct(id), ..Node::default() })
+    let node = Node { shape: Shape::Struct(id), ..Node::default() };
+    Some(match value {
+        Value::List(_) => Node { shape: Shape::List(Box::new(node)), ..Node::default() },
+        _ => node,
+    })
 }
 
 #[cfg(test)]

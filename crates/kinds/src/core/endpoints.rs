@@ -6,7 +6,8 @@ use object::{Cursor, Errors, Meta, Path, Value, names};
 use registry::{Context, Strategy, columns};
 
 use super::address;
-use crate::common::checks::{Checks, same};
+use crate::common::checks::Checks;
+use crate::common::versioned;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 /// The Endpoints controller only writes addresses that need no warning.
@@ -32,7 +33,7 @@ impl Strategy for Endpoints {
         // Values that an older server accepted stay valid until they are changed.
         let mut found = Errors::new();
         self.validate(cx, new, &mut found);
-        if !found.is_empty() && !same(new.field("subsets").value(), old.field("subsets").value()) {
+        if !found.is_empty() && !same_subsets(new, old) {
             errors.extend(found);
         }
     }
@@ -57,6 +58,10 @@ impl Strategy for Endpoints {
     fn checks_updated_generate_name(&self) -> bool {
         true
     }
+}
+
+fn same_subsets(new: &Cursor, old: &Cursor) -> bool {
+    versioned::same("io.k8s.api.core.v1.EndpointSubset", new.field("subsets").value(), old.field("subsets").value())
 }
 
 fn validate_subset(cx: &Context, subset: &Cursor, errors: &mut Errors) {

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::checks::{Checks, IMMUTABLE, same_map};
 use crate::common::versioned;
 use crate::common::{problems, selector};
 use crate::core::{address, endpoints};
 
+const ENDPOINT: &str = "io.k8s.api.discovery.v1.Endpoint";
+const PORT: &str = "io.k8s.api.discovery.v1.EndpointPort";
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const ENDPOINTS_MAX: usize = 1000;
@@ -40,7 +42,7 @@ impl Strategy for EndpointSlice {
         if is_changed(new, old) {
             new.set_generation(old.generation() + 1);
         }
-        if !same(new.field("endpoints"), old.field("endpoints")) {
+        if !versioned::same(ENDPOINT, new.field("endpoints"), old.field("endpoints")) {
             drop_topology(cx, new, old);
         }
     }
@@ -54,7 +56,7 @@ impl Strategy for EndpointSlice {
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         validate_ports(&new.field("ports"), errors);
         // Values that an older server accepted stay valid until they are changed.
-        let touched = !same(new.field("endpoints").value(), old.field("endpoints").value());
+        let touched = !versioned::same(ENDPOINT, new.field("endpoints").value(), old.field("endpoints").value());
         if touched {
             validate_endpoints(cx, new, errors);
         }
@@ -108,12 +110,11 @@ impl Strategy for EndpointSlice {
 
 /// Whether an update changes more than what it says about itself.
 fn is_changed(new: &Value, old: &Value) -> bool {
-    let (endpoints, before) = (new.list_at(&["endpoints"]), old.list_at(&["endpoints"]));
-    let same_endpoint = |(a, b): (&Value, &Value)| versioned::same("io.k8s.api.discovery.v1.Endpoint", a, b);
-    endpoints.len() != before.len()
-        || !endpoints.iter().zip(before).all(same_endpoint)
-        || ["addressType", "ports"].iter().any(|field| !same(new.field(field), old.field(field)))
-        || !same(new.at(&["metadata", "labels"]), old.at(&["metadata", "labels"]))
+    let labels = ["metadata", "labels"];
+    !versioned::same(ENDPOINT, new.field("endpoints"), old.field("endpoints"))
+        || new.str_at(&["addressType"]) != old.str_at(&["addressType"])
+        || !versioned::same(PORT, new.field("ports"), old.field("ports"))
+        || !same_map(new.at(&labels), old.at(&labels))
 }
 
 /// The first few of a list.

@@ -224,7 +224,9 @@ fn validate_unchanged(new: &Cursor, old: &Cursor, errors: &mut Errors) {
     ];
     let mut check = |field: &str, shown_at: &str, show: Show| {
         let (new, old) = (new.field(field).value(), old.field(field).value());
-        if !same_part(new, old) {
+        // An empty reference is not a missing one.
+        let is_same = same_part(new, old) && (field != "related" || new.is_null() == old.is_null());
+        if !is_same {
             errors.invalid(&Path::of(shown_at), show(new), IMMUTABLE);
         }
     };

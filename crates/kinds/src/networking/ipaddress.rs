@@ -3,7 +3,8 @@
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::checks::{Checks, IMMUTABLE};
+use crate::common::versioned;
 
 pub struct IpAddress;
 
@@ -39,7 +40,11 @@ impl Strategy for IpAddress {
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate(cx, new, errors);
         let parent = new.at(&["spec", "parentRef"]);
-        if !same(parent.value(), old.at(&["spec", "parentRef"]).value()) {
+        if !versioned::same(
+            "io.k8s.api.networking.v1.ParentReference",
+            parent.value(),
+            old.at(&["spec", "parentRef"]).value(),
+        ) {
             parent.invalid_as(errors, Value::Null, IMMUTABLE);
         }
     }

@@ -77,7 +77,7 @@ fn expression(cx: &Context, expression: &Cursor, errors: &mut Errors) {
             errors.forbidden(expression.path(), "too complex, exceeds cost limit");
         }
         Ok(_) => {}
-        Err(Refusal::Invalid(why)) => expression.invalid(errors, why),
+        Err(Refusal::Invalid(why)) => expression.invalid_as(errors, expression.str(), why),
         Err(Refusal::Internal(why)) => errors.internal(expression.path(), why),
     }
 }

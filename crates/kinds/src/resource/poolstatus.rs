@@ -3,9 +3,9 @@
 use object::{Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
-use crate::common::checks::{IMMUTABLE, immutable, same};
+use crate::common::checks::{IMMUTABLE, immutable};
 use crate::common::declared::RESOURCE;
-use crate::common::{conditions, metadata};
+use crate::common::{conditions, metadata, versioned};
 
 pub struct ResourcePoolStatusRequest;
 
@@ -24,7 +24,8 @@ impl Strategy for ResourcePoolStatusRequest {
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let spec = new.field("spec");
-        if !same(spec.value(), old.field("spec").value()) {
+        let name = "io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestSpec";
+        if !versioned::same(name, spec.value(), old.field("spec").value()) {
             spec.invalid_as(errors, Value::Null, IMMUTABLE);
         }
     }

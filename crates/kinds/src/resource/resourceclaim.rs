@@ -5,9 +5,9 @@ use object::{BadValue, Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
 use super::{claim, rights, status};
-use crate::common::checks::{IMMUTABLE, same};
+use crate::common::checks::IMMUTABLE;
 use crate::common::declared::RESOURCE;
-use crate::common::{internal, metadata};
+use crate::common::{internal, metadata, versioned};
 
 pub struct ResourceClaim;
 
@@ -44,7 +44,7 @@ impl Strategy for ResourceClaim {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        immutable_spec(new, old, Value::Null, errors);
+        immutable_spec("io.k8s.api.resource.v1.ResourceClaimSpec", new, old, Value::Null, errors);
     }
 
     fn prepare_status_update(&self, cx: &Context, new: &mut Value, old: &Value) {
@@ -120,7 +120,7 @@ impl Strategy for ResourceClaimTemplate {
         metadata::of_template(&new.at(&["spec", "metadata"]), errors);
         claim::validate_written(cx, &spec, true, errors);
         let shown = internal::shown("ResourceClaimTemplateSpec", new.field("spec").value());
-        immutable_spec(new, old, shown, errors);
+        immutable_spec("io.k8s.api.resource.v1.ResourceClaimTemplateSpec", new, old, shown, errors);
         RESOURCE.validate(cx, "ResourceClaimSpec", &spec, Some(before.value()), errors);
     }
 
@@ -133,9 +133,9 @@ impl Strategy for ResourceClaimTemplate {
     }
 }
 
-fn immutable_spec(new: &Cursor, old: &Cursor, shown: impl Into<BadValue>, errors: &mut Errors) {
+fn immutable_spec(type_name: &str, new: &Cursor, old: &Cursor, shown: impl Into<BadValue>, errors: &mut Errors) {
     let spec = new.field("spec");
-    if !same(spec.value(), old.field("spec").value()) {
+    if !versioned::same(type_name, spec.value(), old.field("spec").value()) {
         spec.invalid_as(errors, shown, IMMUTABLE);
     }
 }

@@ -4,7 +4,7 @@ use object::{Cursor, Errors, Meta, Value};
 use registry::{Context, Strategy, columns};
 
 use super::{validate_driver, validate_parameters};
-use crate::common::checks::{Checks, same};
+use crate::common::checks::{Checks, same_map};
 
 pub struct VolumeAttributesClass;
 
@@ -24,10 +24,12 @@ impl Strategy for VolumeAttributesClass {
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        for field in ["driverName", "parameters"] {
-            if !same(new.field(field).value(), old.field(field).value()) {
-                new.field(field).forbidden(errors, format!("updates to {field} are forbidden."));
-            }
+        let (name, parameters) = (new.field("driverName"), new.field("parameters"));
+        if name.str() != old.field("driverName").str() {
+            name.forbidden(errors, "updates to driverName are forbidden.");
+        }
+        if !same_map(parameters.value(), old.field("parameters").value()) {
+            parameters.forbidden(errors, "updates to parameters are forbidden.");
         }
         self.validate(cx, new, errors);
     }

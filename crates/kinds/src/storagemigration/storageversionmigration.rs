@@ -3,7 +3,7 @@
 use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Strategy};
 
-use crate::common::checks::{Checks, IMMUTABLE, same};
+use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::{conditions, internal, metadata, versioned};
 
 const CONDITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition";
@@ -28,7 +28,11 @@ impl Strategy for Migration {
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate(cx, new, errors);
         let spec = new.field("spec");
-        if !same(spec.value(), old.field("spec").value()) {
+        if !versioned::same(
+            "io.k8s.api.storagemigration.v1.StorageVersionMigrationSpec",
+            spec.value(),
+            old.field("spec").value(),
+        ) {
             let shown = internal::shown("StorageVersionMigrationSpec", spec.value());
             spec.invalid_as(errors, shown, IMMUTABLE);
         }

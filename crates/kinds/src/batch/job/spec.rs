@@ -5,10 +5,10 @@ use object::{Cursor, Errors, Path, Value, names};
 use registry::Context;
 
 use super::{failure_policy, success_policy};
-use crate::common::checks::{Checks, same};
+use crate::common::checks::Checks;
 use crate::common::declared::SCHEDULING;
 use crate::common::pod_spec::PodValidationOptions;
-use crate::common::{internal, pod_template, selector};
+use crate::common::{internal, pod_template, selector, versioned};
 
 const PARALLELISM_MAX: i64 = 100_000;
 const FAILED_INDEXES_MAX: i64 = 100_000;
@@ -186,7 +186,9 @@ fn validate_disruption(scheduling: &Cursor, errors: &mut Errors) {
 pub fn declared(cx: &Context, spec: &Cursor, old: Option<&Value>, errors: &mut Errors) {
     let scheduling = spec.field("scheduling");
     let before = old.map(|old| old.field("scheduling"));
-    if before.is_some_and(|before| same(scheduling.value(), before)) {
+    let is_same =
+        |before| versioned::same("io.k8s.api.batch.v1.JobSchedulingConfiguration", scheduling.value(), before);
+    if before.is_some_and(is_same) {
         return;
     }
     if !cx.features.enabled("WorkloadWithJob") {

@@ -53,7 +53,7 @@ impl PortRange {
         self.bit(i64::from(port)).is_some()
     }
 
-    fn bit(self, port: i64) -> Option<usize> {
+    pub(super) fn bit(self, port: i64) -> Option<usize> {
         let offset = usize::try_from(port.checked_sub(i64::from(self.first))?).ok()?;
         (offset < usize::from(self.size)).then_some(offset)
     }
@@ -207,6 +207,10 @@ impl NodePorts {
             "range": (self.range.to_string()),
             "data": (STANDARD.encode(bits.to_bytes()))
         })
+    }
+
+    pub fn range(&self) -> PortRange {
+        self.range
     }
 
     /// Replaces what is stored by what `change` makes of it; for [`super::repair`].

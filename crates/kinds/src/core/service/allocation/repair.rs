@@ -4,6 +4,7 @@
 //! for all of them every few minutes; [`PortRepair::run`] every few minutes, and once at the start.
 
 mod addresses;
+mod notes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,17 +12,23 @@ use std::sync::Arc;
 use object::{Meta, Status, Value};
 
 use super::Allocation;
-use super::node_ports::ports_in_use;
+use super::node_ports::{PortRange, ports_in_use};
 
 pub use addresses::Checked;
+pub use notes::{About, Note};
 
 /// A port must be seen without a service so often before it is given back.
 const SIGHTINGS: u32 = 3;
 
 /// Something that was wrong, for logs and events. `service` is namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
     AddressNotAllocated {
+        address: String,
+        service: (String, String),
+    },
+    /// Its IPAddress names something else.
+    AddressMisnamed {
         address: String,
         service: (String, String),
     },
@@ -36,11 +43,15 @@ pub enum Finding {
     },
     /// An IPAddress whose service does not exist.
     AddressLeaked {
-        address: String,
+        object: Arc<Value>,
     },
-    /// An IPAddress of a service that has another address, or of something that is not a service.
+    /// An IPAddress of a service that has another address.
     AddressOfAnother {
-        address: String,
+        object: Arc<Value>,
+    },
+    /// An IPAddress of something that is not a service.
+    AddressOfNoService {
+        object: Arc<Value>,
     },
     PortNotAllocated {
         port: i64,
@@ -48,6 +59,11 @@ pub enum Finding {
     },
     PortOfManyServices {
         port: i64,
+        service: (String, String),
+    },
+    PortOutOfRange {
+        port: i64,
+        range: String,
         service: (String, String),
     },
     PortLeaked {
@@ -72,18 +88,27 @@ impl PortRepair {
         let store = allocation.store()?;
         let services = store.services().await?;
         let mut findings = Vec::new();
-        allocation.node_ports.rewrite(store, |taken| self.settle_ports(taken, &services, &mut findings)).await?;
+        let range = allocation.node_ports.range();
+        allocation.node_ports.rewrite(store, |taken| self.settle_ports(range, taken, &services, &mut findings)).await?;
         Ok(findings)
     }
 
     /// The ports that should be taken, from those that are and those that services use.
-    fn settle_ports(&mut self, taken: &[i64], services: &[Arc<Value>], findings: &mut Vec<Finding>) -> Vec<i64> {
+    fn settle_ports(
+        &mut self,
+        range: PortRange,
+        taken: &[i64],
+        services: &[Arc<Value>],
+        findings: &mut Vec<Finding>,
+    ) -> Vec<i64> {
         let mut used: BTreeSet<i64> = BTreeSet::new();
         for service in services {
             // One service may use a port for several protocols.
             let mine: BTreeSet<i64> = ports_in_use(service).into_iter().collect();
             for port in mine {
-                if !used.insert(port) {
+                if range.bit(port).is_none() {
+                    findings.push(Finding::PortOutOfRange { port, range: range.to_string(), service: id(service) });
+                } else if !used.insert(port) {
                     findings.push(Finding::PortOfManyServices { port, service: id(service) });
                 } else if !taken.contains(&port) {
                     findings.push(Finding::PortNotAllocated { port, service: id(service) });

@@ -353,7 +353,7 @@ async fn addresses_of_services_that_another_server_has_written_are_taken() {
         address.set(path, "gateways");
         world.addresses.lock().unwrap().insert(nine(), Arc::new(address));
         let got = server.check_service(&**world, &stored[0]).await.unwrap();
-        assert_eq!(got, [Finding::AddressNotAllocated { address: nine(), service: found("a") }]);
+        assert_eq!(got, [Finding::AddressMisnamed { address: nine(), service: found("a") }]);
     }
 }
 
@@ -365,28 +365,31 @@ async fn addresses_without_a_service_are_freed_when_no_write_can_be_under_way() 
     *world.services.lock().unwrap() = vec![Arc::new(with_address("a", "10.0.0.9")), Arc::new(external)];
     let seconds = |again: u64| Checked { again: Some(std::time::Duration::from_secs(again)), finding: None };
     let freed = |finding: Finding| Checked { finding: Some(finding), again: None };
-    let leaked = || freed(Finding::AddressLeaked { address: "10.0.0.5".into() });
-    let of_another = || freed(Finding::AddressOfAnother { address: "10.0.0.5".into() });
-    for (owner, created, now, want) in [
-        ("gone", 20, 30, seconds(51)),
-        ("gone", 20, 81, leaked()),
-        ("e", 20, 30, seconds(50)),
-        ("e", 20, 81, of_another()),
-        ("a", 20, 22, seconds(5)),
-        ("a", 20, 26, of_another()),
-        ("a", 9, 12, of_another()),
-    ] {
+    type Want<'a> = &'a dyn Fn(Arc<Value>) -> Checked;
+    let leaked: Want = &|object| freed(Finding::AddressLeaked { object });
+    let of_another: Want = &|object| freed(Finding::AddressOfAnother { object });
+    let cases: [(&str, i64, i64, Want); 7] = [
+        ("gone", 20, 30, &|_| seconds(51)),
+        ("gone", 20, 81, leaked),
+        ("e", 20, 30, &|_| seconds(50)),
+        ("e", 20, 81, of_another),
+        ("a", 20, 22, &|_| seconds(5)),
+        ("a", 20, 26, of_another),
+        ("a", 9, 12, of_another),
+    ];
+    for (owner, created, now, want) in cases {
         let mut address = addresses::address_object("10.0.0.5", "ns", owner);
         address.set_meta_str("creationTimestamp", &Time(Timestamp::new(created, 0)).to_string());
-        world.addresses.lock().unwrap().insert("10.0.0.5".into(), Arc::new(address.clone()));
+        let address = Arc::new(address);
+        world.addresses.lock().unwrap().insert("10.0.0.5".into(), address.clone());
         let got = server.check_address(&**world, &address, Timestamp::new(now, 0)).await.unwrap();
-        assert_eq!(got, want, "{owner} {created} {now}");
+        assert_eq!(got, want(address), "{owner} {created} {now}");
         let is_there = world.addresses.lock().unwrap().contains_key("10.0.0.5");
         assert_eq!(is_there, got.finding.is_none());
     }
-    let right = addresses::address_object("10.0.0.9", "ns", "a");
+    let right = Arc::new(addresses::address_object("10.0.0.9", "ns", "a"));
     assert_eq!(server.check_address(&**world, &right, Timestamp::new(999, 0)).await.unwrap(), Checked::default());
-    let others = value!({"metadata": {"name": "10.0.0.7"}, "spec": {"parentRef": {"resource": "gateways"}}});
+    let others = Arc::new(value!({"metadata": {"name": "10.0.0.7"}, "spec": {"parentRef": {"resource": "gateways"}}}));
     assert_eq!(server.check_address(&**world, &others, Timestamp::new(999, 0)).await.unwrap(), Checked::default());
 }
 

@@ -38,18 +38,24 @@ impl Allocation {
     }
 
     /// Removes an IPAddress that was made for a Service which does not have the address.
-    pub async fn check_address(&self, lookup: &dyn Lookup, address: &Value, now: Timestamp) -> Result<Checked, Status> {
+    pub async fn check_address(
+        &self,
+        lookup: &dyn Lookup,
+        address: &Arc<Value>,
+        now: Timestamp,
+    ) -> Result<Checked, Status> {
         if address.label(MANAGED_BY_LABEL) != Some(CONTROLLER) {
             return Ok(Checked::default());
         }
-        let name = address.name().to_string();
+        let object = address.clone();
         let finding = match judge(lookup, address, now) {
             Verdict::Right => return Ok(Checked::default()),
             Verdict::Later(again) => return Ok(Checked { finding: None, again: Some(again) }),
-            Verdict::Leaked => Finding::AddressLeaked { address: name.clone() },
-            Verdict::OfAnother => Finding::AddressOfAnother { address: name.clone() },
+            Verdict::Leaked => Finding::AddressLeaked { object },
+            Verdict::OfAnother => Finding::AddressOfAnother { object },
+            Verdict::OfNoService => Finding::AddressOfNoService { object },
         };
-        self.store()?.delete_address(&name).await?;
+        self.store()?.delete_address(address.name()).await?;
         Ok(Checked { finding: Some(finding), again: None })
     }
 }
@@ -74,10 +80,16 @@ async fn check_pair(
             _ => store.delete_address(&address).await?,
         }
     }
+    let was_misnamed = object.is_some();
     let (namespace, name) = id(service);
     // Another server may have created it meanwhile; if it is wrong, it is looked at again when it arrives.
     let created = store.create_address(address_object(&address, &namespace, &name)).await?;
-    Ok(created.then_some(Finding::AddressNotAllocated { address, service: (namespace, name) }))
+    let service = (namespace, name);
+    Ok(match was_misnamed {
+        _ if !created => None,
+        true => Some(Finding::AddressMisnamed { address, service }),
+        false => Some(Finding::AddressNotAllocated { address, service }),
+    })
 }
 
 enum Verdict {
@@ -85,11 +97,12 @@ enum Verdict {
     Later(Duration),
     Leaked,
     OfAnother,
+    OfNoService,
 }
 
 fn judge(lookup: &dyn Lookup, address: &Value, now: Timestamp) -> Verdict {
     if !refers_to_service(address) {
-        return Verdict::OfAnother;
+        return Verdict::OfNoService;
     }
     let created = Time::parse(address.meta_str("creationTimestamp")).map(|Time(created)| created);
     let age = created.as_ref().map_or(Duration::MAX, |created| {
