@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Crates from the bottom up. A crate may use only crates of lower rows; those of one row do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["files", "goregex", "metrics", "object", "storage", "streams"],
+    &["files", "goregex", "metrics", "object", "spans", "storage", "streams"],
     &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
     &["codec", "cache", "flow"],
     &["cel", "patch", "outbound"],

@@ -59,8 +59,8 @@ struct Delivery {
 /// The audit log that was asked for, with kube-apiserver's defaults.
 #[derive(Clone, Debug)]
 pub struct AuditConfig {
-    policy_file: Option<PathBuf>,
-    log_path: Option<PathBuf>,
+    pub policy_file: Option<PathBuf>,
+    pub log_path: Option<PathBuf>,
     format: LogFormat,
     max_megabytes: u64,
     max_age_days: u64,

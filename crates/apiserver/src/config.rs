@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use outbound::Egress;
+use registry::Features;
 use standalone::Leadership;
 
 use crate::StoreConfig;
@@ -189,6 +190,15 @@ impl Config {
         let mut config = Config { bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..Config::default() };
         config.authorization.modes = vec!["AlwaysAllow".into()];
         config
+    }
+
+    /// Which feature gates are on.
+    pub(crate) fn features(&self) -> Result<Features, String> {
+        let mut features = Features::at(self.versions.emulated, self.versions.compatible);
+        features.set(&self.feature_gates)?;
+        features.set_allow_privileged(self.allow_privileged);
+        features.set_garbage_collection(self.garbage_collection);
+        Ok(features)
     }
 
     /// What `/version` says.

@@ -3,6 +3,7 @@
 mod logs;
 mod profiling;
 mod socket;
+mod threads;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Error, Protocols, Roots, Stream, Throttle};
@@ -14,6 +14,12 @@ use crate::serving::Kubelets;
 
 /// Connects to kubelets with the server's client certificate, and to pods and services without one.
 pub struct Dialer {
+    plain: Clients,
+    /// For requests that upgrade their connection, which carries no more than `--max-connection-bytes-per-sec`.
+    upgrading: Clients,
+}
+
+struct Clients {
     kubelets: Client,
     unverified_kubelets: Client,
     others: Client,
@@ -23,13 +29,20 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Without an authority a kubelet's certificate is not verified, as upstream has it. Nor is that of pods and services, for
-    /// which there is no authority to ask. `dial` makes the connections into the cluster.
+    /// `dial` makes the connections into the cluster.
     pub fn new(kubelet: &Kubelets, dial: &Arc<dyn outbound::Dial>) -> Result<Arc<Dialer>, String> {
-        let dial = &match kubelet.max_bytes_per_second {
+        let throttled = match kubelet.max_bytes_per_second {
             0 => dial.clone(),
-            bytes_per_second => Arc::new(Throttle { dial: dial.clone(), bytes_per_second }) as Arc<dyn outbound::Dial>,
+            bytes_per_second => Arc::new(Throttle { dial: dial.clone(), bytes_per_second }),
         };
+        Ok(Arc::new(Dialer { plain: Clients::new(kubelet, dial)?, upgrading: Clients::new(kubelet, &throttled)? }))
+    }
+}
+
+impl Clients {
+    /// Without an authority a kubelet's certificate is not verified, as upstream has it. Nor is that of pods and services, for
+    /// which there is no authority to ask.
+    fn new(kubelet: &Kubelets, dial: &Arc<dyn outbound::Dial>) -> Result<Clients, String> {
         let certificate = match (&kubelet.certificate, &kubelet.key) {
             (Some(certificate), Some(key)) => {
                 Some(Certificate::Files { certificate: certificate.clone(), key: key.clone() })
@@ -50,13 +63,23 @@ impl Dialer {
             Client::new(&options).map_err(|error| error.to_string())
         };
         let (any, nothing) = (Roots::Insecure, Credentials::default());
-        Ok(Arc::new(Dialer {
+        Ok(Clients {
             kubelets: client(&roots, &shown, dial)?,
             unverified_kubelets: client(&any, &shown, dial)?,
             others: client(&any, &nothing, dial)?,
             global_kubelets: client(&roots, &shown, &global)?,
             global_others: client(&any, &nothing, &global)?,
-        }))
+        })
+    }
+
+    fn for_target(&self, target: &Target) -> &Client {
+        match target {
+            Target { kubelet: true, only_global: true, .. } => &self.global_kubelets,
+            Target { kubelet: true, unverified: true, .. } => &self.unverified_kubelets,
+            Target { kubelet: true, .. } => &self.kubelets,
+            Target { only_global: true, .. } => &self.global_others,
+            _ => &self.others,
+        }
     }
 }
 
@@ -67,13 +90,9 @@ impl Dial for Dialer {
         target: &Target,
         mut request: Request<ForwardBody>,
     ) -> Result<Response<Incoming>, Unreachable> {
-        let client = match target {
-            Target { kubelet: true, only_global: true, .. } => &self.global_kubelets,
-            Target { kubelet: true, unverified: true, .. } => &self.unverified_kubelets,
-            Target { kubelet: true, .. } => &self.kubelets,
-            Target { only_global: true, .. } => &self.global_others,
-            _ => &self.others,
-        };
+        let is_upgrade = request.headers().contains_key(header::UPGRADE);
+        let clients = if is_upgrade { &self.upgrading } else { &self.plain };
+        let client = clients.for_target(target);
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let scheme = if target.tls { "https" } else { "http" };
         let uri = Uri::builder().scheme(scheme).authority(target.authority()).path_and_query(path).build();

@@ -1,7 +1,7 @@
 //! The command line: kube-apiserver's flags from the generated table, and a few of our own.
 //!
-//! Every upstream flag is parsed with upstream's type and default. The ones in [`HONOURED`] have an effect. One that has none yet
-//! is named in the log when it is given; `--help` marks it.
+//! Every upstream flag is parsed with upstream's type and default. The ones in [`HONOURED`] have an effect. One that can have none
+//! is named in the log when it is given, and `--help` says why.
 
 mod given;
 mod no_effect;
@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::duration;
 
+use crate::logging::Logging;
 use crate::{
-    Config, aggregation, audit, authentication, authorization, debugging, own_service, peering, serving, shown_metrics,
-    store, versions,
+    Config, aggregation, audit, authentication, authorization, debugging, logging, own_service, peering, serving,
+    shown_metrics, store, versions,
 };
 pub(crate) use given::{Given, boolean};
 
@@ -60,9 +61,6 @@ const HONOURED: &[&str] = &[
     "event-ttl",
     "external-hostname",
     "feature-gates",
-    "log-json-split-stream",
-    "log-text-split-stream",
-    "logging-format",
     "min-compatibility-version",
     "request-timeout",
     "runtime-config",
@@ -89,12 +87,8 @@ pub const KUBE_APISERVER: &str = "kube-apiserver";
 /// What `serve` was told.
 pub struct Serve {
     pub config: Config,
-    pub json_logs: bool,
-    /// Errors are logged to standard error and everything else to standard output.
-    pub split_logs: bool,
-    /// klog's `-v`.
-    pub verbosity: u32,
-    /// Flags that were given and do nothing yet.
+    pub logging: Logging,
+    /// Flags that were given and have no effect.
     pub without_effect: Vec<String>,
 }
 
@@ -177,6 +171,7 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     if let Some(path) = matches.get_one::<PathBuf>("data-dir") {
         config.data_dir = path.clone();
     }
+    let mut logging = Logging::default();
     let mut without_effect = Vec::new();
     let mut alone = true;
     for flag in upstream() {
@@ -189,7 +184,9 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
         flag.check(&values)?;
         config.flags.insert(flag.name.into(), flag.shown(Some(&values)));
         alone &= ALSO_ALONE.contains(&flag.name);
-        if is_honoured(flag.name) {
+        if logging::FLAGS.contains(&flag.name) {
+            logging.apply(flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;
+        } else if is_honoured(flag.name) {
             apply(&mut config, flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;
         } else {
             without_effect.push(format!("--{}", flag.name));
@@ -217,12 +214,10 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     if !is_drop_in && !has_service_accounts(&config) {
         config.disable_admission_plugins.push("ServiceAccount".into());
     }
-    let verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
-    config.flags.insert("v".into(), verbosity.to_string());
-    let json_logs = matches.get_one::<String>("logging-format").is_some_and(|format| format == "json");
-    let split = if json_logs { "log-json-split-stream" } else { "log-text-split-stream" };
-    let split_logs = config.flags.get(split).is_some_and(|given| boolean(given) == Ok(true));
-    Ok(Serve { config, json_logs, split_logs, verbosity, without_effect })
+    logging.verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
+    config.flags.insert("v".into(), logging.verbosity.to_string());
+    logging.check(&config.features()?)?;
+    Ok(Serve { config, logging, without_effect })
 }
 
 /// `--admission-control` names every plugin that is enabled, so all others are disabled.
@@ -329,8 +324,8 @@ fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String
         "coordinated-leadership-lease-duration" => config.leadership.lease = given.span()?,
         "coordinated-leadership-renew-deadline" => config.leadership.renew_deadline = given.span()?,
         "coordinated-leadership-retry-period" => config.leadership.retry = given.span()?,
-        "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = number(last)?,
-        "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = number(last)?,
+        "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = given.number()?,
+        "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = given.number()?,
         "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
         "egress-selector-config-file" => config.egress_file = given.path(),
         "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
@@ -379,6 +374,7 @@ fn is_honoured(flag: &str) -> bool {
         || shown_metrics::FLAGS.contains(&flag)
         || authentication::FLAGS.contains(&flag)
         || debugging::FLAGS.contains(&flag)
+        || logging::FLAGS.contains(&flag)
 }
 
 /// `name=true` pairs; a name alone is true.
@@ -389,10 +385,6 @@ fn settings(items: impl Iterator<Item = String>) -> Result<Vec<(String, bool)>, 
             Some((name, value)) => Ok((name.to_string(), boolean(value)?)),
         })
         .collect()
-}
-
-fn number(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", object::quote(text)))
 }
 
 /// One line of the table.
@@ -419,9 +411,8 @@ impl Flag {
         if !matches!(self.default, "-" | "[]" | "") {
             notes.push(format!("default {}", self.default));
         }
-        let honoured = is_honoured(self.name);
-        if !honoured {
-            notes.push(no_effect::reason(self.name).map_or("no effect yet".into(), |why| format!("no effect: {why}")));
+        if let Some(why) = no_effect::reason(self.name) {
+            notes.push(format!("no effect: {why}"));
         }
         let arg = Arg::new(self.name)
             .long(self.name)

@@ -20,6 +20,7 @@ mod dial;
 mod escalation;
 pub mod flags;
 pub mod kubeconfig;
+mod logging;
 mod metered;
 mod metrics;
 mod openid;

@@ -9,6 +9,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use parking_lot::RwLock;
 use server::Histogram;
+use spans::{KeyValue, Kind, OpenSpan};
 use storage::{Change, Error, Expect, Found, Layer, Page, RangeQuery, Result, Revision, Store, Write, Written};
 
 /// Upstream's buckets, in seconds.
@@ -67,17 +68,22 @@ impl Timings {
 pub struct Metered {
     store: Arc<dyn Store>,
     timings: Arc<Timings>,
+    /// What spans call the store: upstream's `etcd3`, or `embedded`.
+    engine: &'static str,
 }
 
 impl Metered {
-    pub fn over(store: Arc<dyn Store>, timings: Arc<Timings>) -> Arc<dyn Store> {
-        Arc::new(Metered { store, timings })
+    pub fn over(store: Arc<dyn Store>, timings: Arc<Timings>, engine: &'static str) -> Arc<dyn Store> {
+        Arc::new(Metered { store, timings, engine })
     }
 
     async fn time<T>(&self, operation: &'static str, key: &[u8], work: impl Future<Output = Result<T>>) -> Result<T> {
         let timing = self.timings.of(operation, key);
         let began = Instant::now();
-        let result = work.await;
+        let result = match self.span(operation, key) {
+            None => work.await,
+            Some(span) => span.run(work).await,
+        };
         timing.seconds.observe(began.elapsed().as_secs_f64());
         timing.requests.fetch_add(1, Ordering::Relaxed);
         let answered = |error: &Error| matches!(error, Error::KeyExists(_) | Error::Conflict(_) | Error::NotFound);
@@ -85,6 +91,20 @@ impl Metered {
             timing.errors.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// The span of an operation, if the request that needs it is traced.
+    fn span(&self, operation: &'static str, key: &[u8]) -> Option<OpenSpan> {
+        let name = || match operation {
+            "get" => "Get",
+            "list" => "List(recursive=true)",
+            "create" => "Create",
+            "delete" => "Delete",
+            _ => "GuaranteedUpdate",
+        };
+        let mut span = spans::begin(Kind::Internal, || format!("{} {}", name(), self.engine))?;
+        span.add([KeyValue::text("key", String::from_utf8_lossy(key))]);
+        Some(span)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{Config, Pki, peering};
 /// The flags that [`Serving`] takes.
 pub const FLAGS: &[&str] = &[
     "cors-allowed-origins",
+    "delete-collection-workers",
     "disable-http2-serving",
     "enable-priority-and-fairness",
     "goaway-chance",
@@ -25,6 +26,7 @@ pub const FLAGS: &[&str] = &[
     "kubelet-certificate-authority",
     "kubelet-client-certificate",
     "kubelet-client-key",
+    "kubelet-port",
     "kubelet-preferred-address-types",
     "livez-grace-period",
     "max-connection-bytes-per-sec",
@@ -53,6 +55,8 @@ pub struct Serving {
     pub min_request_timeout: Duration,
     pub max_reads: usize,
     pub max_writes: usize,
+    /// How many objects of one DELETECOLLECTION are deleted at the same time.
+    pub delete_collection_workers: usize,
     /// Whether seats are given out by priority and fairness.
     pub priority_and_fairness: bool,
     pub watch_grace: Duration,
@@ -69,14 +73,16 @@ pub struct Kubelets {
     pub key: Option<PathBuf>,
     /// Which of a node's addresses is used: the first type that it has.
     pub address_types: Vec<String>,
-    /// `--max-connection-bytes-per-sec`: how much a connection to a kubelet, pod or service carries; 0 for no limit.
+    /// The port of a kubelet that has not published another.
+    pub port: u16,
+    /// `--max-connection-bytes-per-sec`: how much an upgraded connection to a kubelet, pod or service carries; 0 for no limit.
     pub max_bytes_per_second: u64,
 }
 
 impl Default for Kubelets {
     fn default() -> Kubelets {
-        let address_types = kinds::core::ConnectOptions::default().address_types;
-        Kubelets { authority: None, certificate: None, key: None, address_types, max_bytes_per_second: 0 }
+        let kinds::core::ConnectOptions { address_types, kubelet_port: port, .. } = Default::default();
+        Kubelets { authority: None, certificate: None, key: None, address_types, port, max_bytes_per_second: 0 }
     }
 }
 
@@ -91,6 +97,7 @@ impl Default for Serving {
             min_request_timeout: Duration::from_secs(1800),
             max_reads: 400,
             max_writes: 200,
+            delete_collection_workers: 1,
             priority_and_fairness: true,
             watch_grace: Duration::ZERO,
             livez_grace: Duration::ZERO,
@@ -105,6 +112,10 @@ impl Serving {
         let last = given.last();
         match name {
             "cors-allowed-origins" => self.cors_origins = given.list().collect(),
+            // Zero or less is one worker, as upstream.
+            "delete-collection-workers" => {
+                self.delete_collection_workers = usize::try_from(given.number()?).unwrap_or(0).max(1);
+            }
             "disable-http2-serving" => self.protocols.http1_only = given.boolean()?,
             "enable-priority-and-fairness" => self.priority_and_fairness = given.boolean()?,
             "goaway-chance" => self.connections.goaway_chance = chance(last)?,
@@ -116,6 +127,9 @@ impl Serving {
             "kubelet-certificate-authority" => self.kubelet.authority = given.path(),
             "kubelet-client-certificate" => self.kubelet.certificate = given.path(),
             "kubelet-client-key" => self.kubelet.key = given.path(),
+            "kubelet-port" => {
+                self.kubelet.port = last.parse().map_err(|_| format!("{last} is not a port"))?;
+            }
             "kubelet-preferred-address-types" => self.kubelet.address_types = given.list().collect(),
             "livez-grace-period" => self.livez_grace = given.span_or_zero()?,
             "max-connection-bytes-per-sec" => self.kubelet.max_bytes_per_second = number(last)? as u64,

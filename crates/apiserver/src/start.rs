@@ -148,8 +148,9 @@ struct Begun {
 async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
     let Begun { pki, mut opened, egress, signing_key } = begun;
     let timings = Arc::new(Timings::under(&config.store.prefix()));
-    let store = Metered::over(opened.store.clone(), timings.clone());
-    let features = features(&config)?;
+    let engine = if config.store.etcd_servers.is_empty() { "embedded" } else { "etcd3" };
+    let store = Metered::over(opened.store.clone(), timings.clone(), engine);
+    let features = config.features().map_err(StartError::Setting)?;
     let kinds = kinds_options(&config)?;
     let mut catalog = catalog(&config, store.clone(), &kinds).await?;
     let accounts = Accounts::open(&config, signing_key).await.map_err(StartError::Setting)?;
@@ -285,6 +286,7 @@ fn admission(
 fn limits(config: &Config) -> Limits {
     Limits {
         watch_min_timeout: config.serving.min_request_timeout,
+        delete_collection_workers: config.serving.delete_collection_workers,
         watch_cache: config.store.watch_cache.clone(),
         ..Limits::default()
     }
@@ -349,6 +351,7 @@ fn set_unstored(
     let is_ipv6 = ranges.first().is_some_and(|range| range.contains(':'));
     let options = kinds::core::ConnectOptions {
         address_types: config.serving.kubelet.address_types.clone(),
+        kubelet_port: config.serving.kubelet.port,
         primary_family: if is_ipv6 { "IPv6" } else { "IPv4" },
     };
     for (resource, subresource, connect) in kinds::core::connects(&options) {
@@ -447,14 +450,6 @@ async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
     let failed = |why: String| StartError::DataDir { path: config.data_dir.clone(), why };
     let opened = opened.await.map_err(|error| failed(error.to_string()))?;
     opened.map_err(|error| failed(error.to_string()))
-}
-
-fn features(config: &Config) -> Result<Features, StartError> {
-    let mut features = Features::at(config.versions.emulated, config.versions.compatible);
-    features.set(&config.feature_gates).map_err(StartError::Setting)?;
-    features.set_allow_privileged(config.allow_privileged);
-    features.set_garbage_collection(config.garbage_collection);
-    Ok(features)
 }
 
 async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOptions) -> Result<Catalog, StartError> {

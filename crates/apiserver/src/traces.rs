@@ -5,8 +5,9 @@ use std::path::Path;
 use codec::{ConfigKind, ConfigType};
 use object::Errors;
 use outbound::Egress;
-use outbound::otlp::{Exporter, KeyValue};
+use outbound::otlp;
 use server::Tracer;
+use spans::KeyValue;
 use standalone::Identity;
 
 use crate::start::hostname;
@@ -44,8 +45,8 @@ pub fn tracer(file: Option<&Path>, egress: &Egress) -> Result<Option<Tracer>, St
         KeyValue::text("service.name", "apiserver"),
         KeyValue::text("service.instance.id", Identity::lease_name_on(&hostname())),
     ];
-    let exporter = Exporter::start(&settings.endpoint, resource, egress.to_control_plane())?;
-    Ok(Some(Tracer::new(exporter, settings.rate_per_million)))
+    let sink = otlp::start(&settings.endpoint, resource, egress.to_control_plane())?;
+    Ok(Some(Tracer::new(sink, settings.rate_per_million)))
 }
 
 impl Settings {

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use log::{LogFormat, LogOptions};
 pub use webhook::WebhookOptions;
 
-use batch::Batches;
+use batch::{Batch, Batches};
 
 use crate::event::Event;
 use crate::numbers::Numbers;
@@ -39,7 +39,7 @@ trait Output: Send + Sync + 'static {
     fn store<'a>(&'a self, events: &'a [Arc<Event>]) -> Done<'a, bool>;
 
     /// Begins to store a batch; ends when the next one can be taken.
-    fn begin(self: Arc<Self>, events: Vec<Arc<Event>>) -> Done<'static, ()>;
+    fn begin(self: Arc<Self>, batch: Batch) -> Done<'static, ()>;
 
     /// Begins to store an event without waiting. It is lost and counted if too much waits already.
     fn send(self: Arc<Self>, event: Arc<Event>);

@@ -32,7 +32,7 @@ async fn run() {
         conversions: Default::default(),
         encoding: Default::default(),
         enabled: Box::new(|_, on| on),
-        removed: false,
+        lifecycle: Default::default(),
     };
     let catalog = setup.catalog().await.unwrap();
     for at in 0..PODS {

@@ -232,4 +232,21 @@ mod tests {
         assert!(Abac::parse("{").is_err());
         assert!(Abac::parse(&"x".repeat(LINE_BYTES_MAX)).unwrap_err().2.contains("too long"));
     }
+
+    /// Takes time with the number of policies, not with its square.
+    #[tokio::test]
+    async fn many_policies_are_read_and_asked() {
+        const POLICIES: usize = 100_000;
+        let line = |at: usize| {
+            format!(
+                "{{\"apiVersion\":\"{VERSION}\",\"kind\":\"Policy\",\"spec\":{{\"user\":\"u{at}\",\"namespace\":\"ns\",\
+                 \"resource\":\"pods\",\"apiGroup\":\"*\"}}}}\n"
+            )
+        };
+        let abac = Abac::parse(&(0..POLICIES).map(line).collect::<String>()).unwrap();
+        assert_eq!(abac.0.len(), POLICIES);
+        let last = User { name: format!("u{}", POLICIES - 1), ..User::default() };
+        let access = Access { resource: "pods", namespace: "ns", ..Access::to_resource(&last, "get") };
+        assert!(abac.decide(&access).await.is_allowed());
+    }
 }

@@ -16,6 +16,7 @@ use outbound::{Client, Target, Webhooks};
 use parking_lot::Mutex;
 use registry::Prepared;
 use sha2::{Digest, Sha256};
+use spans::KeyValue;
 
 pub use meters::ConversionMeters;
 
@@ -135,7 +136,16 @@ impl Converter {
                 "objects": (objects.to_vec()),
             },
         });
-        let answer = self.post(&review).await.map_err(failed(Failure::Call))?;
+        let attributes = || {
+            vec![
+                KeyValue::text("custom-resource-definition", self.webhook.definition.as_str()),
+                KeyValue::text("desired-api-version", to.to_string()),
+                KeyValue::int("object-count", objects.len() as i64),
+                KeyValue::text("UID", uid.as_str()),
+            ]
+        };
+        let answer = spans::traced("Call conversion webhook", attributes, self.post(&review)).await;
+        let answer = answer.map_err(failed(Failure::Call))?;
         let converted = converted_objects(&answer, version, &uid).map_err(failed(Failure::MalformedResponse))?;
         if converted.len() != objects.len() {
             let (got, expected) = (converted.len(), objects.len());

@@ -13,6 +13,7 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use spans::{KeyValue, Kind, OpenSpan};
 
 use crate::connect::{Connector, Dial, Direct, io_error};
 use crate::credentials::{ClientCertificate, Headers};
@@ -100,7 +101,31 @@ impl Client {
         let headers = request.headers_mut();
         self.headers.put(headers).map_err(Error::Settings)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| self.user_agent.clone());
-        self.http.request(request).await.map_err(|error| from_hyper(&error))
+        match spans::begin(Kind::Client, || format!("HTTP {}", request.method())) {
+            None => self.http.request(request).await.map_err(|error| from_hyper(&error)),
+            Some(span) => Box::pin(self.send_traced(request, span)).await,
+        }
+    }
+
+    /// Sends a request in a span of its own, which the other server can continue.
+    async fn send_traced(&self, mut request: Request<Body>, mut span: OpenSpan) -> Result<Response<Incoming>, Error> {
+        let (method, uri) = (request.method().as_str(), request.uri());
+        span.add([
+            KeyValue::text("http.request.method", method),
+            KeyValue::text("server.address", uri.authority().map_or("", |authority| authority.as_str())),
+            KeyValue::text("url.full", uri.to_string()),
+        ]);
+        if let Ok(traceparent) = HeaderValue::from_str(&span.traceparent()) {
+            request.headers_mut().insert("traceparent", traceparent);
+        }
+        let sent = span.run(self.http.request(request)).await.map_err(|error| from_hyper(&error));
+        match &sent {
+            Ok(response) => {
+                span.add([KeyValue::int("http.response.status_code", i64::from(response.status().as_u16()))])
+            }
+            Err(error) => span.fail(error.to_string()),
+        }
+        sent
     }
 }
 

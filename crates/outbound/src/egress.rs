@@ -7,13 +7,15 @@ mod tunnel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use codec::{ConfigKind, ConfigType};
 use object::{Errors, Value, quote};
+use spans::KeyValue;
 
 use self::http_connect::{HttpConnect, Proxy};
 pub use self::meters::Meters as EgressMeters;
 use self::tunnel::Tunnel;
-use crate::{Certificate, ClientOptions, Credentials, Dial, Direct, Protocols, Roots};
+use crate::{Address, Certificate, ClientOptions, Credentials, Dial, Direct, Protocols, Roots, Stream};
 
 const FILE: ConfigKind = ConfigKind {
     kind: "EgressSelectorConfiguration",
@@ -112,12 +114,34 @@ fn dial(connection: &Value, meters: &Arc<EgressMeters>) -> Result<Arc<dyn Dial>,
     let transport = connection.field("transport");
     let socket = transport.field("uds");
     let socket = (!socket.is_null()).then(|| PathBuf::from(socket.str_at(&["udsName"])));
-    Ok(match (connection.str_at(&["proxyProtocol"]), socket) {
-        ("Direct", _) => Arc::new(Direct),
-        ("GRPC", Some(socket)) => Arc::new(Tunnel { socket, meters: meters.clone() }),
-        (_, Some(socket)) => Arc::new(HttpConnect { proxy: Proxy::Socket(socket), meters: meters.clone() }),
-        (_, None) => Arc::new(HttpConnect { proxy: tcp_proxy(transport.field("tcp"))?, meters: meters.clone() }),
-    })
+    let meters = meters.clone();
+    let (name, dial): (_, Arc<dyn Dial>) = match (connection.str_at(&["proxyProtocol"]), socket) {
+        ("Direct", _) => return Ok(Arc::new(Direct)),
+        ("GRPC", Some(socket)) => ("Proxy via grpc protocol over uds", Arc::new(Tunnel { socket, meters })),
+        (_, Some(socket)) => {
+            let dial = HttpConnect { proxy: Proxy::Socket(socket), meters };
+            ("Proxy via http_connect protocol over uds", Arc::new(dial))
+        }
+        (_, None) => {
+            let dial = HttpConnect { proxy: tcp_proxy(transport.field("tcp"))?, meters };
+            ("Proxy via http_connect protocol over tcp", Arc::new(dial))
+        }
+    };
+    Ok(Arc::new(Traced { name, dial }))
+}
+
+/// Connects in a span of its own, if the request that needs the connection is traced.
+struct Traced {
+    name: &'static str,
+    dial: Arc<dyn Dial>,
+}
+
+#[async_trait]
+impl Dial for Traced {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+        let attributes = || vec![KeyValue::text("address", address.to_string())];
+        spans::traced(self.name, attributes, self.dial.dial(address)).await
+    }
 }
 
 fn tcp_proxy(tcp: &Value) -> Result<Proxy, String> {

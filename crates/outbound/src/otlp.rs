@@ -1,14 +1,12 @@
-//! [`Exporter`]: sends spans to an OpenTelemetry collector over gRPC, in batches.
+//! Sends spans to an OpenTelemetry collector over gRPC, in batches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper_util::rt::TokioIo;
+use spans::{Finished, KeyValue, Sink, Span};
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::Request;
 use tonic::client::Grpc;
@@ -24,80 +22,6 @@ const BATCH_SPANS: usize = 512;
 const BATCH_WAIT: Duration = Duration::from_secs(5);
 /// How long the collector may take to take a batch.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A piece of work that was traced.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Span {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub trace_id: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub span_id: Bytes,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub parent_span_id: Bytes,
-    #[prost(string, tag = "5")]
-    pub name: String,
-    /// 2 for the work of a server.
-    #[prost(int32, tag = "6")]
-    pub kind: i32,
-    #[prost(fixed64, tag = "7")]
-    pub start_time_unix_nano: u64,
-    #[prost(fixed64, tag = "8")]
-    pub end_time_unix_nano: u64,
-    #[prost(message, repeated, tag = "9")]
-    pub attributes: Vec<KeyValue>,
-    #[prost(message, repeated, tag = "13")]
-    pub links: Vec<Link>,
-    #[prost(message, optional, tag = "15")]
-    pub status: Option<Status>,
-}
-
-/// Another trace that has to do with a span.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Link {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub trace_id: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub span_id: Bytes,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Status {
-    /// 2 for an error.
-    #[prost(int32, tag = "3")]
-    pub code: i32,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct KeyValue {
-    #[prost(string, tag = "1")]
-    pub key: String,
-    #[prost(message, optional, tag = "2")]
-    pub value: Option<AnyValue>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct AnyValue {
-    #[prost(oneof = "Scalar", tags = "1, 3")]
-    pub value: Option<Scalar>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Scalar {
-    #[prost(string, tag = "1")]
-    Text(String),
-    #[prost(int64, tag = "3")]
-    Int(i64),
-}
-
-impl KeyValue {
-    pub fn text(key: &str, value: impl Into<String>) -> KeyValue {
-        KeyValue { key: key.into(), value: Some(AnyValue { value: Some(Scalar::Text(value.into())) }) }
-    }
-
-    pub fn int(key: &str, value: i64) -> KeyValue {
-        KeyValue { key: key.into(), value: Some(AnyValue { value: Some(Scalar::Int(value)) }) }
-    }
-}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ExportRequest {
@@ -128,28 +52,12 @@ pub(crate) struct ScopeSpans {
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 struct ExportResponse {}
 
-/// Where spans are handed over. Those that come while too many wait are dropped.
-#[derive(Clone)]
-pub struct Exporter {
-    spans: mpsc::Sender<Span>,
-    dropped: Arc<AtomicU64>,
-}
-
-impl Exporter {
-    /// Starts a task that sends spans to a collector at `host:port` or `unix:///path`. `resource` says who sends them.
-    pub fn start(endpoint: &str, resource: Vec<KeyValue>, dial: Arc<dyn Dial>) -> Result<Exporter, String> {
-        let channel = channel(endpoint, dial)?;
-        let (sender, receiver) = mpsc::channel(QUEUE_SPANS);
-        let dropped: Arc<AtomicU64> = Arc::default();
-        tokio::spawn(run(receiver, channel, Resource { attributes: resource }, dropped.clone()));
-        Ok(Exporter { spans: sender, dropped })
-    }
-
-    pub fn send(&self, span: Span) {
-        if self.spans.try_send(span).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+/// Starts a task that sends spans to a collector at `host:port` or `unix:///path`. `resource` says who sends them.
+pub fn start(endpoint: &str, resource: Vec<KeyValue>, dial: Arc<dyn Dial>) -> Result<Sink, String> {
+    let channel = channel(endpoint, dial)?;
+    let (sink, finished) = Sink::new(QUEUE_SPANS);
+    tokio::spawn(run(finished, channel, Resource { attributes: resource }));
+    Ok(sink)
 }
 
 fn channel(endpoint: &str, dial: Arc<dyn Dial>) -> Result<Channel, String> {
@@ -179,18 +87,18 @@ fn channel(endpoint: &str, dial: Arc<dyn Dial>) -> Result<Channel, String> {
     })))
 }
 
-async fn run(mut spans: mpsc::Receiver<Span>, channel: Channel, resource: Resource, dropped: Arc<AtomicU64>) {
+async fn run(mut finished: Finished, channel: Channel, resource: Resource) {
     let mut batch = Vec::with_capacity(BATCH_SPANS);
-    while let Some(first) = spans.recv().await {
+    while let Some(first) = finished.next().await {
         batch.push(first);
         let full = Instant::now() + BATCH_WAIT;
         while batch.len() < BATCH_SPANS {
-            match tokio::time::timeout_at(full, spans.recv()).await {
+            match tokio::time::timeout_at(full, finished.next()).await {
                 Ok(Some(span)) => batch.push(span),
                 Ok(None) | Err(_) => break,
             }
         }
-        let lost = dropped.swap(0, Ordering::Relaxed);
+        let lost = finished.take_dropped();
         if lost > 0 {
             tracing::warn!(lost, "spans were dropped because too many waited for the collector");
         }

@@ -55,6 +55,8 @@ pub struct Limits {
     /// How often an idle watch that asked for bookmarks gets one.
     pub bookmark_interval: Duration,
     pub watch_cache: WatchCache,
+    /// How many objects of one DELETECOLLECTION are deleted at the same time: `--delete-collection-workers`.
+    pub delete_collection_workers: usize,
 }
 
 /// Which resources upstream would serve from a watch cache. Here all of them are; lists of the others are limited as upstream
@@ -87,6 +89,7 @@ impl Default for Limits {
             watch_min_timeout: Duration::from_secs(1800),
             bookmark_interval: Duration::from_secs(60),
             watch_cache: WatchCache::default(),
+            delete_collection_workers: 1,
         }
     }
 }

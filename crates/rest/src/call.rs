@@ -8,6 +8,9 @@ use audit::Record;
 use http::{HeaderMap, Method, Uri};
 use request::{Access, RequestInfo, User};
 
+/// The longest name of a field manager.
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
 /// A request whose user is known and whose path is understood. Its body stays apart, because it can be read only once.
 pub struct Call {
     pub info: RequestInfo,
@@ -52,8 +55,15 @@ impl Call {
         if let Some(manager) = self.query("fieldManager").filter(|manager| !manager.is_empty()) {
             return manager.to_string();
         }
-        let agent = self.header("user-agent").split('/').next().unwrap_or("");
+        let agent = self.headers.get("user-agent").map_or(&b""[..], |agent| agent.as_bytes());
+        let agent = String::from_utf8_lossy(agent);
+        let name = agent.split('/').next().unwrap_or("").chars().filter(|c| object::is_print(*c));
         // Upstream cuts the default at the limit that it enforces on explicit names.
-        agent.chars().filter(|c| object::is_print(*c)).take(128).collect()
+        let mut bytes = 0;
+        let fits = |c: &char| {
+            bytes += c.len_utf8();
+            bytes <= FIELD_MANAGER_BYTES_MAX
+        };
+        name.take_while(fits).collect()
     }
 }

@@ -36,6 +36,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     let outcome = match scope.api.admission.mutate(&attributes, &mut object, None).await {
         Ok(()) => {
             scope.warn(dedup_owners(&mut object, AFTER_ADMISSION));
+            spans::event("About to store object in database");
             scope.storage()?.create(&cx, object, &admit).await.map_err(Status::from)
         }
         Err(status) => Err(status),

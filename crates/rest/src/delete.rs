@@ -4,6 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use admission::Operation;
 use bytes::Bytes;
+use cache::Object;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use http::StatusCode;
 use object::{BadValue, Errors, GroupKind, GroupVersion, GroupVersionKind, Map, Meta, Path, Status, Value};
 use registry::UNREADABLE;
@@ -93,22 +96,33 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
     let mut page = list::page(scope, list_options).await?;
     page.prepared.join(scope.storage()?.prepare(page.objects.iter().map(|object| object.value())).await?);
     list::check_readable(scope, &page.objects)?;
-    let storage = scope.storage()?.clone();
+    let mut deleting = FuturesUnordered::new();
     for object in &page.objects {
-        let describe = storage.cache.describe();
-        let header = object.header(describe);
-        let cx = scope.api.context(&scope.call.user, &header.namespace, &scope.call.info.version, "", dry_run);
-        let attributes = scope.admission(Operation::Delete, "", cx, options);
-        let admit = Admission { scope, attributes: &attributes };
-        let deleted = storage.delete(&cx, &header.name, options, &admit).await;
-        scope.note(&attributes);
-        match deleted {
-            Ok(_) => {}
-            Err(error) if error.reason() == object::Reason::NotFound => {}
-            Err(error) => return Err(error.into()),
+        if deleting.len() >= scope.api.limits.delete_collection_workers {
+            deleting.next().await.transpose()?;
         }
+        deleting.push(delete_one(scope, object, options, dry_run));
     }
+    while let Some(deleted) = deleting.next().await {
+        deleted?;
+    }
+    drop(deleting);
     Ok(page)
+}
+
+/// Deletes an object of a collection, unless that was done in the meantime.
+async fn delete_one(scope: &Scope, object: &Object, options: &Value, dry_run: bool) -> Result<(), Status> {
+    let storage = scope.storage()?;
+    let header = object.header(storage.cache.describe());
+    let cx = scope.api.context(&scope.call.user, &header.namespace, &scope.call.info.version, "", dry_run);
+    let attributes = scope.admission(Operation::Delete, "", cx, options);
+    let admit = Admission { scope, attributes: &attributes };
+    let deleted = storage.delete(&cx, &header.name, options, &admit).await;
+    scope.note(&attributes);
+    match deleted {
+        Err(error) if error.reason() != object::Reason::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// DeleteOptions from the body, or from the query if there is none.

@@ -55,6 +55,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
 
 /// Answers with an object in the storage version, however the client wants it.
 pub fn respond(scope: &Scope, status: StatusCode, stored: Value) -> Result<Reply, Status> {
+    spans::event("About to write a response");
     match &scope.accept.transform {
         Transform::Table(version) => {
             let table = table::of_object(scope, version, &stored)?;

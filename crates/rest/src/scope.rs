@@ -68,6 +68,7 @@ impl Scope {
     pub async fn read_body(&self) -> Result<Bytes, Status> {
         let body = self.take_body();
         let bytes = body.read(self.api.limits.body_bytes).await?;
+        spans::event("limitedReadBody succeeded");
         self.large.note(bytes.len()).await;
         Ok(bytes)
     }

@@ -90,6 +90,7 @@ pub async fn write(
     if let Some(stored) = storage.cache.get(&storage.key(cx.namespace, name)) {
         scope.large.note(stored.entry().value.len()).await;
     }
+    spans::event("About to store object in database");
     let outcome = storage.update(&cx, name, &mut change, &admit, &update).await;
     scope.warn(change.warnings);
     scope.note(&creating);

@@ -1,5 +1,6 @@
 //! The audit record of a request: begun after authentication, completed when the response was sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use audit::{Auditor, Record};
@@ -33,7 +34,7 @@ pub fn begin(
         user,
         audit_id,
         uri: uri.path_and_query().map_or(uri.path(), |path| path.as_str()),
-        user_agent: text(request.headers(), "user-agent"),
+        user_agent: &text(request.headers(), "user-agent"),
         source_ips: source_ips(request.headers(), peer),
         received: SystemClock.now(),
     })
@@ -153,11 +154,12 @@ fn status(json: &Bytes) -> Option<Value> {
 
 /// The addresses that `X-Forwarded-For` and `X-Real-Ip` name, then that of the connection.
 fn source_ips(headers: &HeaderMap, peer: &Peer) -> Vec<Str> {
-    let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-    let named = forwarded.flat_map(|value| value.split(',')).chain([text(headers, "x-real-ip")]);
     let mut addresses: Vec<Str> = Vec::new();
-    for address in named.filter_map(|text| text.trim().parse::<std::net::IpAddr>().ok()) {
-        push_new(&mut addresses, address);
+    for value in headers.get_all("x-forwarded-for").iter().chain(headers.get("x-real-ip")) {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        for address in value.split(',').filter_map(|text| text.trim().parse::<std::net::IpAddr>().ok()) {
+            push_new(&mut addresses, address);
+        }
     }
     let own = peer.address.ip();
     if addresses.last().is_none_or(|last| *last != own.to_string()) {
@@ -176,6 +178,7 @@ fn push_new(addresses: &mut Vec<Str>, address: std::net::IpAddr) {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
+/// A header as it is recorded: bytes that are not UTF-8 are replaced, so that nothing can be hidden behind them.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Cow<'a, str> {
+    headers.get(name).map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
 }

@@ -26,7 +26,7 @@ use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::receive::{Unfinished, timed_out};
 use crate::seats::{Full, Seat};
-use crate::trace::{Step, Tracer};
+use crate::trace::{self, Tracer};
 use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
@@ -259,7 +259,7 @@ impl Server {
         tracked.span = self.tracer.as_ref().and_then(|tracer| tracer.begin(&request, &info, &user, audit_id, took));
         // Audit: from here on every outcome is recorded.
         if let Some(auditor) = &self.auditor {
-            let step = Step::begin(&tracked.span);
+            let span = trace::filter(&tracked.span, "audit");
             tracked.record = audit::begin(auditor, &request, &info, &user, audit_id, &peer);
             let record = tracked.record.as_ref();
             record.inspect(|record| record.took("authentication", took));
@@ -268,10 +268,10 @@ impl Server {
             {
                 return failure(&Status::internal("failed to store audit event"), &readable());
             }
-            step.end("audit", &tracked.span);
+            drop(span);
         }
         // Impersonation: from here on the user is the impersonated one.
-        let step = Step::begin(&tracked.span);
+        let span = trace::filter(&tracked.span, self.impersonation.filter());
         let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers());
         let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(request.headers()));
         let (user, constraint) = match audit::timed(asked, "impersonation", wanted).await {
@@ -281,7 +281,7 @@ impl Server {
         if let Some(record) = asked {
             record.impersonated(&user, constraint);
         }
-        step.end(self.impersonation.filter(), &tracked.span);
+        drop(span);
         self.limit(Identified { request, info, query, user, warnings, timeout }, tracked, audit_id).await
     }
 
@@ -290,7 +290,7 @@ impl Server {
         let Identified { request, info, query, user, warnings, timeout } = identified;
         let peer = tracked.open.peer().clone();
         // Flow control: a request waits for a seat or is refused with 429.
-        let step = Step::begin(&tracked.span);
+        let span = trace::filter(&tracked.span, "priorityandfairness");
         let waits_until = tracked.began + timeout / 4;
         let work = |flow: &flow::Flow, most: u64| flow.work(&info, most, || self.list_cost(&info, &query));
         let taken = self.seats.take(&info, &user, waits_until, work);
@@ -298,7 +298,7 @@ impl Server {
             Ok(seat) => seat,
             Err(full) => return self.refuse(full),
         };
-        step.end("priorityandfairness", &tracked.span);
+        drop(span);
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&info));
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
         let (mut parts, incoming) = request.into_parts();
@@ -313,14 +313,14 @@ impl Server {
         };
         let record = tracked.record.clone();
         let client = Some(peer.address.ip());
-        let http::request::Parts { method, uri, headers, .. } = parts;
+        let http::request::Parts { method, uri, headers, version, .. } = parts;
         let call = Call { info, user, method, uri, headers, query, timeout, client, record };
         // Authorization: verbs take nothing but a call that was permitted.
-        let (step, began) = (Step::begin(&tracked.span), std::time::Instant::now());
+        let (span, began) = (trace::filter(&tracked.span, "authorization"), std::time::Instant::now());
         let decided = authz::authorize(&*self.authorizer, call);
         let decided = audit::timed(tracked.record.as_deref(), "authorization", decided).await;
         self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
-        step.end("authorization", &tracked.span);
+        drop(span);
         let call = match decided {
             Ok(call) => call,
             Err(refused) => return not_allowed(&self.api, *refused, tracked.record.as_deref(), &warnings),
@@ -329,9 +329,12 @@ impl Server {
             record.annotate(DECISION, "allow");
             record.annotate(REASON, call.reason());
         }
-        let (step, verb) = (Step::begin(&tracked.span), call.info.is_resource.then_some(call.info.verb));
-        let reply = self.carry_out(call, body, &peer, audit_id).await;
-        step.end_of_handler(verb, &tracked.span);
+        let handler = trace::handler(&tracked.span, &call, version, audit_id);
+        let reply = match handler.as_ref().or(tracked.span.as_ref()) {
+            None => self.carry_out(call, body, &peer, audit_id).await,
+            Some(span) => Box::pin(span.run(self.carry_out(call, body, &peer, audit_id))).await,
+        };
+        drop(handler);
         let removed = tracked.series.as_ref().and_then(|series| series.removed_release());
         if let (Some(record), Some(removed)) = (&tracked.record, removed) {
             record.annotate(DEPRECATED, "true");

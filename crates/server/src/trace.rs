@@ -1,32 +1,25 @@
-//! [`Tracer`]: one span for each request that is sampled, for an OpenTelemetry collector.
+//! [`Tracer`]: the spans of each request that is sampled, for an OpenTelemetry collector.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
-use object::{Clock, SystemClock, Timestamp};
-use outbound::otlp::{Exporter, KeyValue, Link, Span, Status};
 use request::{RequestInfo, User, Verb};
+use rest::Call;
+use spans::{KeyValue, Kind, OpenSpan, Sink};
 
 /// Members' requests continue the traces of their clients; the traces of other clients are linked, so that they cannot decide what
 /// is sampled.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
-const INTERNAL: i32 = 1;
-const SERVER: i32 = 2;
-const ERROR: i32 = 2;
+/// Bytes of a user agent that a span shows.
+const USER_AGENT_BYTES_MAX: usize = 1024;
 
 /// Begins spans.
 #[derive(Clone)]
 pub struct Tracer {
-    exporter: Exporter,
+    sink: Sink,
     /// Of 2^63: requests without a parent are sampled if the second half of their trace id is below.
     threshold: u64,
-}
-
-/// A request that is traced.
-pub struct RequestSpan {
-    span: Span,
-    exporter: Exporter,
 }
 
 /// The `traceparent` header.
@@ -38,9 +31,9 @@ struct Parent {
 }
 
 impl Tracer {
-    pub fn new(exporter: Exporter, rate_per_million: u32) -> Tracer {
+    pub fn new(sink: Sink, rate_per_million: u32) -> Tracer {
         let threshold = u128::from(rate_per_million) * (1 << 63) / 1_000_000;
-        Tracer { exporter, threshold: u64::try_from(threshold).unwrap_or(u64::MAX) }
+        Tracer { sink, threshold: u64::try_from(threshold).unwrap_or(u64::MAX) }
     }
 
     /// The span of an authenticated request, with that of its authentication, which `took` so long; None if it is not sampled.
@@ -51,7 +44,7 @@ impl Tracer {
         user: &User,
         audit_id: &str,
         took: Duration,
-    ) -> Option<RequestSpan> {
+    ) -> Option<OpenSpan> {
         let parent = Parent::of(request.headers());
         let trusted = TRUSTED.iter().any(|group| user.is_member(group));
         let (continued, linked) = if trusted { (parent, None) } else { (None, parent) };
@@ -63,30 +56,23 @@ impl Tracer {
         if !sampled {
             return None;
         }
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let above = continued.map(|parent| bytes(parent.span)).unwrap_or_default();
+        let name = name(request.method().as_str(), info);
+        let mut span = OpenSpan::root(bytes(trace), above, name, self.sink.clone()).began(took);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        let agent = request.headers().get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let began = nanos(SystemClock.now()).saturating_sub(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        let link = |parent: Parent| Link { trace_id: bytes(parent.trace), span_id: bytes(parent.span) };
-        let span = Span {
-            trace_id: bytes(trace),
-            span_id: bytes(rand::random::<[u8; 8]>()),
-            parent_span_id: continued.map(|parent| bytes(parent.span)).unwrap_or_default(),
-            name: name(request.method().as_str(), info),
-            kind: SERVER,
-            start_time_unix_nano: began,
-            attributes: vec![
-                KeyValue::text("http.request.method", request.method().as_str()),
-                KeyValue::text("url.scheme", "https"),
-                KeyValue::text("url.path", request.uri().path()),
-                KeyValue::text("http.target", target),
-                KeyValue::text("user_agent.original", agent.unwrap_or("")),
-                KeyValue::text("audit-id", audit_id),
-            ],
-            links: linked.map(link).into_iter().collect(),
-            ..Span::default()
-        };
-        let span = RequestSpan { span, exporter: self.exporter.clone() };
-        span.child("authentication", began);
+        span.add([
+            KeyValue::text("http.request.method", request.method().as_str()),
+            KeyValue::text("url.scheme", "https"),
+            KeyValue::text("url.path", request.uri().path()),
+            KeyValue::text("http.target", target),
+            KeyValue::text("user_agent.original", user_agent(request.headers())),
+            KeyValue::text("audit-id", audit_id),
+        ]);
+        if let Some(parent) = linked {
+            span.link(bytes(parent.trace), bytes(parent.span));
+        }
+        drop(span.child(Kind::Internal, "authentication").began(took));
         Some(span)
     }
 
@@ -96,57 +82,67 @@ impl Tracer {
     }
 }
 
-impl RequestSpan {
-    /// A part of the request that ends now.
-    fn child(&self, name: &str, began: u64) {
-        self.exporter.send(Span {
-            trace_id: self.span.trace_id.clone(),
-            span_id: bytes(rand::random::<[u8; 8]>()),
-            parent_span_id: self.span.span_id.clone(),
-            name: name.to_string(),
-            kind: INTERNAL,
-            start_time_unix_nano: began,
-            end_time_unix_nano: nanos(SystemClock.now()),
-            ..Span::default()
-        });
-    }
-
-    /// The response has been sent with this code.
-    pub fn end(mut self, code: u16) {
-        self.span.attributes.push(KeyValue::int("http.response.status_code", i64::from(code)));
-        self.span.status = (code >= 500).then_some(Status { code: ERROR });
-        self.span.end_time_unix_nano = nanos(SystemClock.now());
-        self.exporter.send(self.span);
+/// The response of a request has been sent with this code.
+pub fn end(mut request: OpenSpan, code: u16) {
+    request.add([KeyValue::int("http.response.status_code", i64::from(code))]);
+    if code >= 500 {
+        request.fail("");
     }
 }
 
-/// A part of a request that becomes a span of its own, if the request is traced. Its name is that of upstream's filter or handler.
-pub struct Step(Option<u64>);
+/// A filter's work on a request, if that is traced. Its name is that of upstream's filter.
+pub fn filter(request: &Option<OpenSpan>, name: &str) -> Option<OpenSpan> {
+    request.as_ref().map(|request| request.child(Kind::Internal, name))
+}
 
-impl Step {
-    pub fn begin(request: &Option<RequestSpan>) -> Step {
-        Step(request.as_ref().map(|_| nanos(SystemClock.now())))
-    }
+/// The work of the handler of a verb, by the name of upstream's; None if the request is not traced, or not for a resource.
+pub fn handler(request: &Option<OpenSpan>, call: &Call, version: http::Version, audit_id: &str) -> Option<OpenSpan> {
+    let info = &call.info;
+    let name = match info.verb {
+        Verb::Create => "Create",
+        Verb::Update => "Update",
+        Verb::Patch => "Patch",
+        Verb::Delete | Verb::DeleteCollection => "Delete",
+        Verb::Get => "Get",
+        Verb::List => "List",
+        Verb::Watch => "WatchServer.HandleHTTP",
+        _ => return None,
+    };
+    let mut span = request.as_ref().filter(|_| info.is_resource)?.child(Kind::Internal, name);
+    let accept = call.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());
+    let scope = match info {
+        info if !info.name.is_empty() || info.verb == Verb::Create => "resource",
+        info if !info.namespace.is_empty() => "namespace",
+        _ => "cluster",
+    };
+    // Go writes HTTP/2 with a minor version.
+    let protocol = if version == http::Version::HTTP_2 { "HTTP/2.0".into() } else { format!("{version:?}") };
+    span.add([
+        KeyValue::text("accept", accept.unwrap_or("")),
+        KeyValue::text("audit-id", audit_id),
+        KeyValue::text("client", call.client.map(|client| client.to_string()).unwrap_or_default()),
+        KeyValue::text("api-group", &info.group),
+        KeyValue::text("api-version", &info.version),
+        KeyValue::text("name", &info.name),
+        KeyValue::text("subresource", &info.subresource),
+        KeyValue::text("namespace", &info.namespace),
+        KeyValue::text("protocol", protocol),
+        KeyValue::text("resource", &info.resource),
+        KeyValue::text("scope", scope),
+        KeyValue::text("url", &info.path),
+        KeyValue::text("user-agent", user_agent(&call.headers)),
+        KeyValue::text("verb", info.verb.as_str()),
+    ]);
+    Some(span)
+}
 
-    pub fn end(self, name: &str, request: &Option<RequestSpan>) {
-        if let (Some(began), Some(request)) = (self.0, request) {
-            request.child(name, began);
-        }
-    }
-
-    /// Ends the work of a verb's handler; None for a path that is not a resource.
-    pub fn end_of_handler(self, verb: Option<Verb>, request: &Option<RequestSpan>) {
-        let name = match verb {
-            Some(Verb::Create) => "Create",
-            Some(Verb::Update) => "Update",
-            Some(Verb::Patch) => "Patch",
-            Some(Verb::Delete | Verb::DeleteCollection) => "Delete",
-            Some(Verb::Get) => "Get",
-            Some(Verb::List) => "List",
-            Some(Verb::Watch) => "WatchServer.HandleHTTP",
-            _ => return,
-        };
-        self.end(name, request);
+/// As upstream shows it: what is too long is cut.
+fn user_agent(headers: &HeaderMap) -> String {
+    let agent = headers.get(http::header::USER_AGENT).map_or(&b""[..], |value| value.as_bytes());
+    let agent = String::from_utf8_lossy(agent);
+    match agent.len() <= USER_AGENT_BYTES_MAX {
+        true => agent.into_owned(),
+        false => format!("{}...TRUNCATED", &agent[..agent.floor_char_boundary(USER_AGENT_BYTES_MAX)]),
     }
 }
 
@@ -179,10 +175,6 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 fn bytes<const N: usize>(id: [u8; N]) -> Bytes {
     Bytes::copy_from_slice(&id)
-}
-
-fn nanos(time: Timestamp) -> u64 {
-    u64::try_from(time.secs).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(u64::from(time.nanos))
 }
 
 /// The method and the path without what differs from object to object.

@@ -12,13 +12,14 @@ use futures::{FutureExt, Stream, StreamExt};
 use http::HeaderValue;
 use parking_lot::Mutex;
 use rest::{Aborted, Chunks, Reply, ReplyBody};
+use spans::OpenSpan;
 use tokio::time::Instant;
 
 use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
 use crate::peer::{OpenRequest, Peer};
 use crate::seats::Seat;
-use crate::trace::RequestSpan;
+use crate::trace;
 
 /// Responses up to this size are handed to the connection and not followed any further.
 const HANDED_OVER_BYTES: usize = 64 * 1024;
@@ -41,7 +42,7 @@ pub struct Tracked {
     pub watch: Option<flow::WatchTicket>,
     pub record: Option<Arc<Record>>,
     /// Set if the request is traced.
-    pub span: Option<RequestSpan>,
+    pub span: Option<OpenSpan>,
     pub code: u16,
     pub bytes: u64,
 }
@@ -119,7 +120,7 @@ impl Drop for Tracked {
             record.response_complete(code);
         }
         if let Some(span) = self.span.take() {
-            span.end(code);
+            trace::end(span, code);
         }
         if let Some(series) = &self.series {
             series.record(code, self.began.elapsed(), bytes, self.long_running);

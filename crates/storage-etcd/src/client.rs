@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use spans::{KeyValue, Kind, OpenSpan};
 use storage::{Error, Result, Revision};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -130,15 +131,26 @@ impl Client {
         A: prost::Message + Default + 'static,
     {
         let (member, channel) = self.pick();
+        let mut request = Request::new(request);
+        let mut span = spans::begin(Kind::Client, || path.trim_start_matches('/').into());
+        if let Some(span) = &mut span {
+            describe(span, path, &mut request);
+        }
         let call = async {
             let mut client = grpc(channel);
             client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
             let codec = ProstCodec::<Q, A>::default();
-            client.unary(Request::new(request), PathAndQuery::from_static(path), codec).await
+            client.unary(request, PathAndQuery::from_static(path), codec).await
         };
         let failed = match tokio::time::timeout(self.attempt_timeout, call).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
-            Ok(Err(status)) => classify(status),
+            Ok(Err(status)) => {
+                if let Some(span) = &mut span {
+                    span.add([KeyValue::int("rpc.grpc.status_code", status.code() as i64)]);
+                    span.fail(status.message());
+                }
+                classify(status)
+            }
             Err(_) => Failed::Lost(format!("{} did not answer in time", self.members[member].endpoint)),
         };
         if !matches!(failed, Failed::Refused(_)) {
@@ -169,6 +181,19 @@ impl Client {
         };
         self.leave(member);
         Err(failed)
+    }
+}
+
+/// Says what a traced call is, and lets etcd continue the trace.
+fn describe<Q>(span: &mut OpenSpan, path: &str, request: &mut Request<Q>) {
+    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or(("", path));
+    span.add([
+        KeyValue::text("rpc.system", "grpc"),
+        KeyValue::text("rpc.service", service),
+        KeyValue::text("rpc.method", method),
+    ]);
+    if let Ok(traceparent) = span.traceparent().parse() {
+        request.metadata_mut().insert("traceparent", traceparent);
     }
 }
 

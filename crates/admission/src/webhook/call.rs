@@ -5,6 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use object::{Status, quote};
 use outbound::CallError;
+use spans::KeyValue;
 use uuid::Uuid;
 
 use super::Hooks;
@@ -47,6 +48,13 @@ impl Step {
         }
     }
 
+    fn span(self) -> &'static str {
+        match self {
+            Step::Mutating => "Call mutating webhook",
+            Step::Validating => "Call validating webhook",
+        }
+    }
+
     pub fn failed_open_prefix(self) -> &'static str {
         match self {
             Step::Mutating => "failed-open.mutation.webhook.admission.k8s.io/",
@@ -80,7 +88,8 @@ impl Hooks {
             .map_err(|why| Failure::unavailable(format!("failed to call webhook: {why}")))?;
         let uid = Uuid::new_v4().to_string();
         let body = Bytes::from(review::request(version, &uid, attributes, subject));
-        let sent = self.clients.call(&client, target, body, (time.told, time.waited)).await;
+        let call = self.clients.call(&client, target, body, (time.told, time.waited));
+        let sent = spans::traced(step.span(), || describe(hook, attributes, &uid), call).await;
         let bytes = sent.map_err(|error| {
             let code = match &error {
                 CallError::Status(status) => status.code,
@@ -150,6 +159,18 @@ impl Hooks {
             }
         }
     }
+}
+
+/// What the span of a call says about it.
+fn describe(hook: &Hook, attributes: &Attributes<'_>, uid: &str) -> Vec<KeyValue> {
+    vec![
+        KeyValue::text("configuration", hook.configuration.as_str()),
+        KeyValue::text("webhook", hook.name.as_str()),
+        KeyValue::text("resource", attributes.resource.to_string()),
+        KeyValue::text("subresource", attributes.subresource),
+        KeyValue::text("operation", attributes.operation.as_str()),
+        KeyValue::text("UID", uid),
+    ]
 }
 
 fn check_dry_run(hook: &Hook) -> Result<(), Failure> {

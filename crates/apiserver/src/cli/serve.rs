@@ -1,15 +1,12 @@
 //! `serve`: from flags to a server that runs until it is told to stop.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::debugging::SetVerbosity;
 use crate::{Running, flags, kubeconfig, start};
 use clap::ArgMatches;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 use super::say;
 
@@ -30,7 +27,8 @@ pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
     }
     let mut serve = flags::serve(matches, called_as)?;
     serve.config.serve_removed = serves_removed()?;
-    serve.config.debugging.set_verbosity = begin_log(&serve);
+    let log = serve.logging.begin();
+    serve.config.debugging.set_verbosity = log.set_verbosity.clone();
     for flag in &serve.without_effect {
         tracing::warn!(flag, "this flag is accepted but has no effect");
     }
@@ -118,39 +116,5 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-    }
-}
-
-/// Begins the log. Returns what changes its verbosity later.
-fn begin_log(serve: &flags::Serve) -> SetVerbosity {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| level(serve.verbosity).into());
-    let writer = match serve.split_logs {
-        true => BoxMakeWriter::new(std::io::stderr.with_max_level(tracing::Level::ERROR).or_else(std::io::stdout)),
-        false => BoxMakeWriter::new(std::io::stderr),
-    };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    match serve.json_logs {
-        true => {
-            let builder = builder.json().with_filter_reloading();
-            let handle = builder.reload_handle();
-            builder.init();
-            SetVerbosity::new(move |verbosity| handle.reload(level(verbosity)).map_err(|error| error.to_string()))
-        }
-        false => {
-            let is_terminal = std::io::stderr().is_terminal() && !serve.split_logs;
-            let builder = builder.with_ansi(is_terminal).with_target(false).compact().with_filter_reloading();
-            let handle = builder.reload_handle();
-            builder.init();
-            SetVerbosity::new(move |verbosity| handle.reload(level(verbosity)).map_err(|error| error.to_string()))
-        }
-    }
-}
-
-/// klog's verbosity as levels: 4 and more is debugging, 8 and more is everything.
-fn level(verbosity: u32) -> &'static str {
-    match verbosity {
-        0..=3 => "info",
-        4..=7 => "debug",
-        _ => "trace",
     }
 }

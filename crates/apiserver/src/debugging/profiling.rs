@@ -1,23 +1,37 @@
 //! `/debug/pprof` and `/debug/flags/v`, at upstream's paths.
 //!
-//! Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and what to use instead.
+//! Some of Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and the reason.
 
 use async_trait::async_trait;
 use authz::Permitted;
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use rest::{Body, Call, Reply, ReplyBody};
 use server::Paths;
 
-use super::SetVerbosity;
+use super::{SetVerbosity, threads};
 
-/// The longest body that is read: a number.
-const BODY_BYTES_MAX: usize = 1024;
+/// The longest body that is read: a number, or addresses.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Go's profiles, which the index lists.
-const PROFILES: &[&str] =
-    &["allocs", "block", "cmdline", "goroutine", "heap", "mutex", "profile", "symbol", "threadcreate", "trace"];
+/// Go's profiles, which the index lists, and what they are here.
+const PROFILES: &[(&str, &str)] = &[
+    ("cmdline", "The command line that the server was started with."),
+    ("threadcreate", "The threads: number, state, CPU time and name."),
+    ("profile", NO_CPU),
+    ("symbol", NO_CPU),
+    ("allocs", NO_ALLOCATIONS),
+    ("heap", NO_ALLOCATIONS),
+    ("block", NO_LOCKS),
+    ("mutex", NO_LOCKS),
+    ("goroutine", "There is no goroutine profile: tasks that wait have no stack. threadcreate lists the threads."),
+    ("trace", "There is no execution trace of Go's scheduler; --tracing-config-file traces requests."),
+];
+const NO_CPU: &str = "CPU time is not sampled by the server itself; use perf record -g -p with its process id.";
+const NO_ALLOCATIONS: &str = "There is no profile of allocations, because it would slow each of them down; \
+    process_resident_memory_bytes in /metrics is what the server holds, and heaptrack shows where it was allocated.";
+const NO_LOCKS: &str = "There is no profile of waiting for locks, which Go's runtime records; use perf lock.";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -27,26 +41,39 @@ pub struct Profiling {
     command_line: Vec<String>,
 }
 
+/// What is asked for.
+pub struct Asked<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    /// As it was sent, "" if there is none.
+    pub query: &'a str,
+    pub body: &'a [u8],
+}
+
 /// What is sent back.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
     pub code: StatusCode,
-    pub content_type: &'static str,
-    pub location: Option<&'static str>,
-    pub text: String,
+    pub headers: Vec<(HeaderName, &'static str)>,
+    pub body: Bytes,
 }
 
 impl Page {
-    fn new(code: StatusCode, content_type: &'static str, text: impl Into<String>) -> Page {
-        Page { code, content_type, location: None, text: text.into() }
+    pub fn new(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Page {
+        let headers = vec![(header::CONTENT_TYPE, content_type), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+        Page { code, headers, body: body.into() }
+    }
+
+    fn with(mut self, name: HeaderName, value: &'static str) -> Page {
+        self.headers.push((name, value));
+        self
     }
 
     fn into_reply(self) -> Reply {
-        let mut reply = Reply::new(self.code, self.content_type, ReplyBody::Ready(self.text.into()));
-        if let Some(location) = self.location {
-            reply.headers.insert(header::LOCATION, HeaderValue::from_static(location));
+        let mut reply = Reply::new(self.code, "", ReplyBody::Ready(self.body));
+        for (name, value) in self.headers {
+            reply.headers.insert(name, HeaderValue::from_static(value));
         }
-        reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         reply
     }
 }
@@ -63,30 +90,28 @@ impl Profiling {
     }
 
     /// The page at a path that [`Profiling::has`].
-    pub fn page(&self, method: &Method, path: &str, body: &[u8]) -> Page {
-        match path.strip_prefix("/debug/pprof") {
-            Some("") => Page {
-                location: Some("/debug/pprof/"),
-                ..Page::new(StatusCode::FOUND, HTML, "<a href=\"/debug/pprof/\">Found</a>.\n\n")
-            },
+    pub async fn page(&self, asked: Asked<'_>) -> Page {
+        match asked.path.strip_prefix("/debug/pprof") {
+            Some("") => Page::new(StatusCode::FOUND, HTML, "<a href=\"/debug/pprof/\">Found</a>.\n\n")
+                .with(header::LOCATION, "/debug/pprof/"),
             Some("/") => Page::new(StatusCode::OK, HTML, index()),
-            Some(rest) => self.profile(rest.trim_start_matches('/')),
-            None if path == "/debug/flags/v" => self.verbosity(method, body),
+            Some(rest) => self.profile(rest.trim_start_matches('/'), &asked).await,
+            None if asked.path == "/debug/flags/v" => self.verbosity(asked.method, asked.body),
             None => Page::new(StatusCode::OK, HTML, FLAGS_PAGE),
         }
     }
 
-    fn profile(&self, name: &str) -> Page {
+    async fn profile(&self, name: &str, asked: &Asked<'_>) -> Page {
         match name {
             "cmdline" => Page::new(StatusCode::OK, TEXT, self.command_line.join("\0")),
-            known if PROFILES.contains(&known) => {
-                let process = std::process::id();
-                let text = format!(
-                    "there is no {known} profile, which Go's runtime makes; use perf: perf record -g -p {process}\n"
-                );
-                Page::new(StatusCode::NOT_IMPLEMENTED, TEXT, text)
-            }
-            _ => Page::new(StatusCode::NOT_FOUND, TEXT, "Unknown profile\n"),
+            "threadcreate" => match threads::list() {
+                Ok(threads) => Page::new(StatusCode::OK, TEXT, threads),
+                Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, format!("/proc/self/task: {error}")),
+            },
+            name => match PROFILES.iter().find(|(known, _)| *known == name) {
+                Some((_, why)) => failed(StatusCode::NOT_IMPLEMENTED, (*why).into()),
+                None => failed(StatusCode::NOT_FOUND, "Unknown profile".into()),
+            },
         }
     }
 
@@ -132,7 +157,8 @@ impl Paths for Profiling {
             Body::Ready(bytes) => bytes,
             Body::Empty | Body::Upgrade(_) => Bytes::new(),
         };
-        Some(self.page(&call.method, path, &body).into_reply())
+        let query = call.uri.query().unwrap_or("");
+        Some(self.page(Asked { method: &call.method, path, query, body: &body }).await.into_reply())
     }
 
     /// Upstream does not list them either.
@@ -141,12 +167,17 @@ impl Paths for Profiling {
     }
 }
 
+/// An error as Go's pages tell it.
+fn failed(code: StatusCode, why: String) -> Page {
+    Page::new(code, TEXT, why + "\n").with(HeaderName::from_static("x-go-pprof"), "1")
+}
+
 fn index() -> String {
-    let lines = PROFILES.iter().map(|name| format!("<a href='{name}'>{name}</a><br>\n"));
+    let line = |(name, what): &(&str, &str)| format!("<tr><td><a href='{name}'>{name}</a></td><td>{what}</td></tr>\n");
     format!(
-        "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n<p>Go's profiles do not exist \
-         here; each page says what to use instead.</p>\n{}</body>\n</html>\n",
-        lines.collect::<String>()
+        "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n<table>\n{}</table>\n\
+         </body>\n</html>\n",
+        PROFILES.iter().map(line).collect::<String>()
     )
 }
 
@@ -160,39 +191,37 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn pages_are_at_upstreams_paths() {
+    #[tokio::test]
+    async fn pages_are_at_upstreams_paths() {
         let level = Arc::new(AtomicU32::new(0));
         let set = level.clone();
         let pages = Profiling::new(SetVerbosity::new(move |verbosity| {
             set.store(verbosity, Ordering::Relaxed);
             Ok(())
         }));
-        for (method, path, body, code, text) in [
-            (Method::GET, "/debug/pprof", "", 302, "<a href=\"/debug/pprof/\">Found</a>.\n\n"),
-            (Method::GET, "/debug/pprof/nothing", "", 404, "Unknown profile\n"),
-            (Method::GET, "/debug/flags/v", "", 406, "unsupported http method\n"),
-            (Method::PUT, "/debug/flags/v", "6", 200, "successfully set klog.logging.verbosity to 6\n"),
-            (Method::PUT, "/debug/flags/v", "x", 400, "strconv.ParseUint: parsing \"x\": invalid syntax\n"),
-            (Method::PUT, "/debug/flags/v", "+6", 400, "strconv.ParseUint: parsing \"+6\": invalid syntax\n"),
-            (
-                Method::PUT,
-                "/debug/flags/v",
-                "4294967296",
-                400,
-                "strconv.ParseUint: parsing \"4294967296\": value out of range\n",
-            ),
+        for (method, path, query, body, code, text) in [
+            (Method::GET, "/debug/pprof", "", "", 302, "<a href=\"/debug/pprof/\">Found</a>.\n\n"),
+            (Method::GET, "/debug/pprof/", "", "", 200, "<a href='profile'>profile</a>"),
+            (Method::GET, "/debug/pprof/nothing", "", "", 404, "Unknown profile\n"),
+            (Method::GET, "/debug/pprof/cmdline", "", "", 200, "apiserver"),
+            (Method::GET, "/debug/pprof/threadcreate", "", "", 200, "threadcreate profile: total "),
+            (Method::GET, "/debug/pprof/heap", "", "", 501, "There is no profile of allocations"),
+            (Method::GET, "/debug/pprof/goroutine", "debug=2", "", 501, "tasks that wait have no stack"),
+            (Method::GET, "/debug/pprof/trace", "", "", 501, "--tracing-config-file"),
+            (Method::GET, "/debug/pprof/profile", "seconds=5", "", 501, "perf record"),
+            (Method::GET, "/debug/flags/v", "", "", 406, "unsupported http method\n"),
+            (Method::PUT, "/debug/flags/v", "", "6", 200, "successfully set klog.logging.verbosity to 6\n"),
+            (Method::PUT, "/debug/flags/v", "", "x", 400, "strconv.ParseUint: parsing \"x\": invalid syntax\n"),
+            (Method::PUT, "/debug/flags/v", "", "+6", 400, "strconv.ParseUint: parsing \"+6\": invalid syntax\n"),
+            (Method::PUT, "/debug/flags/v", "", "4294967296", 400, "\"4294967296\": value out of range\n"),
         ] {
             assert!(Profiling::has(path));
-            let page = pages.page(&method, path, body.as_bytes());
-            assert_eq!((page.code.as_u16(), page.text.as_str()), (code, text), "{path}");
+            let page = pages.page(Asked { method: &method, path, query, body: body.as_bytes() }).await;
+            let shown = String::from_utf8(page.body.to_vec()).unwrap();
+            assert_eq!(page.code.as_u16(), code, "{path}: {shown}");
+            assert!(shown.contains(text), "{path}: {shown}");
         }
         assert_eq!(level.load(Ordering::Relaxed), 6);
-        for name in PROFILES {
-            assert!(index().contains(name));
-            let page = pages.page(&Method::GET, &format!("/debug/pprof/{name}"), b"");
-            assert_eq!(page.code == StatusCode::OK, *name == "cmdline", "{name}");
-        }
         assert!(!Profiling::has("/debug/pprofile") && !Profiling::has("/debug"));
     }
 }

@@ -28,6 +28,11 @@ impl<'a> Given<'a> {
         boolean(self.last())
     }
 
+    pub fn number(self) -> Result<i64, String> {
+        let text = self.last();
+        text.parse().map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", object::quote(text)))
+    }
+
     /// A duration that is not negative.
     pub fn span(self) -> Result<Duration, String> {
         let nanos = u64::try_from(self.nanos()?);

@@ -41,6 +41,8 @@ pub struct Hooks {
     answers: Arc<Mutex<Vec<(String, Answer)>>>,
     /// The path and the request of every review.
     seen: Arc<Mutex<Vec<(String, Value)>>>,
+    /// The `traceparent` header of every review that had one.
+    traces: Arc<Mutex<Vec<String>>>,
 }
 
 impl Hooks {
@@ -62,6 +64,7 @@ impl Hooks {
             bundle: STANDARD.encode(certificate.pem()),
             answers: Arc::default(),
             seen: Arc::default(),
+            traces: Arc::default(),
         };
         let (acceptor, serving) = (TlsAcceptor::from(Arc::new(config)), hooks.clone());
         tokio::spawn(async move {
@@ -81,6 +84,9 @@ impl Hooks {
 
     async fn serve(self, request: http::Request<Incoming>) -> Result<http::Response<Full<Bytes>>, std::io::Error> {
         let path = request.uri().path().to_string();
+        if let Some(trace) = request.headers().get("traceparent") {
+            self.traces.lock().unwrap().push(trace.to_str().unwrap().to_string());
+        }
         let bytes = request.into_body().collect().await.unwrap().to_bytes();
         let review = codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).unwrap();
         let uid = review.str_at(&["request", "uid"]).to_string();
@@ -131,6 +137,11 @@ impl Hooks {
     /// The path and the request of every review.
     pub fn all_seen(&self) -> Vec<(String, Value)> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// The `traceparent` header of every review that had one.
+    pub fn traces(&self) -> Vec<String> {
+        self.traces.lock().unwrap().clone()
     }
 
     /// A webhook with this name at the path of the same name, and other fields.

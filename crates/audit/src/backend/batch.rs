@@ -12,10 +12,24 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::{BUFFER_BYTES_MAX, BatchOptions, Output};
 use crate::event::Event;
 
+/// Events that are stored together. They count as held until this is dropped.
+pub struct Batch {
+    pub events: Vec<Arc<Event>>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let held = self.events.iter().map(|event| size(event)).sum();
+        self.bytes.fetch_sub(held, Ordering::AcqRel);
+    }
+}
+
 /// Events on their way to a backend.
 pub struct Batches {
     output: Arc<dyn Output>,
     events: Mutex<Option<mpsc::Sender<Arc<Event>>>>,
+    /// How much memory the events take that are not stored yet: those that wait, and those in batches.
     bytes: Arc<AtomicUsize>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -57,7 +71,8 @@ impl Batches {
 /// About how much memory an event takes.
 fn size(event: &Event) -> usize {
     let length = |object: &Option<bytes::Bytes>| object.as_ref().map_or(0, bytes::Bytes::len);
-    1024 + event.request_uri.len() + length(&event.request_object) + length(&event.response_object)
+    let annotations: usize = event.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+    1024 + event.request_uri.len() + annotations + length(&event.request_object) + length(&event.response_object)
 }
 
 async fn work(
@@ -69,16 +84,16 @@ async fn work(
     let mut throttle = options.throttle.map(|(rate, burst)| Throttle::new(rate, burst));
     let mut is_open = true;
     while is_open {
-        let mut batch = Vec::new();
+        let mut batch = Batch { events: Vec::new(), bytes: bytes.clone() };
         let deadline = Instant::now() + options.max_wait;
-        while batch.len() < options.max_size.max(1) {
+        while batch.events.len() < options.max_size.max(1) {
             // Without batching each event goes at once.
             let next = match options.max_size {
                 0 | 1 => Ok(received.recv().await),
                 _ => timeout_at(deadline, received.recv()).await,
             };
             match next {
-                Ok(Some(event)) => batch.push(event),
+                Ok(Some(event)) => batch.events.push(event),
                 Ok(None) => {
                     is_open = false;
                     break;
@@ -86,13 +101,12 @@ async fn work(
                 Err(_) => break,
             }
         }
-        if batch.is_empty() {
+        if batch.events.is_empty() {
             continue;
         }
         if let Some(throttle) = &mut throttle {
             throttle.wait().await;
         }
-        bytes.fetch_sub(batch.iter().map(|event| size(event)).sum(), Ordering::AcqRel);
         output.clone().begin(batch).await;
     }
 }

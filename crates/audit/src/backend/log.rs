@@ -10,7 +10,7 @@ use object::SystemClock;
 use tokio::sync::oneshot;
 
 use super::rotate::{RotatingFile, Rotation};
-use super::{BUFFER_BYTES_MAX, BatchOptions, Done, Mode, Output, Truncation, encode};
+use super::{BUFFER_BYTES_MAX, Batch, BatchOptions, Done, Mode, Output, Truncation, encode};
 use crate::event::Event;
 use crate::numbers::Numbers;
 
@@ -158,9 +158,9 @@ impl Output for Writer {
         })
     }
 
-    fn begin(self: Arc<Self>, events: Vec<Arc<Event>>) -> Done<'static, ()> {
+    fn begin(self: Arc<Self>, batch: Batch) -> Done<'static, ()> {
         Box::pin(async move {
-            self.store(&events).await;
+            self.store(&batch.events).await;
         })
     }
 

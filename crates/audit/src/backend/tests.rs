@@ -129,3 +129,42 @@ fn files_rotate_by_size_and_old_ones_go() {
     file.write(&line).unwrap();
     assert_eq!(names(), ["audit-2023-11-24T22-13-20.123.log.gz", "audit.log"]);
 }
+
+/// A webhook that takes calls and never answers costs a bounded number of bytes, those of calls that are under way among them.
+#[tokio::test]
+async fn a_webhook_that_stands_still_holds_a_bounded_number_of_bytes() {
+    const EVENT_BYTES: usize = 1 << 20;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let accepting = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            open.push(stream);
+        }
+    });
+    let options = WebhookOptions {
+        client: outbound::Client::new(&outbound::ClientOptions::default()).unwrap(),
+        url,
+        mode: Mode::Batch,
+        initial_backoff: Duration::from_secs(10),
+        batch: BatchOptions { buffer: 10_000, max_size: 1, max_wait: Duration::from_millis(1), throttle: None },
+        truncation: None,
+    };
+    let numbers: Arc<Numbers> = Arc::default();
+    let backend = Backend::webhook(options, numbers.clone());
+    let auditor = Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![backend]);
+    let pushed = 3 * BUFFER_BYTES_MAX / EVENT_BYTES;
+    for _ in 0..pushed {
+        let record = begin(&auditor);
+        record.request_object(&object::Value::map(), |_| vec![b'1'; EVENT_BYTES]);
+        record.response_complete(201);
+        // Lets batches begin.
+        tokio::task::yield_now().await;
+    }
+    let mut text = String::new();
+    numbers.write(&mut text).unwrap();
+    let lost = text.lines().find_map(|line| line.strip_prefix("apiserver_audit_error_total{plugin=\"buffered\"} "));
+    let lost: usize = lost.unwrap_or_else(|| panic!("nothing was lost: {text}")).parse().unwrap();
+    assert!(pushed - lost <= BUFFER_BYTES_MAX / EVENT_BYTES + 1, "{pushed} {lost}");
+    accepting.abort();
+}

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use outbound::Client;
 use tokio::time::Instant;
 
-use super::{BatchOptions, Done, Mode, Output, Truncation, encode};
+use super::{Batch, BatchOptions, Done, Mode, Output, Truncation, encode};
 use crate::event::Event;
 use crate::numbers::Numbers;
 
@@ -71,14 +72,14 @@ impl Caller {
 
     async fn post(&self, list: List) -> bool {
         let count = list.count;
-        let body = list.finish();
+        let body = Bytes::from(list.finish());
         let mut pause = self.initial_backoff;
         let mut attempt = 1;
         loop {
             let request = outbound::Request {
                 url: &self.url,
                 address: None,
-                body: body.clone().into(),
+                body: body.clone(),
                 deadline: Instant::now() + CALL_TIMEOUT,
                 response_bytes_max: RESPONSE_BYTES_MAX,
             };
@@ -133,12 +134,12 @@ impl Output for Caller {
         Box::pin(self.deliver(events))
     }
 
-    fn begin(self: Arc<Self>, events: Vec<Arc<Event>>) -> Done<'static, ()> {
+    fn begin(self: Arc<Self>, batch: Batch) -> Done<'static, ()> {
         Box::pin(async move {
             let Ok(call) = self.calls.clone().acquire_owned().await else { return };
             tokio::spawn(async move {
-                self.deliver(&events).await;
-                drop(call);
+                self.deliver(&batch.events).await;
+                drop((batch, call));
             });
         })
     }

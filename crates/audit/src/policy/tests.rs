@@ -92,3 +92,16 @@ fn what_is_wrong_with_a_policy_is_said() {
         assert_eq!(Policy::read(text.as_bytes()).unwrap_err().to_string(), want);
     }
 }
+
+/// Takes time with the number of rules, not with its square.
+#[test]
+fn many_rules_are_read_and_asked() {
+    const RULES: usize = 100_000;
+    let rules: String = (0..RULES).map(|at| format!("- {{level: Metadata, users: [u{at}]}}\n")).collect();
+    let policy =
+        Policy::read(format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n{rules}").as_bytes()).unwrap();
+    let info = RequestInfo::parse("GET", "/api/v1/namespaces/ns/pods/p", &[]);
+    let user = |name: String| User { name, ..User::default() };
+    assert!(policy.evaluate(&info, &user(format!("u{}", RULES - 1))).is_some());
+    assert!(policy.evaluate(&info, &user("other".into())).is_none());
+}

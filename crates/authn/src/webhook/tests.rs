@@ -74,6 +74,12 @@ async fn a_webhook_that_fails_is_asked_again() {
     assert_eq!(ask(&webhook, "x").await, Err("no kind \"Pod\" is registered for version \"v1\"".into()));
     server.answer(|_, _| Some((403, Vec::new(), Vec::new())));
     assert!(ask(&webhook, "z").await.is_err());
+    // Of an answer that is far too large no more is read than the limit.
+    for code in [200, 500] {
+        server.answer(move |_, _| Some((code, Vec::new(), vec![b' '; 100 << 20])));
+        let refused = ask(&webhook, "large").await.unwrap_err();
+        assert!(refused.contains("unexpected error when reading response body"), "{refused}");
+    }
     server.answer(|_, _| review(ANN));
     assert!(ask(&webhook, "x").await.unwrap().is_some(), "errors are not kept");
 }

@@ -74,10 +74,23 @@ async fn bodies_are_not_mistaken_for_requests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn debugging_pages_need_permission() {
     let target = Target::start_with(|builder| builder.configure(|config| config.debugging.logs = true)).await;
-    for path in ["/debug/pprof/cmdline", "/debug/pprof/", "/debug/flags/v", "/logs/", "/logs/..%2f..%2fetc/passwd"] {
+    let pages =
+        ["", "/", "/cmdline", "/profile?seconds=600", "/symbol", "/threadcreate", "/heap", "/goroutine", "/trace"];
+    let pprof = pages.map(|page| format!("/debug/pprof{page}"));
+    let dumps = ["dump_priority_levels", "dump_queues", "dump_requests"];
+    let dumps = dumps.map(|page| format!("/debug/api_priority_and_fairness/{page}"));
+    let others =
+        ["/debug/flags", "/debug/flags/v", "/logs/", "/logs/..%2f..%2fetc/passwd", "/metrics", "/metrics/slis"];
+    let zpages = ["/statusz", "/flagz", "/debug/", "/configz"];
+    let paths = others.into_iter().chain(zpages).map(str::to_string);
+    for path in pprof.into_iter().chain(dumps).chain(paths) {
+        let path = path.as_str();
         for (user, method) in [(MALLORY, "GET"), (MALLORY, "PUT"), ("nobody", "GET")] {
             let code = target.ask(user, method, path, "9").await.code;
             assert!(matches!(code, 401 | 403), "{user} {method} {path}: {code}");
+        }
+        if path.contains("seconds") {
+            continue;
         }
         let answer = target.ask(ADMIN, "GET", path, "").await;
         assert!(!answer.message().contains("root:"), "{path}");

@@ -17,6 +17,8 @@ pub type Connects = Vec<(&'static str, &'static str, Arc<dyn Connect>)>;
 pub struct ConnectOptions {
     /// Which of a node's addresses is used: the first type that it has (`--kubelet-preferred-address-types`).
     pub address_types: Vec<String>,
+    /// The port of a kubelet that has not published another (`--kubelet-port`).
+    pub kubelet_port: u16,
     /// The address type of the endpoints that are tried first: that of the first service range.
     pub primary_family: &'static str,
 }
@@ -24,13 +26,17 @@ pub struct ConnectOptions {
 impl Default for ConnectOptions {
     fn default() -> ConnectOptions {
         let types = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
-        ConnectOptions { address_types: types.map(str::to_string).to_vec(), primary_family: "IPv4" }
+        ConnectOptions {
+            address_types: types.map(str::to_string).to_vec(),
+            kubelet_port: 10250,
+            primary_family: "IPv4",
+        }
     }
 }
 
 /// All connections of the core group.
 pub fn connects(options: &ConnectOptions) -> Connects {
-    let kubelets = Kubelets { address_types: options.address_types.clone() };
+    let kubelets = Kubelets { address_types: options.address_types.clone(), port: options.kubelet_port };
     let stream =
         |options, exchange| -> Arc<dyn Connect> { Arc::new(Stream { options, exchange, kubelets: kubelets.clone() }) };
     vec![
@@ -253,10 +259,10 @@ fn split<'a>(what: &str, id: &'a str) -> Result<(&'a str, &'a str, &'a str), Sta
 #[derive(Clone)]
 struct Kubelets {
     address_types: Vec<String>,
+    /// The port of a kubelet that has not published another.
+    port: u16,
 }
 
-/// The port of a kubelet that has not published another.
-const KUBELET_PORT: i64 = 10250;
 /// What a node declares whose kubelet speaks WebSocket.
 const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
@@ -288,7 +294,7 @@ impl Kubelets {
             return Err(Error::Failed(format!("no preferred addresses found; known addresses: [{shown}]")));
         };
         let endpoint = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).as_int();
-        let port = endpoint.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
+        let port = endpoint.filter(|port| *port > 0).unwrap_or(i64::from(self.port));
         let port = u16::try_from(port).map_err(|_| Status::internal(format!("{port} is not a port")))?;
         let host = found.str_at(&["address"]).to_string();
         let mut declared = node.list_at(&["status", "declaredFeatures"]).iter();
@@ -345,7 +351,7 @@ mod tests {
     #[test]
     fn the_first_preferred_address_is_used() {
         let check = |node: &str, want: Result<(&str, u16, bool), &str>| {
-            let kubelets = Kubelets { address_types: vec!["Hostname".into(), "InternalIP".into()] };
+            let kubelets = Kubelets { address_types: vec!["Hostname".into(), "InternalIP".into()], port: 10250 };
             let target = kubelets.of_node(&yaml(node)).map_err(|error| Status::from(error).message);
             let got = target.as_ref().map(|target| (target.host.as_str(), target.port, target.websockets));
             assert_eq!(got.map_err(String::as_str), want, "{node}");

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -11,6 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioExecutor;
 use prost::Message;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use super::*;
 use crate::Direct;
@@ -46,14 +47,14 @@ async fn spans_reach_the_collector() {
         }
     });
     let resource = vec![KeyValue::text("service.name", "apiserver")];
-    let exporter = Exporter::start(&address.to_string(), resource, Arc::new(Direct)).unwrap();
+    let sink = start(&address.to_string(), resource, Arc::new(Direct)).unwrap();
     // A full batch does not wait.
     for at in 0..BATCH_SPANS {
-        exporter.send(Span { name: format!("s{at}"), ..Span::default() });
+        sink.send(Span { name: format!("s{at}"), ..Span::default() });
     }
     let request = tokio::time::timeout(Duration::from_secs(30), received.recv()).await.unwrap().unwrap();
     let spans = &request.resource_spans[0];
     assert_eq!(spans.scope_spans[0].spans.len(), BATCH_SPANS);
     assert_eq!(spans.resource.as_ref().unwrap().attributes[0].key, "service.name");
-    assert!(Exporter::start("not an address", Vec::new(), Arc::new(Direct)).is_err());
+    assert!(start("not an address", Vec::new(), Arc::new(Direct)).is_err());
 }
