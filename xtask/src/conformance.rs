@@ -8,6 +8,7 @@ mod cel;
 mod cluster;
 mod compare;
 mod crds;
+mod egress;
 mod envtest;
 mod helm;
 mod informer;
@@ -37,6 +38,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("interop", interop::run),
     ("node-authorizer", node_authorizer::run),
     ("streams", streams::run),
+    ("egress", egress::run),
     ("swap", swap::run),
     ("cluster", cluster::run),
     ("soak", soak::run),

@@ -31,7 +31,7 @@ struct Clients {
 impl Dialer {
     /// `dial` makes the connections into the cluster.
     pub fn new(kubelet: &Kubelets, dial: &Arc<dyn outbound::Dial>) -> Result<Arc<Dialer>, String> {
-        let throttled = match kubelet.max_bytes_per_second {
+        let throttled: Arc<dyn outbound::Dial> = match kubelet.max_bytes_per_second {
             0 => dial.clone(),
             bytes_per_second => Arc::new(Throttle { dial: dial.clone(), bytes_per_second }),
         };

@@ -4,7 +4,8 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::{Errors, Path, Quantity};
+use object::quantity::Quantity;
+use object::{Errors, Path};
 use parking_lot::Mutex;
 use registry::Features;
 use tracing::Metadata;

@@ -154,7 +154,7 @@ fn play(lab: &mut Lab, server: &Server, tools: &BTreeMap<String, PathBuf>) -> Re
     Ok(ran)
 }
 
-fn start_pod(kubectl: &Kubectl, node: &str) -> Result<(), String> {
+pub fn start_pod(kubectl: &Kubectl, node: &str) -> Result<(), String> {
     kubectl.apply(&POD.replace("NODE", node))?;
     kubectl.wait(&format!("get pod {node} -o jsonpath={{.status.phase}}"), |phase| phase == "Running")
 }

@@ -1,19 +1,19 @@
 //! `/debug/pprof` and `/debug/flags/v`, at upstream's paths.
 //!
-//! Some of Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and the reason.
+//! Most of Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and the reason.
 
 use async_trait::async_trait;
 use authz::Permitted;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use rest::{Body, Call, Reply, ReplyBody};
 use server::Paths;
 
 use super::{SetVerbosity, threads};
 
-/// The longest body that is read: a number, or addresses.
-pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// The longest body that is read: a number.
+const BODY_BYTES_MAX: usize = 1024;
 
 /// Go's profiles, which the index lists, and what they are here.
 const PROFILES: &[(&str, &str)] = &[
@@ -41,39 +41,26 @@ pub struct Profiling {
     command_line: Vec<String>,
 }
 
-/// What is asked for.
-pub struct Asked<'a> {
-    pub method: &'a Method,
-    pub path: &'a str,
-    /// As it was sent, "" if there is none.
-    pub query: &'a str,
-    pub body: &'a [u8],
-}
-
 /// What is sent back.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
     pub code: StatusCode,
-    pub headers: Vec<(HeaderName, &'static str)>,
-    pub body: Bytes,
+    pub content_type: &'static str,
+    pub location: Option<&'static str>,
+    pub text: String,
 }
 
 impl Page {
-    pub fn new(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Page {
-        let headers = vec![(header::CONTENT_TYPE, content_type), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
-        Page { code, headers, body: body.into() }
-    }
-
-    fn with(mut self, name: HeaderName, value: &'static str) -> Page {
-        self.headers.push((name, value));
-        self
+    fn new(code: StatusCode, content_type: &'static str, text: impl Into<String>) -> Page {
+        Page { code, content_type, location: None, text: text.into() }
     }
 
     fn into_reply(self) -> Reply {
-        let mut reply = Reply::new(self.code, "", ReplyBody::Ready(self.body));
-        for (name, value) in self.headers {
-            reply.headers.insert(name, HeaderValue::from_static(value));
+        let mut reply = Reply::new(self.code, self.content_type, ReplyBody::Ready(self.text.into()));
+        if let Some(location) = self.location {
+            reply.headers.insert(header::LOCATION, HeaderValue::from_static(location));
         }
+        reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         reply
     }
 }
@@ -90,27 +77,29 @@ impl Profiling {
     }
 
     /// The page at a path that [`Profiling::has`].
-    pub async fn page(&self, asked: Asked<'_>) -> Page {
-        match asked.path.strip_prefix("/debug/pprof") {
-            Some("") => Page::new(StatusCode::FOUND, HTML, "<a href=\"/debug/pprof/\">Found</a>.\n\n")
-                .with(header::LOCATION, "/debug/pprof/"),
+    pub fn page(&self, method: &Method, path: &str, body: &[u8]) -> Page {
+        match path.strip_prefix("/debug/pprof") {
+            Some("") => Page {
+                location: Some("/debug/pprof/"),
+                ..Page::new(StatusCode::FOUND, HTML, "<a href=\"/debug/pprof/\">Found</a>.\n\n")
+            },
             Some("/") => Page::new(StatusCode::OK, HTML, index()),
-            Some(rest) => self.profile(rest.trim_start_matches('/'), &asked).await,
-            None if asked.path == "/debug/flags/v" => self.verbosity(asked.method, asked.body),
+            Some(rest) => self.profile(rest.trim_start_matches('/')),
+            None if path == "/debug/flags/v" => self.verbosity(method, body),
             None => Page::new(StatusCode::OK, HTML, FLAGS_PAGE),
         }
     }
 
-    async fn profile(&self, name: &str, asked: &Asked<'_>) -> Page {
+    fn profile(&self, name: &str) -> Page {
         match name {
             "cmdline" => Page::new(StatusCode::OK, TEXT, self.command_line.join("\0")),
             "threadcreate" => match threads::list() {
                 Ok(threads) => Page::new(StatusCode::OK, TEXT, threads),
-                Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, format!("/proc/self/task: {error}")),
+                Err(error) => Page::new(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("/proc/self/task: {error}\n")),
             },
             name => match PROFILES.iter().find(|(known, _)| *known == name) {
-                Some((_, why)) => failed(StatusCode::NOT_IMPLEMENTED, (*why).into()),
-                None => failed(StatusCode::NOT_FOUND, "Unknown profile".into()),
+                Some((_, why)) => Page::new(StatusCode::NOT_IMPLEMENTED, TEXT, format!("{why}\n")),
+                None => Page::new(StatusCode::NOT_FOUND, TEXT, "Unknown profile\n"),
             },
         }
     }
@@ -157,19 +146,13 @@ impl Paths for Profiling {
             Body::Ready(bytes) => bytes,
             Body::Empty | Body::Upgrade(_) => Bytes::new(),
         };
-        let query = call.uri.query().unwrap_or("");
-        Some(self.page(Asked { method: &call.method, path, query, body: &body }).await.into_reply())
+        Some(self.page(&call.method, path, &body).into_reply())
     }
 
     /// Upstream does not list them either.
     fn listed(&self) -> Vec<String> {
         Vec::new()
     }
-}
-
-/// An error as Go's pages tell it.
-fn failed(code: StatusCode, why: String) -> Page {
-    Page::new(code, TEXT, why + "\n").with(HeaderName::from_static("x-go-pprof"), "1")
 }
 
 fn index() -> String {
@@ -191,37 +174,40 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn pages_are_at_upstreams_paths() {
+    #[test]
+    fn pages_are_at_upstreams_paths() {
         let level = Arc::new(AtomicU32::new(0));
         let set = level.clone();
         let pages = Profiling::new(SetVerbosity::new(move |verbosity| {
             set.store(verbosity, Ordering::Relaxed);
             Ok(())
         }));
-        for (method, path, query, body, code, text) in [
-            (Method::GET, "/debug/pprof", "", "", 302, "<a href=\"/debug/pprof/\">Found</a>.\n\n"),
-            (Method::GET, "/debug/pprof/", "", "", 200, "<a href='profile'>profile</a>"),
-            (Method::GET, "/debug/pprof/nothing", "", "", 404, "Unknown profile\n"),
-            (Method::GET, "/debug/pprof/cmdline", "", "", 200, "apiserver"),
-            (Method::GET, "/debug/pprof/threadcreate", "", "", 200, "threadcreate profile: total "),
-            (Method::GET, "/debug/pprof/heap", "", "", 501, "There is no profile of allocations"),
-            (Method::GET, "/debug/pprof/goroutine", "debug=2", "", 501, "tasks that wait have no stack"),
-            (Method::GET, "/debug/pprof/trace", "", "", 501, "--tracing-config-file"),
-            (Method::GET, "/debug/pprof/profile", "seconds=5", "", 501, "perf record"),
-            (Method::GET, "/debug/flags/v", "", "", 406, "unsupported http method\n"),
-            (Method::PUT, "/debug/flags/v", "", "6", 200, "successfully set klog.logging.verbosity to 6\n"),
-            (Method::PUT, "/debug/flags/v", "", "x", 400, "strconv.ParseUint: parsing \"x\": invalid syntax\n"),
-            (Method::PUT, "/debug/flags/v", "", "+6", 400, "strconv.ParseUint: parsing \"+6\": invalid syntax\n"),
-            (Method::PUT, "/debug/flags/v", "", "4294967296", 400, "\"4294967296\": value out of range\n"),
+        for (method, path, body, code, text) in [
+            (Method::GET, "/debug/pprof", "", 302, "<a href=\"/debug/pprof/\">Found</a>.\n\n"),
+            (Method::GET, "/debug/pprof/nothing", "", 404, "Unknown profile\n"),
+            (Method::GET, "/debug/flags/v", "", 406, "unsupported http method\n"),
+            (Method::PUT, "/debug/flags/v", "6", 200, "successfully set klog.logging.verbosity to 6\n"),
+            (Method::PUT, "/debug/flags/v", "x", 400, "strconv.ParseUint: parsing \"x\": invalid syntax\n"),
+            (Method::PUT, "/debug/flags/v", "+6", 400, "strconv.ParseUint: parsing \"+6\": invalid syntax\n"),
+            (
+                Method::PUT,
+                "/debug/flags/v",
+                "4294967296",
+                400,
+                "strconv.ParseUint: parsing \"4294967296\": value out of range\n",
+            ),
         ] {
             assert!(Profiling::has(path));
-            let page = pages.page(Asked { method: &method, path, query, body: body.as_bytes() }).await;
-            let shown = String::from_utf8(page.body.to_vec()).unwrap();
-            assert_eq!(page.code.as_u16(), code, "{path}: {shown}");
-            assert!(shown.contains(text), "{path}: {shown}");
+            let page = pages.page(&method, path, body.as_bytes());
+            assert_eq!((page.code.as_u16(), page.text.as_str()), (code, text), "{path}");
         }
         assert_eq!(level.load(Ordering::Relaxed), 6);
+        for (name, what) in PROFILES {
+            assert!(index().contains(name));
+            let page = pages.page(&Method::GET, &format!("/debug/pprof/{name}"), b"");
+            assert_eq!(page.code == StatusCode::OK, ["cmdline", "threadcreate"].contains(name), "{name}");
+            assert!(page.code == StatusCode::OK || page.text == format!("{what}\n"), "{name}");
+        }
         assert!(!Profiling::has("/debug/pprofile") && !Profiling::has("/debug"));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -15,8 +15,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
-use super::profiling::{Asked, BODY_BYTES_MAX, Page, Profiling};
+use super::profiling::Profiling;
 
+const BODY_BYTES_MAX: usize = 1024;
 /// How many connections are served at once.
 const CONNECTIONS_MAX: usize = 16;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,23 +61,24 @@ pub async fn serve(listener: UnixListener, pages: Arc<Profiling>) {
 
 async fn answer(pages: &Profiling, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
+    let mut response = Response::new(Full::default());
     let path = parts.uri.path();
-    let page = match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Err(error) => {
-            Page::new(StatusCode::BAD_REQUEST, "text/plain", format!("error reading request body: {error}\n"))
-        }
+    let read = Limited::new(body, BODY_BYTES_MAX).collect().await;
+    let (code, content_type, text) = match read {
+        Err(error) => (StatusCode::BAD_REQUEST, "text/plain", format!("error reading request body: {error}\n")),
         Ok(_) if !Profiling::has(path) => {
-            Page::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+            (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n".into())
         }
         Ok(read) => {
-            let (query, body) = (parts.uri.query().unwrap_or(""), read.to_bytes());
-            pages.page(Asked { method: &parts.method, path, query, body: &body }).await
+            let page = pages.page(&parts.method, path, &read.to_bytes());
+            if let Some(location) = page.location {
+                response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(location));
+            }
+            (page.code, page.content_type, page.text)
         }
     };
-    let mut response = Response::new(Full::new(page.body));
-    *response.status_mut() = page.code;
-    for (name, value) in page.headers {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    *response.body_mut() = Full::new(text.into());
     Ok(response)
 }
