@@ -254,3 +254,21 @@ async fn protobuf_is_refused_where_objects_have_none() {
     let (code, _) = server.ask("MERGE", &format!("{url}/w"), value!({})).await;
     assert_eq!(code, 404);
 }
+
+/// `--delete-collection-workers`: objects of a collection are deleted side by side, each once.
+#[tokio::test]
+async fn collections_are_deleted_by_several_workers() {
+    for workers in [1, 3, 100] {
+        let limits = Limits { delete_collection_workers: workers, ..Limits::default() };
+        let server = Server::with(Vec::new(), &[], limits).await;
+        for at in 0..10 {
+            let mut object = map(Value::map());
+            object.set_meta_str("name", &format!("m{at}"));
+            assert_eq!(server.ask("POST", MAPS, object).await.0, 201);
+        }
+        let (code, deleted) = server.ask("DELETE", MAPS, Value::Null).await;
+        assert_eq!((code, deleted.list_at(&["items"]).len()), (200, 10), "{workers} workers");
+        let (_, left) = server.ask("GET", MAPS, Value::Null).await;
+        assert!(left.list_at(&["items"]).is_empty(), "{workers} workers");
+    }
+}
