@@ -120,7 +120,7 @@ pub fn start(mut config: Config) -> BoxFuture<'static, Result<Running, StartErro
         let signing_key = SigningKeySource::open(&config);
         let egress = config.egress().map_err(StartError::Setting)?;
         config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
-        config.store.kms_v1 = features(&config)?.enabled("KMSv1");
+        config.store.kms_v1 = config.features().map_err(StartError::Setting)?.enabled("KMSv1");
         // Both wait for the disk, so they wait at the same time.
         let (pki, opened) = tokio::join!(open_pki(&config), store::open(&config.store, &config.data_dir));
         let opened = opened?;
