@@ -38,6 +38,7 @@ pub const FLAGS: &[&str] = &[
     "audit-webhook-batch-throttle-enable",
     "audit-webhook-batch-throttle-qps",
     "audit-webhook-config-file",
+    "audit-webhook-batch-initial-backoff",
     "audit-webhook-initial-backoff",
     "audit-webhook-mode",
     "audit-webhook-truncate-enabled",
@@ -126,7 +127,9 @@ impl AuditConfig {
             "audit-log-maxbackup" => self.max_backups = not_negative(name, last)? as usize,
             "audit-log-compress" => self.compress = given.boolean()?,
             "audit-webhook-config-file" => self.webhook_file = given.path(),
-            "audit-webhook-initial-backoff" => self.initial_backoff = given.span()?,
+            "audit-webhook-batch-initial-backoff" | "audit-webhook-initial-backoff" => {
+                self.initial_backoff = given.span()?
+            }
             _ => match (name.strip_prefix("audit-log-"), name.strip_prefix("audit-webhook-")) {
                 (Some(rest), _) => self.log.apply("log", rest, given)?,
                 (_, Some(rest)) => self.webhook.apply("webhook", rest, given)?,

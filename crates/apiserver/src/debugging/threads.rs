@@ -34,7 +34,11 @@ mod tests {
     #[test]
     fn every_thread_is_listed() {
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
-        let waits = std::thread::Builder::new().name("waits".into()).spawn(move || receiver.recv()).unwrap();
+        let (started, has_started) = std::sync::mpsc::channel::<()>();
+        // A thread has its name when it runs, not when it is made.
+        let run = move || started.send(()).map(|()| receiver.recv());
+        let waits = std::thread::Builder::new().name("waits".into()).spawn(run).unwrap();
+        has_started.recv().unwrap();
         let text = list().unwrap();
         assert!(text.starts_with("threadcreate profile: total "), "{text}");
         assert!(text.lines().any(|line| line.ends_with(" ms waits")), "{text}");
