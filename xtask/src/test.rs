@@ -8,7 +8,7 @@ use std::time::Instant;
 const STEPS: &[(&str, &[&str])] = &[
     ("the code is formatted", &["fmt", "--all", "--check"]),
     ("generated tables are what the facts say", &["run", "--quiet", "--package", "xtask", "--", "generate", "--check"]),
-    ("lints", &["clippy", "--quiet", "--workspace", "--lib", "--bins", "--", "--deny", "warnings"]),
+    ("lints", &["clippy", "--quiet", "--workspace", "--lib", "--bins", "--bench", "*", "--", "--deny", "warnings"]),
     ("tests", &["test", "--workspace", "--", "--nocapture"]),
 ];
 

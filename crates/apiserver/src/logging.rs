@@ -264,7 +264,7 @@ impl Buffered {
                 // A reader that has gone away must not end the server.
                 let _ = writer.lock().flush();
                 drop(writer);
-                std::thread::sleep(flush_every);
+                std::thread::park_timeout(flush_every);
             }
         });
         buffered

@@ -128,7 +128,9 @@ fn check(random: &mut Random, resets: &Resets) -> (usize, usize, usize) {
             let mut new = live.clone();
             for _ in 0..1 + random.below(2) {
                 for part in ["metadata", "spec", "data", "status"] {
-                    new.get_mut(part).map(|part| change(part, random));
+                    if let Some(part) = new.get_mut(part) {
+                        change(part, random);
+                    }
                 }
             }
             if random.below(2) == 0 {
