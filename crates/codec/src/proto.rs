@@ -19,4 +19,4 @@ pub use encode::{encode, encode_message};
 pub use envelope::{Envelope, MAGIC};
 pub use exact::is_exact;
 pub use layout::Layout;
-pub use list::{LIST_TAIL, list_item_len, write_list_head, write_list_item_head, write_watch_event};
+pub use list::{LIST_TAIL, list_item_len, write_list_head, write_list_item, write_watch_event};

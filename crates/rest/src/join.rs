@@ -27,8 +27,6 @@ struct Frame {
     head: Bytes,
     separator: &'static str,
     tail: Bytes,
-    /// How long the list will be, about.
-    estimate: usize,
 }
 
 /// The list as compact JSON, joined from the encoded objects that GET and WATCH share.
@@ -36,9 +34,7 @@ pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let list = whole_list(scope, &page);
     let (head, tail) = wire::json_list(&list_kind(scope), list.metadata(), scope.resource.form.is_structured());
     let (scoped, prepared) = (scope.clone(), page.prepared);
-    let estimate = page.objects.iter().map(|object| object.value().len()).sum();
-    let frame = Frame { head, separator: ",", tail, estimate };
-    join(scope, page.objects, frame, 1, move |objects, write| {
+    join(scope, page.objects, Frame { head, separator: ",", tail }, 1, move |objects, write| {
         // What was converted has to be there until the last object is encoded.
         let _converted = &prepared;
         objects.iter().try_for_each(|object| render::write_body(&scoped.resource, object, Media::Json, write))
@@ -62,8 +58,7 @@ pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     };
     let layout = Layout::of(&scope.accept);
     let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
-    let mut frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
-    frame.estimate = page.objects.iter().map(|object| object.value().len()).sum();
+    let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
     let (scoped, prepared) = (scope.clone(), page.prepared);
     join(scope, page.objects, frame, BATCH, move |objects, write| {
         let _converted = &prepared;
@@ -162,7 +157,7 @@ impl Layout {
         let at = memchr::memmem::find(list, empty.as_bytes())?;
         let head = [&list[..at], opened.as_bytes()].concat();
         let tail = [closed.as_bytes(), &list[at + empty.len()..]].concat();
-        Some(Frame { head: head.into(), separator, tail: tail.into(), estimate: 0 })
+        Some(Frame { head: head.into(), separator, tail: tail.into() })
     }
 
     /// One item as it stands in the list.
@@ -209,7 +204,7 @@ fn join(
     batch: usize,
     encode: impl FnMut(&[Arc<Object>], &mut dyn FnMut(&[u8])) -> Result<(), Status> + Send + 'static,
 ) -> Result<Reply, Status> {
-    let estimate = frame.estimate;
+    let estimate = objects.iter().map(|object| object.value().len()).sum();
     let mut joined = Joined { objects, next: 0, batch, frame, encode: Box::new(encode), done: false };
     let first = match joined.next_chunk() {
         Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status)),
@@ -255,16 +250,13 @@ impl Joined {
     }
 }
 
-/// Protobuf puts lengths in front, so every object is encoded before the first byte is sent.
+/// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
 pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
-    let (mut items, mut unkept) = (0, Vec::with_capacity(page.objects.len()));
-    for object in &page.objects {
-        let body = body(scope, object, Media::Proto).map_err(|status| list::failed(scope, &page.objects, status))?;
-        items += codec::proto::list_item_len(body.len());
-        // What the cache keeps is taken from there again when it is sent.
-        unkept.push(if body.is_unique() { body } else { Bytes::new() });
-    }
+    let media = Media::Proto;
+    let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
+    let bodies = bodies.map_err(|status| list::failed(scope, &page.objects, status))?;
     let kind = list_kind(scope);
+    let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
     let list = metadata(&page);
     let mut head = Vec::with_capacity(256);
     let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
@@ -274,28 +266,28 @@ pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
             .map_err(|error| error.to_string())
     });
     written.map_err(Status::internal)?;
-    let tail = Bytes::from_static(codec::proto::LIST_TAIL);
-    let frame = Frame { head: head.into(), separator: "", tail, estimate: items };
-    let (scoped, mut unkept) = (scope.clone(), unkept.into_iter());
-    join(scope, page.objects, frame, 1, move |objects, write| {
-        objects.iter().zip(unkept.by_ref()).try_for_each(|(object, body)| match body.is_empty() {
-            true => render::write_body(&scoped.resource, object, Media::Proto, &mut |body| write_item(body, write)),
-            false => {
-                write_item(&body, write);
-                Ok(())
-            }
-        })
-    })
+    let chunks = futures::stream::iter(proto_chunks(head, bodies).map(Ok));
+    let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: items };
+    Ok(Reply::new(StatusCode::OK, media.content_type(), body))
 }
 
-/// The tag of an item and its length take no more than this.
-const ITEM_HEAD_BYTES: usize = 11;
-
-fn write_item(body: &[u8], write: &mut dyn FnMut(&[u8])) {
-    let mut head = Vec::with_capacity(ITEM_HEAD_BYTES);
-    codec::proto::write_list_item_head(body.len(), &mut head);
-    write(&head);
-    write(body);
+/// The head, then the items, as many at a time as make a chunk.
+fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes> + Send {
+    let mut bodies = bodies.into_iter();
+    let mut started = Some(head);
+    std::iter::from_fn(move || {
+        let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
+        out.reserve(CHUNK_ROOM);
+        while out.len() < CHUNK_BYTES
+            && let Some(body) = bodies.next()
+        {
+            codec::proto::write_list_item(&body, &mut out);
+        }
+        if bodies.len() == 0 {
+            out.extend_from_slice(codec::proto::LIST_TAIL);
+        }
+        Some(out.into())
+    })
 }
 
 fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {

@@ -37,10 +37,9 @@ pub fn write_list_head(
 /// What follows a list's items: the envelope's content encoding and content type, both empty.
 pub const LIST_TAIL: &[u8] = &[0x1a, 0, 0x22, 0];
 
-/// Appends what stands in front of an item whose message, which has no envelope, has that length.
-pub fn write_list_item_head(message_len: usize, out: &mut Vec<u8>) {
-    write_tag(LIST_ITEMS, BYTES, out);
-    write_varint(message_len as u64, out);
+/// Appends one item that is a message without envelope.
+pub fn write_list_item(message: &[u8], out: &mut Vec<u8>) {
+    write_bytes(LIST_ITEMS, message, out);
 }
 
 /// How many bytes an item takes whose message has that length.
