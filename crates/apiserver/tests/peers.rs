@@ -145,7 +145,7 @@ async fn what_servers_said_goes_with_their_leases() {
         assert_eq!(client.ask("POST", LEASES, &identity_lease(server)).await.0, 201);
     }
     // The object is created and then told about, as servers do.
-    let mut tell = async |client: &mut support::Client, servers: &[&str]| {
+    let tell = async |client: &mut support::Client, servers: &[&str]| {
         let (code, mut created) = client.ask("POST", VERSIONS, &object).await;
         assert_eq!(code, 201, "{created:?}");
         created.set(&["status"], told_by(servers));
