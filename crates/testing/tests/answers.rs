@@ -90,7 +90,7 @@ fn negotiation() -> Vec<Case> {
         get(SCALE, TABLE, 200, r#""cells":["d",1,0,""#),
         get(SCALE, METADATA, 200, r#""kind":"PartialObjectMetadata""#),
         get(SCALE, METADATA_LIST, 406, "the requested object is not a list (*autoscaling.Scale)"),
-        get("/api/v1/namespaces/default/finalize", TABLE, 406, "only the following media types"),
+        get("/api/v1/namespaces/default/finalize", TABLE, 405, "the server does not allow this method"),
         get(&format!("{MAPS}?limit=1&continue=zz"), "application/json", 400, "invalid character"),
     ]
 }
