@@ -10,8 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The buffer of a connection that is idle, or sends little at a time.
 const LEAST_BYTES: usize = 4 * 1024;
-/// The buffer of a connection that sends as fast as it can: a full TLS record, which is still in the processor's first cache when
-/// it is sent on. Larger ones cost more than the system calls that they save.
+/// The buffer of a connection that sends as fast as it can: a full TLS record.
 const MOST_BYTES: usize = 16 * 1024;
 
 /// Received bytes that were not used yet. All methods can be cancelled without losing any.
