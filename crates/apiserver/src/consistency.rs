@@ -1,15 +1,13 @@
 //! Compares every cache with the store now and then, and counts the outcomes: feature gate `DetectCacheInconsistency`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::quote;
-use parking_lot::Mutex;
+use metrics::{Counter, Family};
 use registry::ResourceStorage;
 use rest::Api;
-use server::{Metrics, metric_head};
+use server::Metrics;
 use storage::RangeQuery;
 use tokio::task::JoinSet;
 
@@ -18,28 +16,30 @@ const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// How many keys are read at a time.
 const PAGE: usize = 10_000;
 
-/// Outcomes by group, resource and status.
-type Counts = Mutex<BTreeMap<(String, String, &'static str), u64>>;
-
 /// Begins to compare, if the gate is on.
 pub fn start(api: &Arc<Api>, metrics: &Metrics, tasks: &mut JoinSet<()>) {
     if !api.features.enabled("DetectCacheInconsistency") {
         return;
     }
-    let counts: Arc<Counts> = Arc::default();
-    let shown = counts.clone();
-    metrics.contribute(move |out| write(&shown, out).expect("writing to a string cannot fail"));
+    let checks = Arc::new(Family::new(
+        "apiserver_storage_consistency_checks_total",
+        "Counter for status of consistency checks between etcd and watch cache",
+        &["group", "resource", "status"],
+        Counter::default,
+    ));
+    let shown = checks.clone();
+    metrics.contribute(move |out| shown.write(out).expect("writing to a string cannot fail"));
     let api = api.clone();
     tasks.spawn(async move {
         loop {
             let part = f64::from(api.clock.now().nanos % 1000) / 2000.0;
             tokio::time::sleep(PERIOD.mul_f64(1.0 + part)).await;
-            compare_all(&api, &counts).await;
+            compare_all(&api, &checks).await;
         }
     });
 }
 
-async fn compare_all(api: &Api, counts: &Counts) {
+async fn compare_all(api: &Api, checks: &Family<Counter>) {
     let catalog = api.catalog.load_full();
     let mut stored: BTreeMap<(&str, &str), &Arc<ResourceStorage>> = BTreeMap::new();
     for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
@@ -57,7 +57,7 @@ async fn compare_all(api: &Api, counts: &Counts) {
                 "error"
             }
         };
-        *counts.lock().entry((group.into(), resource.into(), status)).or_default() += 1;
+        checks.with(&[group, resource, status]).increment();
     }
 }
 
@@ -84,13 +84,4 @@ async fn compare(storage: &ResourceStorage) -> Result<Option<String>, String> {
             _ => return Ok(cached.next().map(|known| format!("cached {} is not stored", known.key))),
         }
     }
-}
-
-fn write(counts: &Counts, out: &mut String) -> std::fmt::Result {
-    let name = "apiserver_storage_consistency_checks_total";
-    metric_head(out, name, "counter", "Counter for status of consistency checks between etcd and watch cache")?;
-    counts.lock().iter().try_for_each(|((group, resource, status), count)| {
-        let (group, resource) = (quote(group), quote(resource));
-        writeln!(out, "{name}{{group={group},resource={resource},status=\"{status}\"}} {count}")
-    })
 }

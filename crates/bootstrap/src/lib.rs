@@ -11,16 +11,11 @@ mod reconcile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
+use futures::future::{BoxFuture, join_all};
 use object::{Meta, Status, Value};
 use rest::Api;
 
 pub use authentication::publish as publish_authentication;
-
-/// How many default objects are created at a time: more than there are. What waits for the store is committed together, and
-/// each commit is a wait for the disk.
-const AT_ONCE: usize = 1024;
 
 /// Creates what is missing and brings default roles up to date. What is already there and was changed on purpose stays.
 /// One object that cannot be created does not keep the others from being: the answer is how many could not.
@@ -29,13 +24,13 @@ pub fn run<'a>(api: &'a Arc<Api>, authentication: &'a BTreeMap<String, String>) 
     Box::pin(async move {
         // Namespaces come before what is in them.
         let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
-        let mut failed = create(api, namespaces, AT_ONCE).await;
+        let mut failed = create(api, namespaces).await;
         if let Err(status) = migrate::run(api).await {
             tracing::error!(%status, "default roles and bindings cannot be copied from their predecessors");
             failed += 1;
         }
         let tracking = authentication::tracking(api.clock.now());
-        failed += create(api, others.into_iter().chain([tracking]).collect(), AT_ONCE).await;
+        failed += create(api, others.into_iter().chain([tracking]).collect()).await;
         if let Err(status) = authentication::publish(api, authentication).await {
             tracing::error!(%status, "how to authenticate cannot be published");
             failed += 1;
@@ -51,10 +46,10 @@ pub fn default_cluster_role(name: &str) -> Option<Value> {
         .map(|(_, role)| role)
 }
 
-async fn create(api: &Arc<Api>, objects: Vec<(&'static str, Value)>, at_once: usize) -> usize {
-    let creations: Vec<_> = objects.into_iter().map(|(kind, object)| create_one(api, kind, object)).collect();
-    let outcomes = stream::iter(creations).buffer_unordered(at_once);
-    outcomes.filter(|outcome| std::future::ready(outcome.is_err())).count().await
+/// Creates objects all at once: what waits for the store is committed together, and each commit is a wait for the disk.
+async fn create(api: &Arc<Api>, objects: Vec<(&'static str, Value)>) -> usize {
+    let creations = objects.into_iter().map(|(kind, object)| create_one(api, kind, object));
+    join_all(creations).await.iter().filter(|outcome| outcome.is_err()).count()
 }
 
 async fn create_one(api: &Arc<Api>, resource: &'static str, object: Value) -> Result<(), Status> {

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use object::{Meta, Reason, Status, Value};
-use registry::AdmitAll;
 use request::User;
 use rest::{Api, Snapshot};
 
-use crate::objects;
+use crate::{objects, reconcile};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -70,9 +69,5 @@ async fn create(api: &Snapshot, resource: &str, mut object: Value) -> Result<(),
     tracing::info!(resource, name = object.name(), "copied from its predecessor");
     let user = User::loopback();
     let cx = api.context(&user, "", &storage.kind.version, "", false);
-    match storage.create(&cx, object, &AdmitAll).await {
-        // Another server was faster.
-        Err(error) if error.reason() != Reason::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
-    }
+    reconcile::create(storage, &cx, object).await
 }

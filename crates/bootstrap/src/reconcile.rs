@@ -40,9 +40,9 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
     Ok(())
 }
 
-async fn create(storage: &ResourceStorage, cx: &Context<'_>, object: Value) -> Result<(), Status> {
+/// Creates an object unless another server was faster.
+pub async fn create(storage: &ResourceStorage, cx: &Context<'_>, object: Value) -> Result<(), Status> {
     match storage.create(cx, object, &AdmitAll).await {
-        // Another server was faster.
         Err(error) if error.reason() != Reason::AlreadyExists => Err(error.into()),
         _ => Ok(()),
     }

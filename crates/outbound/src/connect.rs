@@ -13,7 +13,6 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;
-use streams::ReadAhead;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -103,7 +102,7 @@ impl Connector {
             None => ServerName::try_from(address.host.clone())
                 .map_err(|_| Error::Connect(format!("x509: invalid server name {}", object::quote(&address.host))))?,
         };
-        let recorded = Recorded { first: Vec::new(), stream: ReadAhead::new(stream) };
+        let recorded = Recorded { first: Vec::new(), stream };
         let handshake = TlsConnector::from(self.tls).connect(name, recorded).into_fallible();
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => Ok(Socket::Tls(Box::new(stream))),
@@ -194,7 +193,7 @@ fn alert_text(alert: AlertDescription) -> String {
 /// A connection that remembers its first bytes, which tell what a server speaks that does not speak TLS.
 pub(crate) struct Recorded {
     first: Vec<u8>,
-    stream: ReadAhead<Box<dyn Stream>>,
+    stream: Box<dyn Stream>,
 }
 
 const RECORDED_BYTES: usize = 5;

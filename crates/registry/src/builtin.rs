@@ -46,7 +46,7 @@ const REMOVED: &str = include_str!("../data/removed.txt");
 const STORED: &str = include_str!("../data/stored.txt");
 
 /// The lines of a data file, split into at most `fields` words.
-fn rows(text: &'static str, fields: usize) -> impl Iterator<Item = Vec<&'static str>> {
+pub(crate) fn rows(text: &'static str, fields: usize) -> impl Iterator<Item = Vec<&'static str>> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.map(move |line| line.splitn(fields, ' ').collect())
 }

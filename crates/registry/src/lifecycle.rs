@@ -85,10 +85,9 @@ fn releases(kind: &GroupVersionKind) -> Option<(&'static str, &'static str)> {
 
 /// Group, kind, version, introduced, removed.
 fn rows() -> impl Iterator<Item = [&'static str; 5]> {
-    KNOWN.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let mut words = line.split(' ');
-        let (group, version, kind) = (words.next()?, words.next()?, words.next()?);
-        Some([group, kind, version, words.next()?, words.next()?])
+    crate::builtin::rows(KNOWN, 5).filter_map(|row| match row[..] {
+        [group, version, kind, introduced, removed] => Some([group, kind, version, introduced, removed]),
+        _ => None,
     })
 }
 

@@ -11,7 +11,6 @@ use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use streams::ReadAhead;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -141,7 +140,7 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         // TCP keepalive, as Go sets it, detects clients that are gone; watches and streams may be idle for hours.
         let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE);
-        let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(ReadAhead::new(stream))).await {
+        let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 self.server.metrics.handshake_failed();

@@ -8,13 +8,11 @@
 mod input;
 pub mod messages;
 mod output;
-mod read_ahead;
 mod relay;
 pub mod remote_command;
 mod spdy;
 mod tunnel;
 pub mod websocket;
 
-pub use read_ahead::ReadAhead;
 pub use relay::relay;
 pub use tunnel::tunnel;

@@ -244,14 +244,8 @@ async fn a_backend_gets_no_tunnel_and_redirects_nobody() {
         let answer = target.ask(ADMIN, "GET", THINGS, "").await;
         assert_eq!(answer.code, plain_code, "{head}: {}", answer.message());
         assert!(!answer.headers.contains_key("location"), "{head}");
-        let mut stream = target.connect(&[b"http/1.1"]).await;
-        let upgrade = format!(
-            "GET {THINGS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\nconnection: Upgrade\r\nupgrade: other\r\n\r\n"
-        );
-        stream.write_all(upgrade.as_bytes()).await.unwrap();
-        let mut response = [0; 12];
-        tokio::time::timeout(SOON, stream.read_exact(&mut response)).await.unwrap().unwrap();
-        assert_eq!(String::from_utf8_lossy(&response), format!("HTTP/1.1 {upgrade_code}"), "{head}");
+        let (mut stream, response) = ask_for_upgrade(&target).await;
+        assert_eq!(response, format!("HTTP/1.1 {upgrade_code}"), "{head}");
         let _ = stream.write_all(b"GET /stolen HTTP/1.1\r\nhost: x\r\n\r\n").await;
         let mut rest = Vec::new();
         let _ = tokio::time::timeout(Duration::from_secs(1), stream.read_to_end(&mut rest)).await;
@@ -268,6 +262,11 @@ async fn headers_of_backends_have_an_end() {
     let _backend = Backend::start(&target, Behaviour { things: Answer::Heads, ..PLAIN }).await;
     let answer = tokio::time::timeout(SOON, target.ask(ADMIN, "GET", THINGS, "")).await.unwrap();
     assert!(answer.code == 503 && answer.message().contains("error trying to reach service"), "{}", answer.message());
+    assert_eq!(ask_for_upgrade(&target).await.1, "HTTP/1.1 503");
+}
+
+/// Asks the backend for an upgrade. The connection, and the answer up to its code.
+async fn ask_for_upgrade(target: &Target) -> (tokio_rustls::client::TlsStream<TcpStream>, String) {
     let mut stream = target.connect(&[b"http/1.1"]).await;
     let upgrade = format!(
         "GET {THINGS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\nconnection: Upgrade\r\nupgrade: other\r\n\r\n"
@@ -275,7 +274,7 @@ async fn headers_of_backends_have_an_end() {
     stream.write_all(upgrade.as_bytes()).await.unwrap();
     let mut response = [0; 12];
     tokio::time::timeout(SOON, stream.read_exact(&mut response)).await.unwrap().unwrap();
-    assert_eq!(&response, b"HTTP/1.1 503");
+    (stream, String::from_utf8_lossy(&response).into_owned())
 }
 
 /// A watch is passed on piece by piece, and ends at the backend when the client goes away.
