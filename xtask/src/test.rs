@@ -31,6 +31,7 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     for (name, path) in crate::components::ensure(&["etcd", "kubectl"])? {
         environment.push((format!("FERROKUBE_{}", name.to_uppercase()), path));
     }
+    environment.push(("FERROKUBE_BINARY".into(), server_beside_us()?));
     // On a desk a couple of seconds of fuzzing will do; CI takes its time.
     if is_set("CI") && !is_set("FERROKUBE_FUZZ_SECONDS") {
         environment.push(("FERROKUBE_FUZZ_SECONDS".into(), CI_FUZZ_SECONDS.into()));
@@ -63,6 +64,12 @@ pub fn growth() -> Result<String, String> {
     let test = ["test", "--release", "--package", "kinds", "--test", "rules", "growth", "--", "--nocapture"];
     cargo_with(&test, &environment)?;
     Ok("no list or map takes time with its square".into())
+}
+
+/// Where `cargo test --workspace` leaves the server's binary before the first test runs: beside this program.
+fn server_beside_us() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    Ok(program.with_file_name("ferrokube"))
 }
 
 fn has_cargo_deny() -> bool {

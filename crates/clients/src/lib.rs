@@ -118,8 +118,13 @@ impl Process {
     }
 }
 
-/// The server's binary, built if it is not up to date.
+/// The server's binary: `$FERROKUBE_BINARY`, or else built if it is not up to date. `cargo xtask test` names the one that is
+/// built with all tests, since a build of the server alone has other features and compiles most crates again.
+#[allow(clippy::disallowed_methods)]
 pub fn ferrokube() -> PathBuf {
+    if let Some(binary) = std::env::var_os("FERROKUBE_BINARY") {
+        return binary.into();
+    }
     let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "apiserver"]).status();
     assert!(built.expect("cargo can be run").success(), "the server does not build");
     let tests = std::env::current_exe().expect("we are a program");
