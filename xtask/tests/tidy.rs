@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// Crates from the bottom up. A crate may use only crates of lower rows; those of one row do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["files", "goregex", "metrics", "object", "spans", "storage", "streams"],
-    &["schema", "request", "descriptions", "storage-embedded", "storage-etcd"],
-    &["codec", "cache", "flow"],
+    &["files", "goregex", "metrics", "object", "spans", "streams"],
+    &["schema", "request", "descriptions", "storage"],
+    &["codec", "cache", "flow", "storage-embedded", "storage-etcd"],
     &["cel", "patch", "outbound"],
     &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],

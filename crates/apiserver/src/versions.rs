@@ -83,11 +83,7 @@ impl Versions {
                 problems.push(format!("ServerRunOptions.{option} {why}"));
             }
         }
-        match problems.as_slice() {
-            [] => Ok(()),
-            [only] => Err(only.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
-        }
+        if problems.is_empty() { Ok(()) } else { Err(object::aggregate(problems)) }
     }
 }
 

@@ -27,10 +27,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [one] => f.write_str(one),
-            several => write!(f, "[{}]", several.join(", ")),
-        }
+        f.write_str(&object::aggregate(self.0.iter().cloned()))
     }
 }
 

@@ -175,7 +175,7 @@ impl<'a> Printed<'a> {
 
 /// Whether `omitempty` or `omitzero` leaves out a field that is set to this.
 #[inline]
-fn is_left_out(field: &Field, value: &Value) -> bool {
+pub(crate) fn is_left_out(field: &Field, value: &Value) -> bool {
     match (field.omit, &field.node.shape) {
         (Omit::Never, _) => false,
         (Omit::Nil, Shape::List(_) | Shape::Map(_) | Shape::Bytes) => value.is_empty(),

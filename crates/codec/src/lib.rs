@@ -10,6 +10,7 @@
 mod base64;
 mod config;
 mod error;
+mod exact;
 mod fields;
 mod notes;
 mod path;
@@ -23,6 +24,7 @@ pub mod yaml;
 
 pub use config::{ConfigKind, Fields, Type as ConfigType};
 pub use error::{DecodeError, EncodeError};
+pub use exact::StoredEncoding;
 pub use notes::Notes;
 
 /// How deeply maps and lists may nest in a document that becomes a [`object::Value`].

@@ -6,7 +6,6 @@
 mod decode;
 mod encode;
 mod envelope;
-mod exact;
 mod layout;
 mod list;
 mod wire;
@@ -17,6 +16,5 @@ mod tests;
 pub use decode::{decode, decode_message, decode_paths};
 pub use encode::{encode, encode_message};
 pub use envelope::{Envelope, MAGIC};
-pub use exact::is_exact;
 pub use layout::Layout;
 pub use list::{LIST_TAIL, list_item_len, write_list_head, write_list_item, write_watch_event};

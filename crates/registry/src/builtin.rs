@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{Budget, Cache, CacheOptions};
+use codec::StoredEncoding;
 use futures::future::BoxFuture;
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Str, Value};
@@ -31,14 +32,6 @@ pub struct Setup {
     pub enabled: Box<dyn Fn(&GroupVersionResource, bool) -> bool + Send + Sync>,
     /// Decides what has been removed, and in which version objects are written.
     pub lifecycle: Lifecycle,
-}
-
-/// The encoding of stored objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoredEncoding {
-    #[default]
-    Protobuf,
-    Json,
 }
 
 const DEPRECATED: &str = include_str!("../data/deprecated.txt");
@@ -287,9 +280,8 @@ impl StoredCodec for BuiltinCodec {
     }
 
     fn as_decoded(&self, mut object: Value) -> Result<Value, Value> {
-        let is_plain = self.encoding == StoredEncoding::Protobuf && self.written.is_none();
         match self.table.schema(&self.kind) {
-            Some(schema) if is_plain && codec::proto::is_exact(&object, schema) => {
+            Some(schema) if self.written.is_none() && self.encoding.is_exact(&object, schema) => {
                 schema::default(schema, &mut object);
                 self.strategy.default(&mut object);
                 Ok(object)

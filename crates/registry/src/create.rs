@@ -108,10 +108,6 @@ impl ResourceStorage {
         let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
         object.set_meta_str("uid", &uid.to_string());
         object.set_meta_str("creationTimestamp", &created);
-        let metadata = object.metadata_mut();
-        metadata.remove("deletionTimestamp");
-        metadata.remove("deletionGracePeriodSeconds");
-        metadata.remove("selfLink");
         self.ensure_namespace(cx, object)?;
         if strategy.counts_generations() {
             object.set_generation(1);
@@ -170,7 +166,7 @@ impl ResourceStorage {
         errors
     }
 
-    /// The namespace in the object must be that of the request, or empty.
+    /// [`ensure_namespace`] for what mutating admission left.
     pub(crate) fn ensure_namespace(&self, cx: &Context<'_>, object: &mut Value) -> Result<(), Error> {
         Ok(ensure_namespace(object, if self.namespaced { cx.namespace } else { "" })?)
     }
@@ -217,7 +213,19 @@ impl ResourceStorage {
     }
 }
 
+/// Removes the fields that only the server sets. Called once for a creation: by the verb for what a client sent, and by
+/// [`ResourceStorage::update`] where an update turns out to be a creation.
+pub fn wipe_system_fields(object: &mut Value) {
+    let metadata = object.metadata_mut();
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid", "creationTimestamp"] {
+        metadata.remove(field);
+    }
+}
+
 /// Sets an object's namespace to the one in the path, "" for cluster-scoped resources; refuses it if it has another.
+///
+/// As upstream does, every write calls this twice: the verb before mutating admission, because plugins and webhooks read the
+/// namespace and a wrong one is refused before they are called, and the registry after it, because a webhook may change it.
 pub fn ensure_namespace(object: &mut Value, wanted: &str) -> Result<(), Status> {
     let given = object.namespace();
     if given == wanted {

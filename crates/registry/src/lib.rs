@@ -23,11 +23,12 @@ mod strategy;
 mod update;
 
 pub use action::{Action, ActionCall, REVIEWS};
-pub use builtin::{Setup, StoredEncoding, key_paths};
+pub use builtin::{Setup, key_paths};
 pub use catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresource};
+pub use codec::StoredEncoding;
 pub use connect::{Connect, ConnectCall, Exchange, Target};
 pub use context::{Context, Lookup, NoLookup};
-pub use create::{Admit, AdmitAll, Outcome, at_revision, ensure_namespace};
+pub use create::{Admit, AdmitAll, Outcome, at_revision, ensure_namespace, wipe_system_fields};
 pub use custom::{Definition, ScalePaths};
 pub use delete::{Deleted, UNREADABLE, validate_options};
 pub use error::{EXPIRED, Error, MODIFIED, Taken, Unreadable};

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Meta, Path, Status, Value};
 use storage::Entry;
 
-use crate::create::at_revision;
+use crate::create::{at_revision, wipe_system_fields};
 use crate::error::storage_error;
 use crate::storage::Attempt;
 use crate::{Admit, Context, Error, MODIFIED, Outcome, ResourceStorage, metadata};
@@ -85,6 +85,7 @@ impl ResourceStorage {
         let mut object = change.wanted(None).await?;
         check_version_form(object.resource_version())?;
         let given = object.metadata_mut().remove("resourceVersion");
+        wipe_system_fields(&mut object);
         let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
         let key = self.key(cx.namespace, name);
         match self.store_new(cx, &mut object).await {

@@ -6,7 +6,7 @@ use object::{Meta, Status};
 use registry::{Action, ActionCall};
 
 use crate::body::{self, Expected};
-use crate::create::{Admission, ensure_namespace, wipe_system_fields};
+use crate::create::{Admission, ensure_namespace};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
@@ -30,7 +30,7 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
     let mut object = decoded.object;
     // An action on an object may name the object's uid; elsewhere these fields are the server's.
     if scope.call.info.subresource.is_empty() {
-        wipe_system_fields(&mut object);
+        registry::wipe_system_fields(&mut object);
     }
     ensure_namespace(scope, &mut object)?;
     let tracked = managed::ManagedKind {

@@ -20,7 +20,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     scope.warn(decoded.warnings);
     let mut object = scope.default(decoded.object)?;
     scope.record_object(&object, scope.resource.form.wire_schema());
-    wipe_system_fields(&mut object);
+    registry::wipe_system_fields(&mut object);
     ensure_namespace(scope, &mut object)?;
     scope.warn(dedup_owners(&mut object, ""));
     let object = managed::track_update(scope, &Value::map(), object, &options.field_manager).await;
@@ -47,15 +47,7 @@ pub async fn create(scope: &Scope) -> Result<Reply, Status> {
     get::respond(scope, StatusCode::CREATED, outcome.object)
 }
 
-/// What only the server sets.
-pub fn wipe_system_fields(object: &mut Value) {
-    let metadata = object.metadata_mut();
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid", "creationTimestamp"] {
-        metadata.remove(field);
-    }
-}
-
-/// The namespace in the object must be the one in the path, or empty.
+/// [`registry::ensure_namespace`] for what the client sent.
 pub fn ensure_namespace(scope: &Scope, object: &mut Value) -> Result<(), Status> {
     registry::ensure_namespace(object, if scope.resource.namespaced { &scope.call.info.namespace } else { "" })
 }

@@ -120,10 +120,7 @@ impl Configuration {
     pub fn validate(self, reload: bool) -> Result<Self, ConfigError> {
         let config = self;
         let problems = super::validate::problems(&config, reload);
-        match problems.as_slice() {
-            [] => Ok(config),
-            problems => Err(ConfigError(super::aggregate(problems))),
-        }
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError(object::aggregate(problems))) }
     }
 }
 

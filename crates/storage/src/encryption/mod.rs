@@ -30,14 +30,6 @@ pub use reload::{ConfigFile, ToJson};
 pub use rules::Encryption;
 pub use store::{EncryptedStore, ResourceOf};
 
-/// Several errors in one text, as upstream prints an aggregate: a single one bare, several in brackets.
-fn aggregate(errors: &[String]) -> String {
-    match errors {
-        [only] => only.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }
-}
-
 #[cfg(feature = "mock-kms")]
 pub mod mock;
 #[cfg(test)]

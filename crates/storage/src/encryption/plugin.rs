@@ -199,11 +199,10 @@ impl Plugin {
             }
             Ok(()) => problems.extend(self.rotate(&status.key_id).await.err()),
         }
-        match problems.as_slice() {
-            [] => Ok(()),
-            [only] => Err(format!("kmsv2 Provider {} is not healthy, error: {only}", self.name)),
-            many => Err(format!("kmsv2 Provider {} is not healthy, error: [{}]", self.name, many.join(", "))),
+        if problems.is_empty() {
+            return Ok(());
         }
+        Err(format!("kmsv2 Provider {} is not healthy, error: {}", self.name, object::aggregate(problems)))
     }
 
     /// Keeps the seed if the plugin's key is still the one that encrypted it, and makes a new one otherwise. If that

@@ -89,7 +89,7 @@ impl PluginV1 {
             Ok(value) => Ok(Opened { value: Some(value), stale: false }),
             Err(first) => match key.cbc.open(sealed, place) {
                 Ok(value) => Ok(Opened { value: Some(value), stale: true }),
-                Err(second) => Err(super::aggregate(&[first, second]).into()),
+                Err(second) => Err(object::aggregate([first, second]).into()),
             },
         }
     }

@@ -120,7 +120,7 @@ impl Chain {
             }
             [] if self.providers.is_empty() => Ok(Opened { value: None, stale: false }),
             [] => Err("no matching prefix found".to_string().into()),
-            errors => Err(super::aggregate(errors).into()),
+            _ => Err(object::aggregate(errors).into()),
         }
     }
 }
@@ -185,7 +185,7 @@ impl Keyed {
         }
         match errors.as_slice() {
             [] => Err(format!("no matching key was found for the provided {} transformer", self.kind)),
-            errors => Err(super::aggregate(errors)),
+            _ => Err(object::aggregate(errors)),
         }
     }
 }

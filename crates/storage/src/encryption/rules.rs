@@ -187,10 +187,7 @@ impl Rules {
                 problems.push(format!("kms-provider-{index}: {problem}"));
             }
         }
-        match problems.as_slice() {
-            [] => Ok(()),
-            problems => Err(super::aggregate(problems)),
-        }
+        if problems.is_empty() { Ok(()) } else { Err(object::aggregate(problems)) }
     }
 }
 
