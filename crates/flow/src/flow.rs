@@ -16,10 +16,14 @@ use crate::estimate::{self, ListOptions, ObjectStats, Work};
 use crate::level::Level;
 use crate::limits;
 use crate::numbers::{FlowNumbers, Numbers};
-use crate::queues::{Arrival, Ticket};
+use crate::queues::{Arrival, Arriving, Ticket};
 use crate::shuffle::hash_flow;
+use crate::turns::{Turns, Unstarted};
 use crate::watches::Watches;
 
+/// Requests that may leave the queues for each CPU before the ones ahead of them have run: few, because a request that arrives
+/// now runs after them.
+const TURNS_PER_CPU: usize = 4;
 /// How often limits are adjusted to demand.
 pub const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 
@@ -37,6 +41,7 @@ pub struct Flow {
     changing: Mutex<()>,
     pub watches: Watches,
     dropped: Dropped,
+    turns: Arc<Turns>,
     pub(crate) numbers: Numbers,
 }
 
@@ -84,6 +89,19 @@ impl Seats {
         &self.route.admission
     }
 
+    /// Whether the request waited in a queue and must say when it has run.
+    pub fn has_turn(&self) -> bool {
+        self.ticket.as_ref().is_some_and(|ticket| ticket.has_turn)
+    }
+
+    /// To be called when the request has run, to its end or until it had to wait for something.
+    pub fn end_turn(&mut self) {
+        if let Some(ticket) = self.ticket.as_mut().filter(|ticket| ticket.has_turn) {
+            ticket.has_turn = false;
+            self.route.level.change(|queues, _| queues.end_turn(ticket));
+        }
+    }
+
     /// Gives the seats back while the server waits for the client; [`Away::take_again`] takes them again.
     pub fn give_back(mut self) -> Option<Away> {
         let mut ticket = self.ticket.take()?;
@@ -111,8 +129,10 @@ impl Away {
     pub async fn take_again(self) -> Seats {
         let Route { schema, level, .. } = &*self.route;
         let hash = hash_flow(&schema.name, &self.distinguisher);
+        let (distinguisher, work) = (self.distinguisher.as_str(), self.work);
+        let arriving = Arriving { schema: &schema.name, distinguisher, hash, work, takes_turns: false };
         let ticket = loop {
-            match level.arrive(&schema.name, &self.distinguisher, hash, self.work) {
+            match level.arrive(arriving) {
                 Arrival::Starts(ticket) => break ticket,
                 Arrival::Waits(ticket, woken) => {
                     let waiting = Waiting { level: level.clone(), ticket: Some(ticket) };
@@ -123,15 +143,19 @@ impl Away {
                 Arrival::Refused(_) => tokio::time::sleep(RETURN_PAUSE).await,
             }
         };
-        Seats { route: self.route.clone(), ticket: Some(ticket), verb: self.verb }
+        let mut seats = Seats { route: self.route.clone(), ticket: Some(ticket), verb: self.verb };
+        seats.end_turn();
+        seats
     }
 }
 
 impl Flow {
     /// Starts with the mandatory schemas and levels only.
     pub fn new(settings: Settings) -> Flow {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let flow = Flow {
             settings,
+            turns: Turns::new(cpus * TURNS_PER_CPU),
             configuration: ArcSwap::default(),
             changing: Mutex::new(()),
             watches: Watches::default(),
@@ -159,7 +183,9 @@ impl Flow {
         let work = work(level.seats_max());
         route.numbers.estimated_seats.observe(work.max_seats() as f64);
         let began = Instant::now();
-        let ticket = match level.arrive(&schema.name, distinguisher, hash, work) {
+        // Watches run for long, and it takes little to begin one.
+        let takes_turns = info.verb != Verb::Watch;
+        let ticket = match level.arrive(Arriving { schema: &schema.name, distinguisher, hash, work, takes_turns }) {
             Arrival::Starts(ticket) => Ok(ticket),
             Arrival::Refused(reason) => Err(reason),
             Arrival::Waits(ticket, woken) => {
@@ -173,7 +199,12 @@ impl Flow {
         match ticket {
             Ok(ticket) => {
                 route.numbers.dispatched.increment();
-                Ok(Seats { route, ticket: Some(ticket), verb: info.verb })
+                let seats = Seats { route, ticket: Some(ticket), verb: info.verb };
+                if seats.has_turn() {
+                    // Requests that have just arrived get into their queues before this one runs.
+                    tokio::task::yield_now().await;
+                }
+                Ok(seats)
             }
             Err(reason) => {
                 self.numbers.rejected(&level.name, &schema.name, reason);
@@ -181,6 +212,11 @@ impl Flow {
                 Err(Rejected { admission: route.admission.clone(), retry_after })
             }
         }
+    }
+
+    /// Counts a request whose task is spawned; what is returned is to be dropped when the task runs.
+    pub fn spawned(&self) -> Unstarted {
+        Unstarted::new(&self.turns)
     }
 
     /// The seats a request needs; `list` is called for lists and watches only.
@@ -242,7 +278,7 @@ impl Flow {
                 level.state.lock().configuration = configured;
                 level.clone()
             }
-            None => Level::new(configured, &self.numbers, now),
+            None => Level::new(configured, &self.numbers, &self.turns, now),
         }
     }
 

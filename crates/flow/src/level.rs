@@ -1,7 +1,7 @@
 //! [`Level`]: one priority level with its queues, limits and counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use object::Str;
 use parking_lot::Mutex;
@@ -11,8 +11,9 @@ use crate::configuration::{PriorityLevel, Response};
 use crate::demand::{Demand, Integrator};
 use crate::limits::{Bounds, Claim};
 use crate::numbers::{LevelNumbers, Numbers, UtilizationNumbers};
-use crate::queues::{Arrival, Discipline, Queues, Ticket};
+use crate::queues::{Arrival, Arriving, Discipline, Queues, Ticket};
 use crate::shuffle::Dealer;
+use crate::turns::{LevelTurns, Turns};
 
 /// The part of the nominal limit that one request may take at most.
 const SEATS_MAX_PART: f64 = 0.15;
@@ -23,6 +24,7 @@ pub struct Level {
     /// The most seats one request of this level may take; 0 for no bound of its own.
     seats_max: AtomicU64,
     pub quiescing: AtomicBool,
+    turns: Arc<Turns>,
     pub state: Mutex<State>,
 }
 
@@ -70,11 +72,11 @@ impl State {
 }
 
 impl Level {
-    pub fn new(configuration: PriorityLevel, numbers: &Numbers, now: Instant) -> Arc<Level> {
+    pub fn new(configuration: PriorityLevel, numbers: &Numbers, turns: &Arc<Turns>, now: Instant) -> Arc<Level> {
         let name = configuration.name.clone();
-        let state = State {
+        let state = |level: &Weak<Level>| State {
             configuration,
-            queues: Queues::new(now),
+            queues: Queues::new(LevelTurns::new(turns, level.clone()), now),
             integrator: Integrator::new(now),
             demand: Demand::default(),
             utilization: Utilization { since: now, seats: 0.0, executing: 0.0, waiting: 0.0 },
@@ -82,12 +84,13 @@ impl Level {
             limit: 0,
             has_limit: false,
         };
-        Arc::new(Level {
+        Arc::new_cyclic(|level| Level {
             numbers: numbers.level(&name),
             name,
             seats_max: AtomicU64::new(0),
             quiescing: AtomicBool::new(false),
-            state: Mutex::new(state),
+            turns: turns.clone(),
+            state: Mutex::new(state(level)),
         })
     }
 
@@ -98,15 +101,20 @@ impl Level {
     /// Changes what the state knows and keeps the integrated demand right.
     pub fn change<T>(&self, change: impl FnOnce(&mut Queues, Instant) -> T) -> T {
         let now = Instant::now();
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let result = change(&mut state.queues, now);
-        state.observe(&self.numbers.utilization, now);
+        let (result, ended_turns) = {
+            let mut state = self.state.lock();
+            let result = change(&mut state.queues, now);
+            state.observe(&self.numbers.utilization, now);
+            (result, state.queues.ended_turns())
+        };
+        if ended_turns > 0 {
+            self.turns.give_back(ended_turns);
+        }
         result
     }
 
-    pub fn arrive(&self, schema: &Str, distinguisher: &str, hash: u64, work: crate::Work) -> Arrival {
-        self.change(|queues, now| queues.arrive(schema, distinguisher, hash, work, now))
+    pub fn arrive(&self, arriving: Arriving<'_>) -> Arrival {
+        self.change(|queues, now| queues.arrive(arriving, now))
     }
 
     /// Ends a request; its seats are given back now or after its additional latency.
@@ -169,14 +177,17 @@ impl Level {
     /// Sets the limit until the next division; None keeps the one it has.
     pub fn set_limit(&self, limit: Option<usize>, target: f64) {
         let now = Instant::now();
-        let mut state = self.state.lock();
-        let state = &mut *state;
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
         // A level that has lent all its seats still runs one request, so that its demand can grow.
         state.limit = limit.unwrap_or(state.limit).max(1);
         let discipline = discipline(state.configuration.response);
         state.queues.configure(discipline, state.limit as u64, now);
         state.observe(&self.numbers.utilization, now);
         self.numbers.set_demand(&state.demand, target, state.limit);
+        let ended_turns = state.queues.ended_turns();
+        drop(locked);
+        self.turns.give_back(ended_turns);
     }
 }
 

@@ -2,7 +2,8 @@
 //! a number of seats at once, lets it wait in a queue, or refuses it.
 //!
 //! Start with [`Flow::admit`]. The queues of one level are in [`queues`], the division of the server's seats among levels
-//! in [`limits`], how many seats a request needs in [`estimate`].
+//! in [`limits`], how many seats a request needs in [`estimate`]; [`turns`] keeps the order fair while requests wait for
+//! the CPU instead of for seats.
 
 mod configuration;
 mod demand;
@@ -16,9 +17,11 @@ mod matching;
 mod numbers;
 mod queues;
 mod shuffle;
+mod turns;
 mod watches;
 
 pub use configuration::{FlowSchema, PriorityLevel};
 pub use estimate::{ListOptions, ObjectStats, Work};
 pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, Rejected, Seats, Settings};
+pub use turns::Unstarted;
 pub use watches::{WatchTicket, Watches};

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::estimate::Work;
 use crate::shuffle::Dealer;
+use crate::turns::LevelTurns;
 
 /// How long a request is assumed to run until it has finished.
 const ESTIMATED_SERVICE: Duration = Duration::from_millis(3);
@@ -36,6 +37,8 @@ pub struct Ticket {
     /// The queue it came through; None for requests that never wait.
     queue: Option<u64>,
     arrival_r: SeatTime,
+    /// Whether it was started with a turn, which [`Queues::end_turn`] gives back.
+    pub has_turn: bool,
 }
 
 impl Ticket {
@@ -122,8 +125,27 @@ pub enum Arrival {
     Refused(&'static str),
 }
 
+/// A request as it arrives.
+#[derive(Clone, Copy)]
+pub struct Arriving<'a> {
+    pub schema: &'a Str,
+    pub distinguisher: &'a str,
+    /// Of schema and distinguisher.
+    pub hash: u64,
+    pub work: Work,
+    /// Whether it waits for a turn while there is a backlog.
+    pub takes_turns: bool,
+}
+
 /// All requests of one level.
 pub struct Queues {
+    turns: LevelTurns,
+    /// Turns that have ended and were not given back yet, see [`Queues::ended_turns`].
+    ended_turns: usize,
+    /// Whether the next request has seats and waits for a turn only.
+    waits_for_turn: bool,
+    /// The seats of running requests that hold a turn.
+    seats_with_turn: u64,
     discipline: Discipline,
     limit: u64,
     queues: Vec<Queue>,
@@ -153,8 +175,12 @@ pub struct Totals {
 }
 
 impl Queues {
-    pub fn new(now: Instant) -> Queues {
+    pub fn new(turns: LevelTurns, now: Instant) -> Queues {
         Queues {
+            turns,
+            ended_turns: 0,
+            waits_for_turn: false,
+            seats_with_turn: 0,
             discipline: Discipline::Reject,
             limit: 0,
             queues: Vec::new(),
@@ -200,24 +226,31 @@ impl Queues {
     }
 
     /// A request arrives: it starts, waits, or is refused.
-    pub fn arrive(&mut self, schema: &Str, distinguisher: &str, hash: u64, work: Work, now: Instant) -> Arrival {
+    pub fn arrive(&mut self, arriving: Arriving<'_>, now: Instant) -> Arrival {
         self.sync(now);
+        let Arriving { hash, work, takes_turns, .. } = arriving;
         let (dealer, length_limit) = match self.discipline {
             Discipline::Queue { dealer, length_limit, .. } => (dealer, length_limit),
             _ if !self.has_room_for(work.max_seats()) => {
                 self.totals.rejected += 1;
                 return Arrival::Refused("concurrency-limit");
             }
-            _ => return Arrival::Starts(self.start_without_queue(schema, distinguisher, work, now)),
+            _ => return Arrival::Starts(self.start_without_queue(arriving, now)),
         };
         let at = self.pick(dealer, hash);
-        if self.seats_in_use >= self.limit && self.queues[at].waiting.len() >= length_limit {
+        // Requests that run without waiting for anything give their seats back in a moment.
+        let seats_held = self.seats_in_use - self.seats_with_turn;
+        if seats_held >= self.limit && self.queues[at].waiting.len() >= length_limit {
             self.totals.rejected += 1;
             return Arrival::Refused("queue-full");
         }
-        let mut ticket = Ticket { queue: Some(self.queues[at].id), ..self.ticket(schema, distinguisher, work, now) };
+        let mut ticket = Ticket { queue: Some(self.queues[at].id), ..self.ticket(arriving, now) };
         self.bring_up_to_date(at);
-        if self.waiting == 0 && self.seats_in_use < self.limit && self.has_room_for(ticket.seats()) {
+        let is_next = match takes_turns {
+            true => self.waiting == 0 && !self.turns.has_backlog(),
+            false => self.waiting == 0 || self.waits_for_turn,
+        };
+        if is_next && self.seats_in_use < self.limit && self.has_room_for(ticket.seats()) {
             let queue = &mut self.queues[at];
             queue.next_dispatch_r = queue.next_dispatch_r.max(ticket.arrival_r);
             self.prepare_start(&mut ticket, now);
@@ -254,21 +287,22 @@ impl Queues {
         result
     }
 
-    fn ticket(&mut self, schema: &Str, distinguisher: &str, work: Work, now: Instant) -> Ticket {
+    fn ticket(&mut self, arriving: Arriving<'_>, now: Instant) -> Ticket {
         Ticket {
             id: self.id(),
-            schema: schema.clone(),
-            distinguisher: distinguisher.into(),
-            work,
+            schema: arriving.schema.clone(),
+            distinguisher: arriving.distinguisher.into(),
+            work: arriving.work,
             arrived: now,
             started: None,
             queue: None,
             arrival_r: self.current_r,
+            has_turn: false,
         }
     }
 
-    fn start_without_queue(&mut self, schema: &Str, distinguisher: &str, work: Work, now: Instant) -> Ticket {
-        let ticket = Ticket { started: Some(now), ..self.ticket(schema, distinguisher, work, now) };
+    fn start_without_queue(&mut self, arriving: Arriving<'_>, now: Instant) -> Ticket {
+        let ticket = Ticket { started: Some(now), ..self.ticket(arriving, now) };
         self.seats_in_use += ticket.seats();
         self.totals.dispatched += 1;
         self.queueless.insert(ticket.id, ticket.clone());
@@ -306,20 +340,44 @@ impl Queues {
         }
     }
 
-    /// Starts waiting requests for as long as there are seats.
-    fn dispatch(&mut self, now: Instant) {
+    /// Starts waiting requests for as long as there are seats and turns.
+    pub fn dispatch(&mut self, now: Instant) {
+        self.waits_for_turn = false;
+        let mut has_turn = false;
         while self.waiting > 0 && self.seats_in_use < self.limit {
-            let Some(at) = self.next_queue() else { return };
-            let Some(Waiting { mut ticket, wake }) = self.change(at, |queue| queue.remove(0)) else { return };
+            let Some(at) = self.next_queue() else { break };
+            has_turn = has_turn || self.turns.take(self.limit);
+            if !has_turn {
+                self.waits_for_turn = true;
+                break;
+            }
+            let Some(Waiting { mut ticket, wake }) = self.change(at, |queue| queue.remove(0)) else { break };
             self.waiting -= 1;
             self.seats_waiting -= ticket.seats();
             self.prepare_start(&mut ticket, now);
+            ticket.has_turn = true;
             // A client that has gone away in the meantime does not get seats.
             if wake.send(ticket.clone()).is_ok() {
                 self.occupy(at, &ticket);
+                has_turn = false;
             }
             self.queues[at].bound_next_dispatch();
         }
+        self.ended_turns += usize::from(has_turn);
+    }
+
+    /// A running request has finished or waits for something else than the CPU.
+    pub fn end_turn(&mut self, ticket: &Ticket) {
+        let Some(running) = self.executing.get_mut(&ticket.id).filter(|running| running.has_turn) else { return };
+        running.has_turn = false;
+        self.seats_with_turn -= running.seats();
+        self.ended_turns += 1;
+    }
+
+    /// Turns that have ended since the last call. They are given back when the level is not locked any more, because others may
+    /// be dispatched then.
+    pub fn ended_turns(&mut self) -> usize {
+        std::mem::take(&mut self.ended_turns)
     }
 
     /// Gives a request of a queue its seats.
@@ -331,6 +389,9 @@ impl Queues {
             queue.next_dispatch_r += ticket.total_work();
         });
         self.seats_in_use += ticket.seats();
+        if ticket.has_turn {
+            self.seats_with_turn += ticket.seats();
+        }
         self.totals.dispatched += 1;
         self.executing.insert(ticket.id, ticket.clone());
     }
@@ -385,6 +446,7 @@ impl Queues {
     /// [`Queues::release`] when that has passed.
     pub fn finish(&mut self, ticket: &Ticket, now: Instant) -> bool {
         self.sync(now);
+        self.end_turn(ticket);
         let at = self.queue_at(ticket);
         match at {
             Some(_) => self.executing.remove(&ticket.id),
@@ -447,7 +509,10 @@ impl Queues {
         let elapsed = now.saturating_duration_since(self.synced);
         self.synced = now;
         if self.active > 0 {
-            let seats = self.seats_in_use + self.seats_waiting;
+            let seats = match self.waits_for_turn {
+                true => self.seats_in_use,
+                false => self.seats_in_use + self.seats_waiting,
+            };
             self.current_r += seat_time(seats.min(self.limit), elapsed) / self.active as i128;
         }
     }

@@ -1,6 +1,8 @@
 //! The filters, in the order a request meets them.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -285,20 +287,35 @@ impl Server {
         self.limit(Identified { request, info, query, user, warnings, timeout }, tracked, audit_id).await
     }
 
-    /// Flow control and authorization; then the request is carried out.
+    /// Flow control: a request waits for a seat or is refused with 429.
     async fn limit(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
-        let Identified { request, info, query, user, warnings, timeout } = identified;
-        let peer = tracked.open.peer().clone();
-        // Flow control: a request waits for a seat or is refused with 429.
+        let Identified { info, query, user, timeout, .. } = &identified;
         let span = trace::filter(&tracked.span, "priorityandfairness");
-        let waits_until = tracked.began + timeout / 4;
-        let work = |flow: &flow::Flow, most: u64| flow.work(&info, most, || self.list_cost(&info, &query));
-        let taken = self.seats.take(&info, &user, waits_until, work);
+        let waits_until = tracked.began + *timeout / 4;
+        let work = |flow: &flow::Flow, most: u64| flow.work(info, most, || self.list_cost(info, query));
+        let taken = self.seats.take(info, user, waits_until, work);
         tracked.seat = match audit::timed(tracked.record.as_deref(), "apf-queue-wait", taken).await {
             Ok(seat) => seat,
             Err(full) => return self.refuse(full),
         };
         drop(span);
+        let mut turn = tracked.seat.clone().filter(Seat::has_turn);
+        let mut admitted = pin!(self.authorize(identified, tracked, audit_id));
+        poll_fn(|cx| {
+            let polled = admitted.as_mut().poll(cx);
+            // The request has run, to its end or until it had to wait for something.
+            if let Some(seat) = turn.take() {
+                seat.end_turn();
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Authorization; then the request is carried out.
+    async fn authorize(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
+        let Identified { request, info, query, user, warnings, timeout } = identified;
+        let peer = tracked.open.peer().clone();
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&info));
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
         let (mut parts, incoming) = request.into_parts();

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::Flow;
 use futures::future::BoxFuture;
 use http::Version;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -169,7 +170,8 @@ impl Connection {
                 Ok::<_, Infallible>(response)
             })
         });
-        let builder = builder(self.options.max_streams);
+        let executor = RequestExecutor(self.server.seats.flow().cloned());
+        let builder = builder(executor, self.options.max_streams);
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(Cork::new(Escaping::new(stream, is_http2), is_http2));
         let serving = builder.serve_connection_with_upgrades(stream, service);
@@ -208,8 +210,25 @@ impl Connection {
     }
 }
 
-fn builder(max_streams: u32) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+/// Spawns a task for each HTTP/2 request and tells priority and fairness which of them have not run yet.
+#[derive(Clone)]
+struct RequestExecutor(Option<Arc<Flow>>);
+
+impl<F> hyper::rt::Executor<F> for RequestExecutor
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, request: F) {
+        let unstarted = self.0.as_ref().map(|flow| flow.spawned());
+        tokio::spawn(async move {
+            drop(unstarted);
+            request.await
+        });
+    }
+}
+
+fn builder(executor: RequestExecutor, max_streams: u32) -> Builder<RequestExecutor> {
+    let mut builder = Builder::new(executor);
     builder
         .http1()
         .timer(TokioTimer::new())

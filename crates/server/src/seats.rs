@@ -135,6 +135,18 @@ impl Seat {
         }
     }
 
+    /// Whether priority and fairness waits for [`Seat::end_turn`].
+    pub fn has_turn(&self) -> bool {
+        matches!(&*self.0.state.lock(), State::Seated(Hold::Flow(seats)) if seats.has_turn())
+    }
+
+    /// To be called when the request has run, to its end or until it had to wait for something.
+    pub fn end_turn(&self) {
+        if let State::Seated(Hold::Flow(seats)) = &mut *self.0.state.lock() {
+            seats.end_turn();
+        }
+    }
+
     /// Gives the seat back until [`Seat::resume`].
     pub fn pause(&self) {
         let mut state = self.0.state.lock();

@@ -2,8 +2,13 @@ use std::collections::BTreeMap;
 
 use super::*;
 
+/// The place of a level among so many turns.
+fn turns(turns: usize) -> LevelTurns {
+    LevelTurns::new(&crate::turns::Turns::new(turns), std::sync::Weak::new())
+}
+
 fn queues(limit: u64, count: usize, hand: usize, length_limit: usize, now: Instant) -> Queues {
-    let mut queues = Queues::new(now);
+    let mut queues = Queues::new(turns(usize::MAX), now);
     let dealer = Dealer::new(count, hand).unwrap();
     queues.configure(Discipline::Queue { dealer, queues: count, length_limit }, limit, now);
     queues
@@ -14,7 +19,7 @@ fn after(start: Instant, millis: u64) -> Instant {
 }
 
 fn arrive(queues: &mut Queues, hash: u64, work: Work, now: Instant) -> Arrival {
-    queues.arrive(&"schema".into(), "", hash, work, now)
+    queues.arrive(Arriving { schema: &"schema".into(), distinguisher: "", hash, work, takes_turns: true }, now)
 }
 
 #[test]
@@ -36,7 +41,7 @@ fn requests_start_wait_and_are_refused() {
 #[test]
 fn without_queues_the_limit_decides() {
     let now = Instant::now();
-    let mut queues = Queues::new(now);
+    let mut queues = Queues::new(turns(usize::MAX), now);
     queues.configure(Discipline::Reject, 1, now);
     let Arrival::Starts(first) = arrive(&mut queues, 0, Work::ONE, now) else { panic!() };
     assert!(matches!(arrive(&mut queues, 0, Work::ONE, now), Arrival::Refused("concurrency-limit")));
