@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::response::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -26,6 +27,8 @@ const HEAD: usize = 1024;
 
 pub struct Reply {
     pub status: StatusCode,
+    /// Seconds, of a refusal that says so.
+    pub retry_after: Option<u64>,
     /// The beginning of the body.
     pub head: Vec<u8>,
     /// How long the body was.
@@ -69,7 +72,8 @@ impl Client {
         content: &str,
         body: Bytes,
     ) -> Result<Reply, String> {
-        let (status, mut incoming) = self.open(method, path, accept, content, body).await?;
+        let (parts, mut incoming) = self.respond(method, path, accept, content, body).await?;
+        let retry_after = parts.headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let (mut head, mut bytes) = (Vec::new(), 0);
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() {
@@ -77,7 +81,7 @@ impl Client {
                 head.extend_from_slice(&data[..data.len().min(HEAD - head.len())]);
             }
         }
-        Ok(Reply { status, head, bytes })
+        Ok(Reply { status: parts.status, retry_after, head, bytes })
     }
 
     /// The port that it is connected to.
@@ -101,6 +105,18 @@ impl Client {
         content: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Incoming), String> {
+        let (parts, incoming) = self.respond(method, path, accept, content, body).await?;
+        Ok((parts.status, incoming))
+    }
+
+    async fn respond(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        content: &str,
+        body: Bytes,
+    ) -> Result<(Parts, Incoming), String> {
         let request = Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.authority))
@@ -113,7 +129,6 @@ impl Client {
         let mut sender = self.sender.clone();
         sender.ready().await.map_err(|error| error.to_string())?;
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let (parts, incoming) = response.into_parts();
-        Ok((parts.status, incoming))
+        Ok(response.into_parts())
     }
 }

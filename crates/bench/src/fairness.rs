@@ -1,8 +1,6 @@
 //! Fairness: many greedy clients of one user beside one polite client of another, who must hardly notice them.
 
 use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,13 +9,11 @@ use serde_json::json;
 
 use crate::Arguments;
 use crate::client::Client;
+use crate::greedy::{self, Answered, Greedy, Manners};
 use crate::objects::NAMESPACE;
 use crate::scenarios::JSON;
-use crate::target::{GREEDY_TOKEN, Kind, POLITE_TOKEN, Target};
+use crate::target::{Kind, POLITE_TOKEN, Target, pin};
 
-const GREEDY_CLIENTS: usize = 500;
-/// Connections that the greedy clients share.
-const CONNECTIONS: usize = 50;
 /// How long the polite client waits after each answer.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Objects in the list that greedy clients ask for again and again.
@@ -28,11 +24,10 @@ const LIMITS: [&str; 2] = ["--max-requests-inflight=20", "--max-mutating-request
 /// What one server did.
 struct Fairness {
     kind: Kind,
+    manners: Manners,
     quiet: Polite,
     loaded: Polite,
-    /// Requests of greedy clients that were answered, and that were refused with 429.
-    served: u64,
-    refused: u64,
+    greedy: Answered,
     /// Requests refused by flow schemas that neither client belongs to.
     refused_others: u64,
 }
@@ -46,12 +41,16 @@ struct Polite {
 }
 
 pub async fn run(arguments: &Arguments) -> Result<String, String> {
+    let (server_cpus, client_cpus) = halves();
+    pin(std::process::id(), &client_cpus).await?;
     let mut results = Vec::new();
     for kind in [Kind::KubeApiserver, Kind::Ferrokube] {
         let wanted = arguments.only.is_empty() || arguments.only.iter().any(|name| name == kind.name());
         if wanted && kind.is_possible(arguments) {
             eprintln!("== {}", kind.name());
-            results.push(measure(arguments, kind).await?);
+            for manners in [Manners::Wait, Manners::Insist] {
+                results.push(measure(arguments, kind, manners, &server_cpus).await?);
+            }
         }
     }
     let text = report(arguments, &results);
@@ -61,47 +60,27 @@ pub async fn run(arguments: &Arguments) -> Result<String, String> {
     Ok(text)
 }
 
-async fn measure(arguments: &Arguments, kind: Kind) -> Result<Fairness, String> {
-    let target = Target::start_with(arguments, kind, &LIMITS).await?;
-    prepare(&Client::connect(target.port).await?).await?;
-    let seconds = arguments.seconds;
-    let quiet = polite(target.port, seconds).await?;
-    let (stop, served, refused) = (Arc::new(AtomicBool::new(false)), counter(), counter());
-    let mut greedy = tokio::task::JoinSet::new();
-    let mut clients = Vec::new();
-    for _ in 0..CONNECTIONS {
-        clients.push(Client::connect_as(target.port, GREEDY_TOKEN).await?);
+/// The CPUs of the server and those of all clients, as `taskset` takes them.
+fn halves() -> (String, String) {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    match cpus {
+        1 => ("0".into(), "0".into()),
+        _ => (format!("0-{}", cpus / 2 - 1), format!("{}-{}", cpus / 2, cpus - 1)),
     }
-    for at in 0..GREEDY_CLIENTS {
-        let client = clients[at % clients.len()].clone();
-        let (stop, served, refused) = (stop.clone(), served.clone(), refused.clone());
-        greedy.spawn(async move {
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-            while !stop.load(Ordering::Relaxed) {
-                match client.get(&path).await {
-                    Ok(reply) if reply.status == StatusCode::TOO_MANY_REQUESTS => {
-                        refused.fetch_add(1, Ordering::Relaxed)
-                    }
-                    Ok(_) => served.fetch_add(1, Ordering::Relaxed),
-                    Err(_) => return,
-                };
-            }
-        });
-    }
-    // The queues fill up.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let loaded = polite(target.port, seconds).await?;
-    stop.store(true, Ordering::Relaxed);
-    let drained = async { while greedy.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(Duration::from_secs(30), drained).await;
-    let refused_others = refused_elsewhere(&Client::connect(target.port).await?).await?;
-    target.stop().await;
-    let (served, refused) = (served.load(Ordering::Relaxed), refused.load(Ordering::Relaxed));
-    Ok(Fairness { kind, quiet, loaded, served, refused, refused_others })
 }
 
-fn counter() -> Arc<AtomicU64> {
-    Arc::new(AtomicU64::new(0))
+async fn measure(arguments: &Arguments, kind: Kind, manners: Manners, cpus: &str) -> Result<Fairness, String> {
+    let target = Target::start_with(arguments, kind, &LIMITS, cpus).await?;
+    prepare(&Client::connect(target.port).await?).await?;
+    let quiet = polite(target.port, arguments.seconds).await?;
+    let greedy = Greedy::start(arguments, target.port, manners)?;
+    // The queues fill up.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let loaded = polite(target.port, arguments.seconds).await?;
+    let greedy = greedy.stop().await?;
+    let refused_others = refused_elsewhere(&Client::connect(target.port).await?).await?;
+    target.stop().await;
+    Ok(Fairness { kind, manners, quiet, loaded, greedy, refused_others })
 }
 
 /// The objects that are read, and the right to read them.
@@ -174,12 +153,14 @@ async fn refused_elsewhere(admin: &Client) -> Result<u64, String> {
 
 fn report(arguments: &Arguments, results: &[Fairness]) -> String {
     let mut text = format!(
-        "# Fairness\n\nWritten by `cargo xtask bench fairness`. {} {GREEDY_CLIENTS} greedy clients of one user list {LISTED} config \
+        "# Fairness\n\nWritten by `cargo xtask bench fairness`. {} {} greedy clients of one user list {LISTED} config \
          maps without a pause; one polite client of another user gets one config map every {} ms. Both users belong to the flow \
-         schema `global-default`; the servers run with `{}`. The clients run on the same machine.\n\n\
-         | server | polite, quiet: p50 · p99 | polite, loaded: p50 · p99 | p99 × | polite refused | greedy served · refused | refused in \
-         other flow schemas |\n|---|---|---|---|---|---|---|\n",
+         schema `global-default`; the servers run with `{}`. The server has one half of the machine's CPUs and the clients the \
+         other. Greedy clients that are refused wait for as long as Retry-After says, as client-go does, or ask again at once.\n\n\
+         | server | greedy, when refused | polite, quiet: p50 · p99 | polite, loaded: p50 · p99 | p99 × | polite refused | greedy served · refused | refused in \
+         other flow schemas |\n|---|---|---|---|---|---|---|---|\n",
         arguments.versions,
+        greedy::CLIENTS,
         PAUSE.as_millis(),
         LIMITS.join(" "),
     );
@@ -188,16 +169,17 @@ fn report(arguments: &Arguments, results: &[Fairness]) -> String {
         let times = one.loaded.p99.as_secs_f64() / one.quiet.p99.as_secs_f64();
         let _ = writeln!(
             text,
-            "| {} | {} · {} | {} · {} | {times:.1} | {} of {} | {} · {} | {} |",
+            "| {} | {} | {} · {} | {} · {} | {times:.1} | {} of {} | {} · {} | {} |",
             one.kind.name(),
+            if one.manners == Manners::Wait { "wait" } else { "ask again" },
             ms(one.quiet.p50),
             ms(one.quiet.p99),
             ms(one.loaded.p50),
             ms(one.loaded.p99),
             one.quiet.refused + one.loaded.refused,
             one.quiet.requests + one.loaded.requests,
-            one.served,
-            one.refused,
+            one.greedy.served,
+            one.greedy.refused,
             one.refused_others,
         );
     }

@@ -6,6 +6,7 @@ mod client;
 mod custom;
 mod definitions;
 mod fairness;
+mod greedy;
 mod load;
 mod objects;
 mod report;
@@ -68,6 +69,12 @@ pub struct Arguments {
     /// Only how one user's load affects another user.
     #[arg(long)]
     pub fairness: bool,
+    /// Only greedy clients, of the server at this port, until the standard input is closed.
+    #[arg(long)]
+    pub greedy: Option<u16>,
+    /// What greedy clients do when they are refused.
+    #[arg(long, value_enum, default_value = "wait")]
+    pub refused: greedy::Manners,
     /// Only these parts.
     #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Custom, Part::Definitions, Part::Tail, Part::Scale, Part::Streams])]
     pub parts: Vec<Part>,
@@ -133,6 +140,9 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<String, String> {
+    if let Some(port) = arguments.greedy {
+        return greedy::run(port, arguments.refused).await.map(|()| String::new());
+    }
     if arguments.fairness {
         return fairness::run(arguments).await;
     }

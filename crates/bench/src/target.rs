@@ -99,6 +99,7 @@ pub struct Target {
     kind: Kind,
     /// Further flags of the API server.
     flags: Vec<String>,
+    cpus: String,
     server: Child,
     store: Option<Store>,
     pub port: u16,
@@ -131,11 +132,11 @@ impl Store {
 
 impl Target {
     pub async fn start(arguments: &Arguments, kind: Kind) -> Result<Target, String> {
-        Target::start_with(arguments, kind, &[]).await
+        Target::start_with(arguments, kind, &[], "").await
     }
 
-    /// Starts a server with further flags.
-    pub async fn start_with(arguments: &Arguments, kind: Kind, flags: &[&str]) -> Result<Target, String> {
+    /// Starts a server with further flags, on some CPUs only if that is not "".
+    pub async fn start_with(arguments: &Arguments, kind: Kind, flags: &[&str], cpus: &str) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let store = match kind {
             Kind::Ferrokube | Kind::Earlier => None,
@@ -148,8 +149,11 @@ impl Target {
         let port = free_port()?;
         let began = Instant::now();
         let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
-        let server = start_server(arguments, kind, folder.path(), port, store.as_ref(), &flags)?;
-        let mut target = Target { kind, flags, server, store, port, ready: Duration::ZERO, folder };
+        if let Some(pid) = store.as_ref().and_then(Store::pid).filter(|_| !cpus.is_empty()) {
+            pin(pid, cpus).await?;
+        }
+        let server = start_server(arguments, kind, folder.path(), port, store.as_ref(), &flags, cpus)?;
+        let mut target = Target { kind, flags, cpus: cpus.into(), server, store, port, ready: Duration::ZERO, folder };
         target.wait_until_ready(began).await?;
         Ok(target)
     }
@@ -164,7 +168,7 @@ impl Target {
         ended.map_err(|_| "the server does not end")?.map_err(|error| error.to_string())?;
         let began = Instant::now();
         let (folder, store) = (self.folder.path(), self.store.as_ref());
-        self.server = start_server(arguments, self.kind, folder, self.port, store, &self.flags)?;
+        self.server = start_server(arguments, self.kind, folder, self.port, store, &self.flags, &self.cpus)?;
         self.wait_until_ready(began).await
     }
 
@@ -228,8 +232,14 @@ fn start_server(
     port: u16,
     store: Option<&Store>,
     flags: &[String],
+    cpus: &str,
 ) -> Result<Child, String> {
     let mut command = command(arguments, kind, folder, port)?;
+    if !cpus.is_empty() {
+        let mut pinned = Command::new("taskset");
+        pinned.args(["-c", cpus]).arg(command.as_std().get_program()).args(command.as_std().get_args());
+        command = pinned;
+    }
     command.args(flags);
     if let Some(store) = store {
         command.arg(format!("--etcd-servers={}", store.endpoint()));
@@ -268,6 +278,16 @@ fn command(arguments: &Arguments, kind: Kind, folder: &Path, port: u16) -> Resul
         "--service-cluster-ip-range=10.0.0.0/16",
     ]);
     Ok(command)
+}
+
+/// Lets a process run on some CPUs only.
+pub async fn pin(pid: u32, cpus: &str) -> Result<(), String> {
+    let mut command = Command::new("taskset");
+    let done = command.args(["-a", "-c", "-p", cpus]).arg(pid.to_string()).stdout(Stdio::null()).status().await;
+    match done.map_err(|error| format!("taskset: {error}"))?.success() {
+        true => Ok(()),
+        false => Err(format!("process {pid} cannot be put on the CPUs {cpus}")),
+    }
 }
 
 fn spawn(command: &mut Command, log: &Path) -> Result<Child, String> {

@@ -153,9 +153,13 @@ impl Flow {
     /// Starts with the mandatory schemas and levels only.
     pub fn new(settings: Settings) -> Flow {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Flow::with_turns(settings, cpus * TURNS_PER_CPU)
+    }
+
+    fn with_turns(settings: Settings, turns: usize) -> Flow {
         let flow = Flow {
             settings,
-            turns: Turns::new(cpus * TURNS_PER_CPU),
+            turns: Turns::new(turns),
             configuration: ArcSwap::default(),
             changing: Mutex::new(()),
             watches: Watches::default(),
@@ -419,3 +423,5 @@ impl Drop for Seats {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turns_tests;

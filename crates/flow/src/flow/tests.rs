@@ -2,7 +2,7 @@ use object::Map;
 
 use super::*;
 
-fn level(name: &str, shares: i64, response: Value) -> Value {
+pub fn level(name: &str, shares: i64, response: Value) -> Value {
     let mut object = Value::map();
     object.set(&["metadata", "name"], name);
     object.set(&["metadata", "uid"], format!("uid-of-{name}"));
@@ -16,7 +16,7 @@ fn reject() -> Value {
     Value::Map([("type", "Reject")].into_iter().collect::<Map>())
 }
 
-fn queue(queues: i64, hand_size: i64, length_limit: i64) -> Value {
+pub fn queue(queues: i64, hand_size: i64, length_limit: i64) -> Value {
     let mut response = Value::map();
     response.set(&["type"], "Queue");
     response.set(&["queuing", "queues"], queues);
@@ -25,7 +25,7 @@ fn queue(queues: i64, hand_size: i64, length_limit: i64) -> Value {
     response
 }
 
-fn schema(name: &str, precedence: i64, level: &str, user: &str) -> Value {
+pub fn schema(name: &str, precedence: i64, level: &str, user: &str) -> Value {
     let list = |value: Value| Value::List(vec![value]);
     let star = || list("*".into());
     let mut subject = Value::map();
@@ -48,11 +48,11 @@ fn schema(name: &str, precedence: i64, level: &str, user: &str) -> Value {
     object
 }
 
-fn alice() -> User {
+pub fn alice() -> User {
     User { name: "alice".into(), groups: vec!["system:authenticated".into()], ..User::default() }
 }
 
-fn pods() -> RequestInfo {
+pub fn pods() -> RequestInfo {
     RequestInfo::parse("GET", "/api/v1/pods", &[])
 }
 
