@@ -5,8 +5,8 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -360,4 +360,150 @@ async fn grace_periods_only_get_shorter() {
         }
     }
     assert_eq!((world.get("m").await, world.counts()[2]), (None, 1));
+}
+
+/// What another request does while a write is being prepared, and what becomes of the write.
+#[tokio::test]
+async fn preconditions_are_asked_of_the_object_that_is_there_at_last() {
+    // Whether the object is only changed meanwhile or replaced by another of the same name; what the write says about it.
+    for (replaced, by_uid, by_version, want) in [
+        (false, false, false, Ok(())),
+        (false, true, false, Ok(())),
+        (false, false, true, Err("ResourceVersion in precondition")),
+        (true, false, false, Ok(())),
+        (true, true, false, Err("UID in precondition")),
+        (true, true, true, Err("UID in precondition")),
+    ] {
+        let world = World::new(None).await;
+        let made = world.create(map("m", Value::map())).await.unwrap();
+        let options = UpdateOptions {
+            uid: by_uid.then(|| made.uid().to_string()),
+            resource_version: by_version.then(|| made.resource_version().to_string()),
+            ..plain()
+        };
+        let mut change = while_asked("mine", async {
+            if replaced {
+                world.delete("m", Value::map()).await.unwrap();
+                world.create(map("m", Value::map())).await.unwrap();
+            } else {
+                world.update("m", &mut Merge::set("other"), &plain()).await.unwrap();
+            }
+        });
+        let updated = world.update("m", &mut change, &options).await;
+        let stored = world.get("m").await.unwrap();
+        assert_eq!(stored.field("data").field("mine").is_null(), want.is_err(), "{replaced} {by_uid} {by_version}");
+        match want {
+            Ok(()) => assert_eq!(updated, Ok(stored)),
+            Err(why) => assert!(updated.unwrap_err().contains(why), "{replaced} {by_uid} {by_version}"),
+        }
+        assert_eq!(world.counts()[0], 1, "what the first attempt reserved is given back");
+    }
+}
+
+/// Does something while a deletion is validated for the first time.
+struct Once<'a>(Mutex<Option<BoxFuture<'a, ()>>>);
+
+#[async_trait]
+impl Admit for Once<'_> {
+    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+        let meanwhile = self.0.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile.await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn deletions_are_of_the_object_that_was_meant() {
+    let not_found = "configmaps \"m\" not found";
+    for (grace, meanwhile, by_uid, want) in [
+        (None, "update", true, Ok(true)),
+        (None, "delete", false, Err(not_found)),
+        (None, "replace", false, Ok(true)),
+        (None, "replace", true, Err("the UID in the precondition")),
+        // With a grace period of zero the object is marked first, and the mark is tried again as a removal is.
+        (Some(0), "update", true, Ok(true)),
+        (Some(0), "delete", false, Err(not_found)),
+        (Some(0), "replace", true, Err("the UID in the precondition")),
+        (Some(30), "update", true, Ok(false)),
+        (Some(30), "delete", false, Ok(false)),
+    ] {
+        let case = format!("{grace:?} {meanwhile} {by_uid}");
+        let world = World::new(grace).await;
+        let made = world.create(map("m", Value::map())).await.unwrap();
+        let options = match by_uid {
+            true => value!({"preconditions": {"uid": (made.uid())}}),
+            false => Value::map(),
+        };
+        let admit = Once(Mutex::new(Some(Box::pin(async {
+            if meanwhile == "update" {
+                world.update("m", &mut Merge::set("other"), &plain()).await.unwrap();
+                return;
+            }
+            let now = if grace == Some(30) { Value::map() } else { value!({"gracePeriodSeconds": 0}) };
+            world.delete("m", now).await.unwrap();
+            if meanwhile == "replace" {
+                world.create(map("m", Value::map())).await.unwrap();
+            }
+        }))));
+        let deleted = world.storage.delete(&world.cx(), "m", &options, &admit).await;
+        match (told(deleted), want) {
+            (Ok(deleted), Ok(gone)) => {
+                assert_eq!((deleted.gone, world.get("m").await.is_none()), (gone, gone), "{case}");
+                let removed_first = usize::from(meanwhile == "replace");
+                assert_eq!(world.counts()[2], usize::from(gone) + removed_first, "{case}");
+            }
+            (Err(got), Err(want)) => assert!(got.contains(want), "{case}: {got}"),
+            (got, want) => panic!("{case}: {got:?}, not {want:?}"),
+        }
+        let is_left = matches!(want, Err(why) if why != not_found) || want == Ok(false);
+        assert_eq!(world.get("m").await.is_some(), is_left, "{case}");
+    }
+}
+
+/// The last finalizer is removed while another request writes the object.
+#[tokio::test]
+async fn the_last_finalizer_is_removed_from_what_is_there_at_last() {
+    for (adds_label, removed) in [(true, 1), (false, 1)] {
+        let world = World::new(None).await;
+        let mut held = map("m", Value::map());
+        held.set(&["metadata", "finalizers"], vec!["example.com/a", "example.com/b"]);
+        world.create(held).await.unwrap();
+        world.delete("m", Value::map()).await.unwrap();
+        // `b` goes by itself, or another request changes something else.
+        let meanwhile: fn(&mut Value) = match adds_label {
+            true => |o| o.set(&["metadata", "labels"], value!({"a": "b"})),
+            false => |o| o.set(&["metadata", "finalizers"], vec!["example.com/a"]),
+        };
+        let mut change = while_asked("", async {
+            world.update("m", &mut Merge::edit(meanwhile), &plain()).await.unwrap();
+        });
+        change.edit = |o| drop(o.metadata_mut().remove("finalizers"));
+        let last = world.update("m", &mut change, &plain()).await.unwrap();
+        assert_eq!(change.seen.len(), 2, "the removal was tried again");
+        assert_eq!((last.labels().count() == 1, last.is_deleting()), (adds_label, true));
+        assert_eq!((world.get("m").await, world.counts()[2]), (None, removed));
+    }
+}
+
+/// A kind that generates the same name each time, as if chance had it so.
+#[tokio::test]
+async fn clients_are_told_when_no_generated_name_is_free() {
+    struct Fixed;
+    impl Strategy for Fixed {
+        fn generates_names(&self) -> bool {
+            false
+        }
+    }
+    let storage = support::storage("configmaps", Arc::new(Fixed)).await;
+    let requests = Requests::default();
+    let prefixed = value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m"}});
+    let create = async || storage.create(&requests.cx(), prefixed.clone(), &AdmitAll).await.map(|made| made.object);
+    assert_eq!(told(create().await).unwrap().name(), "m");
+    let why = told(create().await).unwrap_err();
+    assert_eq!(
+        why,
+        "configmaps \"m\" already exists, the server was not able to generate a unique name for the object"
+    );
 }

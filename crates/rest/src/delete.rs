@@ -72,7 +72,7 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
 pub async fn delete_collection(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let (list, options) = read_collection_options(scope).await?;
     let page = collect(scope, &list, &options).await?;
-    list::respond(scope, page)
+    list::respond(scope, page).await
 }
 
 /// The options of DELETECOLLECTION: list options and DeleteOptions.

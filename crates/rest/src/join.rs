@@ -9,6 +9,8 @@ use http::StatusCode;
 use object::{GroupVersionKind, Meta, Status, Value};
 use schema::Schema;
 
+use registry::Prepared;
+
 use crate::list::{self, Page, list_kind, metadata};
 use crate::media::{Accept, Media, Transform};
 use crate::reply::{Aborted, Reply, ReplyBody};
@@ -20,7 +22,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Room for a chunk and the object that exceeds it, so that most chunks are never moved to a larger place.
 const CHUNK_ROOM: usize = CHUNK_BYTES + 16 * 1024;
 /// How many objects are decoded at once for a form that is not kept in the cache.
-const BATCH: usize = 500;
+const DECODED_MAX: usize = 500;
 
 /// The document around the items of a list.
 struct Frame {
@@ -30,15 +32,11 @@ struct Frame {
 }
 
 /// The list as compact JSON, joined from the encoded objects that GET and WATCH share.
-pub fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+pub async fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let list = whole_list(scope, &page);
     let (head, tail) = wire::json_list(&list_kind(scope), list.metadata(), scope.resource.form.is_structured());
-    let (scoped, prepared) = (scope.clone(), page.prepared);
-    join(scope, page.objects, Frame { head, separator: ",", tail }, 1, move |objects, write| {
-        // What was converted has to be there until the last object is encoded.
-        let _converted = &prepared;
-        objects.iter().try_for_each(|object| render::write_body(&scoped.resource, object, Media::Json, write))
-    })
+    let items = if scope.resource.conversion.is_some() { Items::Converted } else { Items::Stored };
+    join(scope, page, Frame { head, separator: ",", tail }, items).await
 }
 
 /// The list as CBOR, which sorts the members of maps.
@@ -50,7 +48,7 @@ pub fn cbor(scope: &Scope, page: &Page) -> Result<Reply, Status> {
 }
 
 /// Tables, partial metadata, YAML and indented JSON. The page has objects.
-pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+pub async fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let (list, kind, field) = around(scope, &page)?;
     let schema = match scope.accept.transform {
         Transform::None => scope.resource.form.list_schema(&kind),
@@ -59,14 +57,8 @@ pub fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let layout = Layout::of(&scope.accept);
     let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
     let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
-    let (scoped, prepared) = (scope.clone(), page.prepared);
-    join(scope, page.objects, frame, BATCH, move |objects, write| {
-        let _converted = &prepared;
-        let schema = schema.and_then(|schema| schema.child(field)?.items());
-        let items = items(&scoped, objects)?;
-        items.iter().for_each(|item| write(&layout.item(item, schema)));
-        Ok(())
-    })
+    let schema = schema.and_then(|schema| schema.child(field)?.items());
+    join(scope, page, frame, Items::Text { layout, schema }).await
 }
 
 /// A list without items.
@@ -108,7 +100,7 @@ fn around(scope: &Scope, page: &Page) -> Result<(Value, GroupVersionKind, &'stat
 }
 
 /// The items as the client wants them.
-fn items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+async fn shown_items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     match &scope.accept.transform {
         Transform::Table(version) => table::rows(scope, version, &list::read(scope, objects)?),
         Transform::PartialList(version) => {
@@ -182,78 +174,127 @@ impl Layout {
     }
 }
 
-/// Encodes objects, in order, by calling the function once for each.
-type Encode = dyn FnMut(&[Arc<Object>], &mut dyn FnMut(&[u8])) -> Result<(), Status> + Send;
+/// Where the items of a list come from.
+enum Items {
+    /// The encoded objects that GET and WATCH share. Nothing is converted for them, so each is written when its turn comes.
+    Stored,
+    /// The same for a version that objects are not stored in: as many as make a chunk are converted ahead of being written.
+    Converted,
+    /// Made for this request.
+    Text { layout: Layout, schema: Option<Schema<'static>> },
+}
 
 /// A list that is being sent.
 struct Joined {
+    scope: Arc<Scope>,
     objects: Vec<Arc<Object>>,
     next: usize,
-    /// How many objects are encoded at once.
-    batch: usize,
     frame: Frame,
-    encode: Box<Encode>,
+    items: Items,
+    /// What a webhook converted has to be known until the last object is encoded.
+    _prepared: Prepared,
     done: bool,
 }
 
-/// Joins the items that `encode` makes, chunk by chunk. What goes wrong in the first chunk is the answer; later the stream is cut.
-fn join(
-    scope: &Arc<Scope>,
-    objects: Vec<Arc<Object>>,
-    frame: Frame,
-    batch: usize,
-    encode: impl FnMut(&[Arc<Object>], &mut dyn FnMut(&[u8])) -> Result<(), Status> + Send + 'static,
-) -> Result<Reply, Status> {
+/// Joins the items chunk by chunk. What goes wrong in the first chunk is the answer; later the stream is cut.
+async fn join(scope: &Arc<Scope>, page: Page, frame: Frame, items: Items) -> Result<Reply, Status> {
+    let Page { objects, prepared, .. } = page;
     let estimate = objects.iter().map(|object| object.value().len()).sum();
-    let mut joined = Joined { objects, next: 0, batch, frame, encode: Box::new(encode), done: false };
-    let first = match joined.next_chunk() {
+    let mut joined = Joined { scope: scope.clone(), objects, next: 0, frame, items, _prepared: prepared, done: false };
+    let first = match joined.next_chunk().await {
         Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status)),
-        Some(Ok(chunk)) => Some(chunk),
+        Some(Ok(chunk)) => Some(Ok(chunk)),
         None => None,
     };
-    let rest = std::iter::from_fn(move || joined.next_chunk()).map(|chunk| chunk.map_err(|_| Aborted));
-    let chunks = futures::stream::iter(first.map(Ok).into_iter().chain(rest));
+    let rest = futures::stream::unfold(joined, |mut joined| async move {
+        let chunk = joined.next_chunk().await?;
+        Some((chunk.map_err(|_| Aborted), joined))
+    });
+    let chunks = futures::stream::iter(first).chain(rest);
     let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
     Ok(Reply::new(StatusCode::OK, scope.accept.media.content_type(), body))
 }
 
 impl Joined {
-    fn next_chunk(&mut self) -> Option<Result<Bytes, Status>> {
+    async fn next_chunk(&mut self) -> Option<Result<Bytes, Status>> {
         if self.done {
             return None;
         }
         let mut out = BytesMut::with_capacity(CHUNK_ROOM);
         out.put_slice(&std::mem::take(&mut self.frame.head));
         while out.len() < CHUNK_BYTES {
-            let objects = &self.objects[self.next..];
-            if objects.is_empty() {
+            if self.next == self.objects.len() {
                 out.put_slice(&self.frame.tail);
                 self.done = true;
                 break;
             }
-            let objects = &objects[..objects.len().min(self.batch)];
-            let mut is_first = self.next == 0;
-            let separator = self.frame.separator;
-            let written = (self.encode)(objects, &mut |item| {
-                if !std::mem::take(&mut is_first) {
-                    out.put_slice(separator.as_bytes());
-                }
-                out.put_slice(item);
-            });
+            let written = match self.items {
+                Items::Stored => self.write_stored(&mut out),
+                Items::Converted | Items::Text { .. } => self.write_next(&mut out).await,
+            };
             if let Err(status) = written {
                 self.done = true;
                 return Some(Err(status));
             }
-            self.next += objects.len();
         }
         Some(Ok(out.freeze()))
     }
+
+    /// Fills a chunk with objects that need no conversion.
+    fn write_stored(&mut self, out: &mut BytesMut) -> Result<(), Status> {
+        while out.len() < CHUNK_BYTES
+            && let Some(object) = self.objects.get(self.next)
+        {
+            let separator = if self.next == 0 { "" } else { self.frame.separator };
+            out.put_slice(separator.as_bytes());
+            render::write_body(&self.scope.resource, object, Media::Json, &mut |body| out.put_slice(body))?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Converts and decodes as many objects as are handled at once, then writes them.
+    async fn write_next(&mut self, out: &mut BytesMut) -> Result<(), Status> {
+        let objects = &self.objects[self.next..];
+        let items = match &self.items {
+            Items::Text { layout, schema } => {
+                let objects = &objects[..objects.len().min(DECODED_MAX)];
+                let items = shown_items(&self.scope, objects).await?;
+                items.iter().map(|item| layout.item(item, *schema).into()).collect()
+            }
+            Items::Stored | Items::Converted => {
+                converted(&self.scope, &objects[..chunk_of(objects)], Media::Json).await?
+            }
+        };
+        for item in items {
+            let separator = if self.next == 0 { "" } else { self.frame.separator };
+            out.put_slice(separator.as_bytes());
+            out.put_slice(&item);
+            self.next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// How many of the objects make a chunk, judged by what they take up in the store.
+fn chunk_of(objects: &[Arc<Object>]) -> usize {
+    let mut bytes = 0;
+    let enough = objects.iter().position(|object| {
+        bytes += object.value().len();
+        bytes >= CHUNK_BYTES
+    });
+    enough.map_or(objects.len(), |last| last + 1)
+}
+
+/// The encoded bodies of objects in the requested version. Converting comes before anything is written.
+async fn converted(scope: &Scope, objects: &[Arc<Object>], media: Media) -> Result<Vec<Bytes>, Status> {
+    objects.iter().map(|object| render::body(&scope.resource, object, object.revision(), media)).collect()
 }
 
 /// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
-pub fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+pub async fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let media = Media::Proto;
-    let bodies: Result<Vec<Bytes>, Status> = page.objects.iter().map(|object| body(scope, object, media)).collect();
+    let bodies = converted(scope, &page.objects, media).await;
     let bodies = bodies.map_err(|status| list::failed(scope, &page.objects, status))?;
     let kind = list_kind(scope);
     let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
@@ -288,10 +329,6 @@ fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes
         }
         Some(out.into())
     })
-}
-
-fn body(scope: &Scope, object: &Object, media: Media) -> Result<Bytes, Status> {
-    render::body(&scope.resource, object, object.revision(), media)
 }
 
 #[cfg(test)]

@@ -47,20 +47,20 @@ pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     if let Some(storage) = &scope.resource.storage {
         page.prepared.join(storage.prepare(page.objects.iter().map(|object| object.value())).await?);
     }
-    respond(scope, page)
+    respond(scope, page).await
 }
 
 /// Answers with a page, however the client wants it. Only protobuf and CBOR, which put lengths in front, are made whole where
 /// the objects are not sent as they are.
-pub fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+pub async fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let accept = &scope.accept;
     let is_text = matches!(accept.media, Media::Json | Media::Yaml);
     match &accept.transform {
-        Transform::None if accept.media == Media::Proto => join::proto(scope, page),
+        Transform::None if accept.media == Media::Proto => join::proto(scope, page).await,
         Transform::None if accept.media == Media::Cbor => join::cbor(scope, &page),
-        Transform::None if accept.media == Media::Json && !accept.pretty => join::json(scope, page),
+        Transform::None if accept.media == Media::Json && !accept.pretty => join::json(scope, page).await,
         Transform::None | Transform::Table(_) | Transform::PartialList(_) if is_text && !page.objects.is_empty() => {
-            join::text(scope, page)
+            join::text(scope, page).await
         }
         Transform::None => Ok(join::empty(scope, &page)),
         _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page)),

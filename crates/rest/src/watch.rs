@@ -1,19 +1,22 @@
 //! WATCH: a stream of changes, each encoded once for all watches with the same resource version and media type.
 
+mod frames;
+
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use cache::{Event, Item, Object, Start, Watcher};
+use bytes::Bytes;
+use cache::{Item, Object, Start, Watcher};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
-use object::{GroupVersionKind, Map, Meta, Status, Value};
-use registry::{Filter, Prepared};
-use storage::Revision;
+use object::Status;
+use registry::Prepared;
 use streams::messages::{self, Encoding};
 use streams::websocket::{Handshake, is_websocket};
 use tokio::time::{Instant, Sleep};
@@ -22,7 +25,8 @@ use crate::media::{Media, Transform};
 use crate::options::{ListOptions, not_a_revision};
 use crate::reply::{Chunks, Reply, ReplyBody};
 use crate::scope::Scope;
-use crate::{WatchMeter, render, table, wire};
+use crate::table;
+use frames::{Chunk, Frames, error_event};
 
 /// Events that are ready at once are sent in one chunk, up to this size.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -32,7 +36,9 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Before each event in protobuf stands its length.
 const PROTO_LENGTH_BYTES: usize = 4;
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+/// Events that are converted at once: so many, of objects that take up so much together.
+const CONVERTED_MAX: usize = 500;
+const CONVERTED_BYTES_MAX: usize = 1024 * 1024;
 
 pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(scope, true)?;
@@ -69,24 +75,27 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
     };
     let now = Instant::now();
     let deadline = now.checked_add(duration(scope, &options)).unwrap_or(now + LONGEST);
-    let mut feed = Feed {
+    let frames = Frames {
         scope: scope.clone(),
         filter: options.filter,
         bookmarks: options.allow_bookmarks,
         // Only a client that asked for initial events by name is told where they end.
         mark_initial: scope.call.query("sendInitialEvents").is_some(),
+        meter: scope.api.meters.of(&scope.resource.resource),
+        begun: AtomicBool::new(false),
+    };
+    let mut feed = Feed {
+        frames: Arc::new(frames),
         watcher,
         deadline,
         timer: Box::pin(tokio::time::sleep_until(deadline)),
         due: deadline,
         timed: None,
         one_by_one: is_websocket(&scope.call.headers),
-        first: true,
         over: false,
-        by_webhook: storage.codec.converts_by_webhook(),
+        converts: storage.codec.converts_by_webhook() || scope.resource.conversion.is_some(),
         converting: None,
         withdrawn: scope.resource.is_custom().then(|| scope.resource.withdrawn.wait().boxed()),
-        meter: scope.api.meters.of(&scope.resource.resource),
     };
     feed.set_timer();
     Ok(reply(scope, feed))
@@ -155,10 +164,7 @@ fn duration(scope: &Scope, options: &ListOptions) -> Duration {
 
 /// One client's stream.
 struct Feed {
-    scope: Arc<Scope>,
-    filter: Filter,
-    bookmarks: bool,
-    mark_initial: bool,
+    frames: Arc<Frames>,
     watcher: Watcher,
     deadline: Instant,
     /// For the next bookmark, or the end if that comes first.
@@ -169,57 +175,17 @@ struct Feed {
     timed: Option<Waker>,
     /// Each event is a chunk, because it becomes a WebSocket message.
     one_by_one: bool,
-    /// No event has been sent yet: tables carry their columns once.
-    first: bool,
     over: bool,
-    /// A conversion webhook is called for each event.
-    by_webhook: bool,
-    /// Events whose objects the webhook is converting. Nothing else is sent before them.
+    /// Objects are stored in another version than the requested one, so that events are converted ahead of being sent.
+    converts: bool,
+    /// Events that are being converted. Nothing else is sent before them.
     converting: Option<BoxFuture<'static, Converted>>,
     /// Ends the watch when the custom resource is no longer served, or has another definition; built-in ones always are.
     withdrawn: Option<BoxFuture<'static, ()>>,
-    meter: Arc<WatchMeter>,
 }
 
-/// Events, and the outcome of their conversion.
-type Converted = (Vec<Item>, Result<Prepared, registry::Error>);
-
-/// What is sent next. A single event, which is the rule, is passed on as it is and not copied.
-#[derive(Default)]
-struct Chunk {
-    whole: Bytes,
-    joined: BytesMut,
-}
-
-impl Chunk {
-    fn len(&self) -> usize {
-        self.whole.len() + self.joined.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn push(&mut self, bytes: Bytes) {
-        if self.is_empty() {
-            self.whole = bytes;
-        } else {
-            self.buffer().extend_from_slice(&bytes);
-        }
-    }
-
-    /// Where more can be written.
-    fn buffer(&mut self) -> &mut BytesMut {
-        if !self.whole.is_empty() {
-            self.joined.extend_from_slice(&std::mem::take(&mut self.whole));
-        }
-        &mut self.joined
-    }
-
-    fn finish(self) -> Bytes {
-        if self.whole.is_empty() { self.joined.freeze() } else { self.whole }
-    }
-}
+/// Events as they are sent, and whether the watch goes on.
+type Converted = (Chunk, ControlFlow<()>);
 
 /// Polled by hand: a server has thousands of these, and every change may go through many of them.
 impl Stream for Feed {
@@ -234,77 +200,60 @@ impl Stream for Feed {
             if let Some(converting) = &mut self.converting {
                 match converting.poll_unpin(cx) {
                     Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
-                    Poll::Ready(converted) => self.write_converted(converted, &mut out),
+                    Poll::Ready((converted, flow)) => {
+                        (self.converting, self.over, out) = (None, flow.is_break(), converted);
+                    }
                 }
                 continue;
             }
             match self.watcher.poll_next(cx) {
                 Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
                 Poll::Ready(Err(error)) => self.fail(error, &mut out),
-                Poll::Ready(Ok(item)) if self.by_webhook => self.convert(item),
-                Poll::Ready(Ok(item)) => self.write(item, &mut out),
+                Poll::Ready(Ok(item)) if self.converts => self.convert(item),
+                Poll::Ready(Ok(item)) => self.write(&item, &mut out),
             }
             // Whatever else is ready goes into the same chunk.
             while out.len() < CHUNK_BYTES
                 && !self.one_by_one
                 && !self.over
-                && self.converting.is_none()
+                && !self.converts
                 && let Some(item) = self.watcher.try_next()
             {
-                self.write(item, &mut out);
+                self.write(&item, &mut out);
             }
         }
         Poll::Ready(Some(out.finish()))
     }
 }
 
-/// Events that are converted by one call of a webhook.
-const CONVERTED_MAX: usize = 500;
-
 impl Feed {
     /// Begins to convert an event's objects, and those of all events that are there already.
     fn convert(&mut self, first: Item) {
-        let Some(storage) = self.scope.resource.storage.clone() else { return };
+        let mut bytes = stored_bytes(&first);
         let mut items = vec![first];
         while items.len() < CONVERTED_MAX
+            && bytes < CONVERTED_BYTES_MAX
+            && !self.one_by_one
             && let Some(item) = self.watcher.try_next()
         {
+            bytes += stored_bytes(&item);
             items.push(item);
         }
-        self.converting = Some(
-            async move {
-                let objects = items.iter().flat_map(|item| match item {
-                    Item::Initial(object) => [Some(object), None],
-                    Item::InitialDone(_) => [None, None],
-                    Item::Event(event) => [event.object.as_ref(), event.previous.as_ref()],
-                });
-                let bytes: Vec<Bytes> = objects.flatten().map(|object| object.value().clone()).collect();
-                let prepared = storage.prepare(bytes.iter()).await;
-                (items, prepared)
-            }
-            .boxed(),
-        );
+        self.converting = Some(converted(self.frames.clone(), items).boxed());
     }
 
-    fn write_converted(&mut self, (items, prepared): Converted, out: &mut Chunk) {
-        self.converting = None;
-        match prepared {
-            Ok(_prepared) => {
-                for item in items {
-                    if !self.over {
-                        self.write(item, out);
-                    }
-                }
-            }
-            Err(error) => {
-                out.push(error_event(self.scope.accept.media, &error.into()));
-                self.over = true;
-            }
-        }
+    fn write(&mut self, item: &Item, out: &mut Chunk) {
+        self.over = self.frames.write(item, out).is_break();
     }
-}
 
-impl Feed {
+    fn fail(&mut self, error: cache::Error, out: &mut Chunk) {
+        let status = match &self.frames.scope.resource.storage {
+            Some(storage) => storage.read_failed(error, "watch").into(),
+            None => Status::internal(error),
+        };
+        self.over = self.frames.fail(&status, out).is_break();
+    }
+
     /// Nothing happens: tells the client how far it is from time to time, and that it is over when it is.
     fn poll_timer(&mut self, cx: &mut Context<'_>, out: &mut Chunk) -> Poll<()> {
         if self.withdrawn.as_mut().is_some_and(|withdrawn| withdrawn.poll_unpin(cx).is_ready()) {
@@ -325,13 +274,13 @@ impl Feed {
         self.set_timer();
         let revision = self.watcher.seen();
         if revision > 0 && self.converting.is_none() {
-            self.bookmark(revision, false, out);
+            self.frames.bookmark(revision, false, out);
         }
         Poll::Ready(())
     }
 
     fn set_timer(&mut self) {
-        let next = if self.bookmarks { self.next_bookmark(Instant::now()) } else { None };
+        let next = if self.frames.bookmarks { self.next_bookmark(Instant::now()) } else { None };
         self.due = next.unwrap_or(self.deadline);
         self.timed = None;
         self.timer.as_mut().reset(self.due);
@@ -340,176 +289,39 @@ impl Feed {
     /// From time to time, and once more before the end, so that the client can go on from there.
     fn next_bookmark(&self, now: Instant) -> Option<Instant> {
         let last = self.deadline.checked_sub(LAST_BOOKMARK)?;
-        Some(last.min(now + self.scope.api.limits.bookmark_interval)).filter(|next| *next > now)
-    }
-
-    fn fail(&mut self, error: cache::Error, out: &mut Chunk) {
-        let status = match &self.scope.resource.storage {
-            Some(storage) => storage.read_failed(error, "watch").into(),
-            None => Status::internal(error),
-        };
-        out.push(error_event(self.scope.accept.media, &status));
-        self.over = true;
-    }
-
-    fn write(&mut self, item: Item, out: &mut Chunk) {
-        match item {
-            Item::Initial(object) => {
-                if self.matches(&object) {
-                    let before = out.len();
-                    self.event("ADDED", &object, object.revision(), out);
-                    self.meter.record(out.len() - before);
-                }
-            }
-            Item::InitialDone(revision) => {
-                if self.mark_initial && self.bookmarks {
-                    self.bookmark(revision, true, out);
-                }
-            }
-            Item::Event(event) => {
-                if let Some((kind, object)) = self.classify(&event) {
-                    self.change(kind, &event, object, out);
-                }
-            }
-        }
-    }
-
-    /// Sends a change. All watches of the same form share its encoded bytes.
-    fn change(&mut self, kind: &'static str, event: &Event, object: &Arc<Object>, out: &mut Chunk) {
-        let partial = match &self.scope.accept.transform {
-            Transform::None => false,
-            Transform::Partial(version) | Transform::PartialList(version) if version == "v1" => true,
-            // Tables differ from watcher to watcher: the first event of each has the columns.
-            _ => return self.event(kind, object, event.revision, out),
-        };
-        let key = render::frame_key(&self.scope.resource, self.scope.accept.media, kind, partial);
-        let frame = event.frame(key, || {
-            let mut frame = Chunk::default();
-            self.event(kind, object, event.revision, &mut frame);
-            // A failure ended the watch and was written out; it is not for others.
-            if self.over { Err(frame.finish()) } else { Ok(frame.finish()) }
-        });
-        let (Ok(bytes) | Err(bytes)) = frame;
-        self.meter.record(bytes.len());
-        out.push(bytes);
-    }
-
-    /// What a change is to this client: an object that begins to match is added, one that no longer does is deleted.
-    fn classify<'e>(&self, event: &'e Event) -> Option<(&'static str, &'e Arc<Object>)> {
-        let now = event.object.as_ref().filter(|object| self.matches(object));
-        let before = event.previous.as_ref().filter(|object| self.matches(object));
-        match (now, before) {
-            (Some(object), None) => Some(("ADDED", object)),
-            (Some(object), Some(_)) => Some(("MODIFIED", object)),
-            (None, Some(object)) => Some(("DELETED", object)),
-            (None, None) => None,
-        }
-    }
-
-    fn matches(&self, object: &Object) -> bool {
-        self.filter.is_everything()
-            || self.scope.resource.storage.as_ref().is_some_and(|storage| storage.matches(object, &self.filter))
-    }
-
-    fn event(&mut self, kind: &'static str, object: &Object, revision: Revision, out: &mut Chunk) {
-        let resource = &self.scope.resource;
-        let media = self.scope.accept.media;
-        let encoded = match &self.scope.accept.transform {
-            Transform::None => render::body(resource, object, revision, media).map(|body| {
-                let mut whole = BytesMut::with_capacity(body.len() + 64);
-                render::with_type(resource, &body, media, &mut whole);
-                whole.freeze()
-            }),
-            Transform::Table(version) => self.transformed(object, revision, |stored| {
-                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "Table");
-                Ok((kind, table::of_event(&self.scope, version, stored, self.first)?))
-            }),
-            Transform::Partial(version) | Transform::PartialList(version) => {
-                self.transformed(object, revision, |stored| {
-                    let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
-                    Ok((kind, table::partial(&self.scope, stored, version)))
-                })
-            }
-        };
-        self.first = false;
-        match encoded {
-            Ok(bytes) => wire::watch_event(media, kind, &bytes, out.buffer()),
-            Err(status) => {
-                out.push(error_event(self.scope.accept.media, &status));
-                self.over = true;
-            }
-        }
-    }
-
-    fn transformed(
-        &self,
-        object: &Object,
-        revision: Revision,
-        change: impl FnOnce(&Value) -> Result<(GroupVersionKind, Value), Status>,
-    ) -> Result<Bytes, Status> {
-        let storage = self.scope.storage()?;
-        let stored = registry::at_revision(storage.decode_entry(object.entry())?, revision);
-        let (kind, value) = change(&stored)?;
-        Ok(self.encode(&kind, &value))
-    }
-
-    fn encode(&self, kind: &GroupVersionKind, value: &Value) -> Bytes {
-        encode(self.scope.accept.media, kind, value)
-    }
-
-    /// Tells the client how far it is without telling it anything else.
-    fn bookmark(&mut self, revision: Revision, initial_end: bool, out: &mut Chunk) {
-        let resource = &self.scope.resource;
-        let mut mark = Value::map();
-        mark.set_type(&resource.kind);
-        mark.set_meta_str("resourceVersion", &revision.to_string());
-        if initial_end {
-            mark.set_annotation(INITIAL_EVENTS_END, "true");
-        }
-        let media = self.scope.accept.media;
-        let bytes = match &self.scope.accept.transform {
-            Transform::Table(version) => {
-                let mut table = Map::new();
-                table.insert("kind", "Table");
-                table.insert("apiVersion", format!("meta.k8s.io/{version}"));
-                let mut metadata = Map::new();
-                metadata.insert("resourceVersion", revision.to_string());
-                table.insert("metadata", metadata);
-                table.insert("columnDefinitions", Value::Null);
-                let mut row = Map::new();
-                row.insert("cells", Value::Null);
-                row.insert("object", table::partial(&self.scope, &mark, version));
-                table.insert("rows", vec![Value::Map(row)]);
-                self.encode(&GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
-            }
-            Transform::Partial(version) | Transform::PartialList(version) => {
-                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
-                self.encode(&kind, &table::partial(&self.scope, &mark, version))
-            }
-            Transform::None => {
-                let body = render::encode_body(resource, mark, media);
-                let mut whole = BytesMut::new();
-                render::with_type(resource, &body, media, &mut whole);
-                whole.freeze()
-            }
-        };
-        wire::watch_event(media, "BOOKMARK", &bytes, out.buffer());
+        Some(last.min(now + self.frames.scope.api.limits.bookmark_interval)).filter(|next| *next > now)
     }
 }
 
-fn error_event(media: Media, status: &Status) -> Bytes {
-    let bytes = encode(media, &GroupVersionKind::new("", "v1", "Status"), &status.to_value());
-    let mut out = BytesMut::new();
-    wire::watch_event(media, "ERROR", &bytes, &mut out);
-    out.freeze()
+/// The stage ahead of sending: a webhook converts the objects, or a plain function as part of encoding them.
+async fn converted(frames: Arc<Frames>, items: Vec<Item>) -> Converted {
+    let mut out = Chunk::default();
+    let prepared = match &frames.scope.resource.storage {
+        Some(storage) => storage.prepare(items.iter().flat_map(objects).map(|object| object.value())).await,
+        None => Ok(Prepared::default()),
+    };
+    // What the webhook answered is known for as long as this lives.
+    let _prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let flow = frames.fail(&error.into(), &mut out);
+            return (out, flow);
+        }
+    };
+    let flow = items.iter().try_for_each(|item| frames.write(item, &mut out));
+    (out, flow)
 }
 
-/// An object without its trailing newline.
-fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
-    let accept = crate::Accept::plain(if media == Media::Yaml { Media::Json } else { media }, false);
-    let bytes = crate::encode_value(&accept, kind, value);
-    match bytes.last() {
-        Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),
-        _ => bytes,
-    }
+/// The objects that an event is about: as they are now, and as they were before.
+fn objects(item: &Item) -> impl Iterator<Item = &Arc<Object>> {
+    let objects = match item {
+        Item::Initial(object) => [Some(object), None],
+        Item::InitialDone(_) => [None, None],
+        Item::Event(event) => [event.object.as_ref(), event.previous.as_ref()],
+    };
+    objects.into_iter().flatten()
+}
+
+fn stored_bytes(item: &Item) -> usize {
+    objects(item).map(|object| object.value().len()).sum()
 }

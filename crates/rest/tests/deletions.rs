@@ -5,8 +5,14 @@
 
 mod support;
 
-use object::{Meta, Value, value};
-use support::{MAPS, Server, ask_for, map, one};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use admission::{Attributes, Operation, Plugin};
+use async_trait::async_trait;
+use object::{Meta, Status, Value, value};
+use rest::Api;
+use support::{MAPS, Server, ask, ask_for, map, one};
 
 fn options(fields: Value) -> Value {
     let mut options = value!({"kind": "DeleteOptions", "apiVersion": "v1"});
@@ -116,5 +122,68 @@ async fn collections_are_deleted_one_by_one() {
         // What is held is let go of, so that the next case begins with nothing.
         server.ask("MERGE", &format!("{MAPS}/b"), value!({"metadata": {"finalizers": null}})).await;
         server.ask("DELETE", MAPS, Value::Null).await;
+    }
+}
+
+/// Does something to the object `b` while the first deletion is validated, and refuses to delete `d`.
+struct Meanwhile {
+    api: OnceLock<Weak<Api>>,
+    asked: AtomicUsize,
+    method: &'static str,
+    body: Value,
+}
+
+#[async_trait]
+impl Plugin for Meanwhile {
+    fn name(&self) -> &'static str {
+        "Meanwhile"
+    }
+
+    async fn validate(&self, call: &Attributes<'_>, _: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+        if call.operation != Operation::Delete {
+            return Ok(());
+        }
+        if self.asked.fetch_add(1, Ordering::SeqCst) == 0 && !self.method.is_empty() {
+            let api = self.api.get().unwrap().upgrade().unwrap();
+            let (code, answer) = Box::pin(ask(&api, self.method, &format!("{MAPS}/b"), self.body.clone())).await;
+            assert_eq!(code, 200, "{answer:?}");
+        }
+        match old.map(Meta::name) {
+            Some("d") => Err(Status::bad_request("d stays")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What was listed is deleted as it is when its turn comes: gone objects are passed over, changed ones are looked at again, and
+/// the first refusal is the answer.
+#[tokio::test]
+async fn collections_change_while_they_are_deleted() {
+    let held = value!({"metadata": {"finalizers": ["example.com/held"]}});
+    let label = value!({"metadata": {"labels": {"k": "v"}}});
+    let not_modified = options(value!({"preconditions": {"resourceVersion": "1"}}));
+    for (what, method, body, names, sent, code, left) in [
+        ("nothing", "", Value::Null, "abc", Value::Null, 200, ""),
+        ("one is deleted", "DELETE", Value::Null, "abc", Value::Null, 200, ""),
+        ("one is held", "MERGE", held, "abc", Value::Null, 200, "b"),
+        ("one is changed", "MERGE", label.clone(), "abc", Value::Null, 200, ""),
+        ("one is refused", "MERGE", label, "abcde", Value::Null, 400, "d"),
+        ("none is of that version", "", Value::Null, "abc", not_modified, 409, "a b c"),
+    ] {
+        let plugin = Arc::new(Meanwhile { api: OnceLock::new(), asked: AtomicUsize::new(0), method, body });
+        let server = Server::new(vec![plugin.clone()]).await;
+        plugin.api.set(Arc::downgrade(&server.0)).unwrap();
+        for name in names.chars() {
+            let mut object = map(Value::map());
+            object.set_meta_str("name", &name.to_string());
+            assert_eq!(server.ask("POST", MAPS, object).await.0, 201);
+        }
+        let (got, answer) = server.ask("DELETE", MAPS, sent).await;
+        assert_eq!(got, code, "{what}: {answer:?}");
+        let (_, list) = server.ask("GET", MAPS, Value::Null).await;
+        let kept: Vec<&str> = list.list_at(&["items"]).iter().map(|object| object.name()).collect();
+        let kept = kept.join(" ");
+        // After a refusal it is not said which of the later ones were deleted.
+        assert!(kept == left || code == 400 && kept.starts_with(left), "{what}: {kept}");
     }
 }

@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use object::{Meta, Value, value};
+use object::{GroupVersionResource, Meta, Value, value};
 use rest::Limits;
-use support::{MAPS, Server, Watch, map};
+use support::{MAPS, Server, Watch, map, widgets};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
@@ -188,4 +189,35 @@ async fn bookmarks_follow_the_events() {
     assert_eq!(added, [made], "{events:?}");
     assert_eq!(plain.names(1).await, ["ADDED y"]);
     assert_eq!(plain.next().await, None);
+}
+
+/// A watch of a custom resource ends when its definition leaves or changes; other watches go on.
+#[tokio::test]
+async fn watches_end_with_the_definition() {
+    let url = "/apis/example.com/v1/namespaces/ns/widgets?watch=true";
+    let other = GroupVersionResource::new("example.com", "v1", "gadgets");
+    for (what, ends) in [("removed", true), ("replaced", true), ("another is removed", false)] {
+        let server = Server::new(Vec::new()).await;
+        let maps = server.0.snapshot().catalog.get("", "v1", "configmaps").unwrap().clone();
+        let widget = Arc::new(widgets(&maps));
+        server.0.catalog.change(std::slice::from_ref(&widget), &[]);
+        let begin = create(&server, "x").await;
+        let query = format!("&resourceVersion={begin}");
+        let mut of_widgets =
+            Watch::open(&server, &format!("{url}{query}"), "").await.map_err(|refused| refused.1).unwrap();
+        let mut of_maps = watch(&server, &query).await;
+        match what {
+            "removed" => server.0.catalog.change(&[], std::slice::from_ref(&widget.resource)),
+            "replaced" => server.0.catalog.change(&[Arc::new(widgets(&maps))], &[]),
+            _ => server.0.catalog.change(&[], std::slice::from_ref(&other)),
+        }
+        if ends {
+            assert_eq!(of_widgets.next().await, None, "{what}");
+        }
+        create(&server, "y").await;
+        assert_eq!(of_maps.names(1).await, ["ADDED y"], "{what}");
+        if !ends {
+            assert_eq!(of_widgets.names(1).await, ["ADDED y"], "{what}");
+        }
+    }
 }

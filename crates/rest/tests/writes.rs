@@ -8,9 +8,9 @@ mod support;
 use std::sync::Arc;
 
 use object::{GroupVersionKind, Meta, Value, value};
-use registry::{Definition, Form, Resource, Shape};
+use registry::Form;
 use rest::Limits;
-use support::{MAPS, Server, ask_for, map, one};
+use support::{MAPS, Server, ask_for, map, one, widgets};
 
 /// The managers of an object: name, operation and subresource.
 fn managers(object: &Value) -> Vec<String> {
@@ -174,27 +174,6 @@ async fn collections_are_deleted_by_selector() {
     assert_eq!(server.ask("DELETE", MAPS, bad).await.0, 422);
     assert_eq!(server.ask("DELETE", MAPS, Value::Null).await.0, 200);
     assert_eq!(remaining().await, ["b"]);
-}
-
-/// Config maps served once more as a custom resource, which shares their storage.
-fn widgets(maps: &Resource) -> Resource {
-    let openapi = || {
-        let size = value!({"type": "integer", "default": 3});
-        value!({"type": "object", "properties": {"data": {"type": "object", "properties": {"size": (size)}}}})
-    };
-    let (types, node) = schema::from_openapi(&openapi(), false);
-    let kind = GroupVersionKind::new("example.com", "v1", "Widget");
-    let resource = kind.group_version().with_resource("widgets");
-    let form = Form::unstructured(Shape::new(Arc::new(types), node));
-    let definition =
-        Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: false, scale: None };
-    Resource {
-        verbs: maps.verbs.clone(),
-        list_kind: "WidgetList".into(),
-        storage: maps.storage.clone(),
-        definition: Some(Arc::new(definition)),
-        ..Resource::unstored(resource, kind, true, form)
-    }
 }
 
 #[tokio::test]

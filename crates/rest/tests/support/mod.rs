@@ -8,8 +8,8 @@ use admission::{Chain, Plugin};
 use authz::AlwaysAllow;
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
-use object::{Meta, SystemClock, Value, value};
-use registry::{Features, LiveCatalog, Setup, StoredEncoding};
+use object::{GroupVersionKind, Meta, SystemClock, Value, value};
+use registry::{Definition, Features, Form, LiveCatalog, Resource, Setup, Shape, StoredEncoding};
 use request::{RequestInfo, User};
 use rest::{Aborted, Api, Body, Call, Limits};
 use storage::Store;
@@ -33,19 +33,14 @@ impl Server {
 
     /// The same on a store that is given.
     pub async fn on(store: Arc<dyn Store>, plugins: Vec<Arc<dyn Plugin>>, gates: &[&str], limits: Limits) -> Server {
+        Server::built(setup(store), plugins, gates, limits).await
+    }
+
+    /// The same with a catalog that is given.
+    pub async fn built(setup: Setup, plugins: Vec<Arc<dyn Plugin>>, gates: &[&str], limits: Limits) -> Server {
         let gates: Vec<(String, bool)> = gates.iter().map(|gate| (gate.to_string(), true)).collect();
         let mut features = Features::default();
         features.set(&gates).unwrap();
-        let setup = Setup {
-            store,
-            prefix: "/registry".into(),
-            budget: cache::Budget::new(1 << 20),
-            strategies: Default::default(),
-            conversions: Default::default(),
-            encoding: StoredEncoding::default(),
-            enabled: Box::new(|version, _| version.group.is_empty()),
-            lifecycle: Default::default(),
-        };
         Server(Arc::new(Api {
             catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
             admission: Chain::of(plugins),
@@ -64,6 +59,20 @@ impl Server {
 
     pub async fn ask(&self, method: &str, url: &str, body: Value) -> (u16, Value) {
         ask(&self.0, method, url, body).await
+    }
+}
+
+/// The resources of the core group, with generic strategies.
+pub fn setup(store: Arc<dyn Store>) -> Setup {
+    Setup {
+        store,
+        prefix: "/registry".into(),
+        budget: cache::Budget::new(1 << 20),
+        strategies: Default::default(),
+        conversions: Default::default(),
+        encoding: StoredEncoding::default(),
+        enabled: Box::new(|version, _| version.group.is_empty()),
+        lifecycle: Default::default(),
     }
 }
 
@@ -133,6 +142,14 @@ async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &str)
     rest::serve(api, call, body).await.into_response()
 }
 
+/// The first chunk of a body, which may be cut behind it.
+pub async fn first_chunk(server: &Server, url: &str) -> (u16, bytes::Bytes) {
+    let response = send(&server.0, "GET", url, Body::Empty, "").await;
+    let code = response.status().as_u16();
+    let frame = response.into_body().frame().await.unwrap().unwrap();
+    (code, frame.into_data().unwrap())
+}
+
 /// A watch that is open.
 pub struct Watch {
     body: ResponseBody,
@@ -189,4 +206,25 @@ pub fn map(data: Value) -> Value {
 
 pub fn one(query: &str) -> String {
     format!("{MAPS}/m{query}")
+}
+
+/// Config maps served once more as a custom resource, which shares their storage.
+pub fn widgets(maps: &Resource) -> Resource {
+    let openapi = || {
+        let size = value!({"type": "integer", "default": 3});
+        value!({"type": "object", "properties": {"data": {"type": "object", "properties": {"size": (size)}}}})
+    };
+    let (types, node) = schema::from_openapi(&openapi(), false);
+    let kind = GroupVersionKind::new("example.com", "v1", "Widget");
+    let resource = kind.group_version().with_resource("widgets");
+    let form = Form::unstructured(Shape::new(Arc::new(types), node));
+    let definition =
+        Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: false, scale: None };
+    Resource {
+        verbs: maps.verbs.clone(),
+        list_kind: "WidgetList".into(),
+        storage: maps.storage.clone(),
+        definition: Some(Arc::new(definition)),
+        ..Resource::unstored(resource, kind, true, form)
+    }
 }

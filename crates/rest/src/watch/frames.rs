@@ -1,0 +1,243 @@
+//! What a watch sends for an event: its type, its object as the client asked for it, and bookmarks between them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use cache::{Event, Item, Object};
+use object::{GroupVersionKind, Map, Meta, Status, Value};
+use registry::Filter;
+use storage::Revision;
+
+use crate::media::{Media, Transform};
+use crate::scope::Scope;
+use crate::{WatchMeter, render, table, wire};
+
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Writes the events of one watch.
+pub struct Frames {
+    pub scope: Arc<Scope>,
+    pub filter: Filter,
+    pub bookmarks: bool,
+    /// Whether a bookmark says where the initial events end.
+    pub mark_initial: bool,
+    pub meter: Arc<WatchMeter>,
+    /// Whether an event has been written: a watch of tables has their columns in its first event only.
+    pub begun: AtomicBool,
+}
+
+/// What is sent next. A single event, which is the rule, is passed on as it is and not copied.
+#[derive(Default)]
+pub struct Chunk {
+    whole: Bytes,
+    joined: BytesMut,
+}
+
+impl Chunk {
+    pub fn len(&self) -> usize {
+        self.whole.len() + self.joined.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn push(&mut self, bytes: Bytes) {
+        if self.is_empty() {
+            self.whole = bytes;
+        } else {
+            self.buffer().extend_from_slice(&bytes);
+        }
+    }
+
+    /// Where more can be written.
+    fn buffer(&mut self) -> &mut BytesMut {
+        if !self.whole.is_empty() {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.whole));
+        }
+        &mut self.joined
+    }
+
+    pub fn finish(self) -> Bytes {
+        if self.whole.is_empty() { self.joined.freeze() } else { self.whole }
+    }
+}
+
+impl Frames {
+    /// Appends an event, if it is one for this client. A failure is written, too, and ends the watch.
+    pub fn write(&self, item: &Item, out: &mut Chunk) -> ControlFlow<()> {
+        match item {
+            Item::Initial(object) if self.matches(object) => {
+                let before = out.len();
+                let written = self.event("ADDED", object, object.revision(), out);
+                self.meter.record(out.len() - before);
+                written
+            }
+            Item::InitialDone(revision) if self.mark_initial && self.bookmarks => {
+                self.bookmark(*revision, true, out);
+                ControlFlow::Continue(())
+            }
+            Item::Event(event) => match self.classify(event) {
+                Some((kind, object)) => self.change(kind, event, object, out),
+                None => ControlFlow::Continue(()),
+            },
+            Item::Initial(_) | Item::InitialDone(_) => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Appends the event that tells of a failure.
+    pub fn fail(&self, status: &Status, out: &mut Chunk) -> ControlFlow<()> {
+        out.push(error_event(self.scope.accept.media, status));
+        ControlFlow::Break(())
+    }
+
+    /// Sends a change. All watches of the same form share its encoded bytes.
+    fn change(&self, kind: &'static str, event: &Event, object: &Arc<Object>, out: &mut Chunk) -> ControlFlow<()> {
+        let partial = match &self.scope.accept.transform {
+            Transform::None => false,
+            Transform::Partial(version) | Transform::PartialList(version) if version == "v1" => true,
+            // Tables differ from watcher to watcher: the first event of each has the columns.
+            _ => return self.event(kind, object, event.revision, out),
+        };
+        let key = render::frame_key(&self.scope.resource, self.scope.accept.media, kind, partial);
+        let frame = event.frame(key, || {
+            let mut frame = Chunk::default();
+            match self.event(kind, object, event.revision, &mut frame) {
+                ControlFlow::Continue(()) => Ok(frame.finish()),
+                // A failure is not shared with other watches.
+                ControlFlow::Break(()) => Err(frame.finish()),
+            }
+        });
+        let (flow, bytes) = match frame {
+            Ok(bytes) => (ControlFlow::Continue(()), bytes),
+            Err(bytes) => (ControlFlow::Break(()), bytes),
+        };
+        self.meter.record(bytes.len());
+        out.push(bytes);
+        flow
+    }
+
+    /// What a change is to this client: an object that begins to match is added, one that no longer does is deleted.
+    fn classify<'e>(&self, event: &'e Event) -> Option<(&'static str, &'e Arc<Object>)> {
+        let now = event.object.as_ref().filter(|object| self.matches(object));
+        let before = event.previous.as_ref().filter(|object| self.matches(object));
+        match (now, before) {
+            (Some(object), None) => Some(("ADDED", object)),
+            (Some(object), Some(_)) => Some(("MODIFIED", object)),
+            (None, Some(object)) => Some(("DELETED", object)),
+            (None, None) => None,
+        }
+    }
+
+    fn matches(&self, object: &Object) -> bool {
+        self.filter.is_everything()
+            || self.scope.resource.storage.as_ref().is_some_and(|storage| storage.matches(object, &self.filter))
+    }
+
+    fn event(&self, kind: &'static str, object: &Object, revision: Revision, out: &mut Chunk) -> ControlFlow<()> {
+        let resource = &self.scope.resource;
+        let media = self.scope.accept.media;
+        let is_first = !self.begun.load(Ordering::Relaxed);
+        let encoded = match &self.scope.accept.transform {
+            Transform::None => render::body(resource, object, revision, media).map(|body| {
+                let mut whole = BytesMut::with_capacity(body.len() + 64);
+                render::with_type(resource, &body, media, &mut whole);
+                whole.freeze()
+            }),
+            Transform::Table(version) => self.transformed(object, revision, |stored| {
+                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "Table");
+                Ok((kind, table::of_event(&self.scope, version, stored, is_first)?))
+            }),
+            Transform::Partial(version) | Transform::PartialList(version) => {
+                self.transformed(object, revision, |stored| {
+                    let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+                    Ok((kind, table::partial(&self.scope, stored, version)))
+                })
+            }
+        };
+        if is_first {
+            self.begun.store(true, Ordering::Relaxed);
+        }
+        match encoded {
+            Ok(bytes) => {
+                wire::watch_event(media, kind, &bytes, out.buffer());
+                ControlFlow::Continue(())
+            }
+            Err(status) => self.fail(&status, out),
+        }
+    }
+
+    fn transformed(
+        &self,
+        object: &Object,
+        revision: Revision,
+        change: impl FnOnce(&Value) -> Result<(GroupVersionKind, Value), Status>,
+    ) -> Result<Bytes, Status> {
+        let storage = self.scope.storage()?;
+        let stored = registry::at_revision(storage.decode_entry(object.entry())?, revision);
+        let (kind, value) = change(&stored)?;
+        Ok(self.encode(&kind, &value))
+    }
+
+    fn encode(&self, kind: &GroupVersionKind, value: &Value) -> Bytes {
+        encode(self.scope.accept.media, kind, value)
+    }
+
+    /// Tells the client how far it is without telling it anything else.
+    pub fn bookmark(&self, revision: Revision, initial_end: bool, out: &mut Chunk) {
+        let resource = &self.scope.resource;
+        let mut mark = Value::map();
+        mark.set_type(&resource.kind);
+        mark.set_meta_str("resourceVersion", &revision.to_string());
+        if initial_end {
+            mark.set_annotation(INITIAL_EVENTS_END, "true");
+        }
+        let media = self.scope.accept.media;
+        let bytes = match &self.scope.accept.transform {
+            Transform::Table(version) => {
+                let mut table = Map::new();
+                table.insert("kind", "Table");
+                table.insert("apiVersion", format!("meta.k8s.io/{version}"));
+                let mut metadata = Map::new();
+                metadata.insert("resourceVersion", revision.to_string());
+                table.insert("metadata", metadata);
+                table.insert("columnDefinitions", Value::Null);
+                let mut row = Map::new();
+                row.insert("cells", Value::Null);
+                row.insert("object", table::partial(&self.scope, &mark, version));
+                table.insert("rows", vec![Value::Map(row)]);
+                self.encode(&GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
+            }
+            Transform::Partial(version) | Transform::PartialList(version) => {
+                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+                self.encode(&kind, &table::partial(&self.scope, &mark, version))
+            }
+            Transform::None => {
+                let body = render::encode_body(resource, mark, media);
+                let mut whole = BytesMut::new();
+                render::with_type(resource, &body, media, &mut whole);
+                whole.freeze()
+            }
+        };
+        wire::watch_event(media, "BOOKMARK", &bytes, out.buffer());
+    }
+}
+
+pub fn error_event(media: Media, status: &Status) -> Bytes {
+    let bytes = encode(media, &GroupVersionKind::new("", "v1", "Status"), &status.to_value());
+    let mut out = BytesMut::new();
+    wire::watch_event(media, "ERROR", &bytes, &mut out);
+    out.freeze()
+}
+
+/// An object without its trailing newline.
+fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
+    let accept = crate::Accept::plain(if media == Media::Yaml { Media::Json } else { media }, false);
+    let bytes = crate::encode_value(&accept, kind, value);
+    match bytes.last() {
+        Some(b'\n') if accept.media == Media::Json => bytes.slice(..bytes.len() - 1),
+        _ => bytes,
+    }
+}
