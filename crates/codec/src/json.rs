@@ -5,6 +5,7 @@
 
 mod check;
 mod encode;
+mod exact;
 mod layout;
 mod list;
 mod meta;
@@ -24,12 +25,13 @@ use reader::Reader;
 use typed::Typed;
 
 pub use encode::{encode, encode_pretty, indent};
+pub use exact::is_exact;
 pub use layout::Layout;
 pub use list::{
     LIST_COMMA, LIST_TAIL, WATCH_TAIL, write_list_head, write_sorted_list_head, write_sorted_list_tail,
     write_watch_head,
 };
-pub use meta::{TypeMeta, type_meta};
+pub use meta::{TypeMeta, names_type, type_meta};
 pub(crate) use number::write_float;
 
 /// Decodes a document into the value Go's decoder would leave in the struct that `schema` describes, or untyped without

@@ -48,6 +48,15 @@ impl StoredCodec for VersionCodec {
         self.converted(object, &self.kind.group_version())
     }
 
+    fn as_decoded(&self, mut object: Value) -> Option<Value> {
+        if self.cbor || self.stored != self.kind.group_version() {
+            return None;
+        }
+        open_managed_fields(&mut object);
+        // What cannot be settled is told by `decode`.
+        codec::json::is_exact(&object).then(|| self.settled(object).ok())?
+    }
+
     fn converts_by_webhook(&self) -> bool {
         self.converter.is_some()
     }
@@ -82,9 +91,22 @@ fn read(bytes: &Bytes) -> Result<Value, String> {
     decoded.map_err(|error| error.to_string())
 }
 
+/// Managed fields that were just tracked are text, which a custom resource that was read has none of.
+fn open_managed_fields(object: &mut Value) {
+    let entries = object.metadata_mut().get_mut("managedFields").and_then(Value::as_list_mut);
+    for fields in entries.into_iter().flatten().filter_map(|entry| entry.get_mut("fieldsV1")) {
+        if let Value::Raw(raw) = fields {
+            *fields = codec::json::open(raw);
+        }
+    }
+}
+
+/// Most objects are encoded in no more than this.
+const ENCODED_BYTES: usize = 4 * 1024;
+
 impl VersionCodec {
     fn written(&self, object: &Value) -> Result<Bytes, String> {
-        let mut out = Vec::with_capacity(512);
+        let mut out = Vec::with_capacity(ENCODED_BYTES);
         if self.cbor {
             codec::cbor::encode(object, None, &mut out).map_err(|error| error.to_string())?;
         } else {

@@ -1,5 +1,7 @@
 //! Strings as Go's JSON encoder writes them.
 
+use crate::scan::Bytes;
+
 /// What JSON is written to.
 pub trait JsonOut {
     fn text(&mut self, text: &str);
@@ -37,12 +39,12 @@ impl JsonOut for String {
 /// Appends a string in quotes, with Go's escapes: those that JSON needs, those that keep it safe inside HTML, and the two
 /// line separators that JavaScript cannot read.
 pub fn write_json_string(text: &str, out: &mut impl JsonOut) {
-    write(text, &PLAIN, out);
+    write(text, &SPECIALS, out);
 }
 
 /// The same without the escapes that only HTML and JavaScript need.
 pub fn write_json_string_for_no_html(text: &str, out: &mut impl JsonOut) {
-    write(text, &PLAIN_OUTSIDE_HTML, out);
+    write(text, &JSON_SPECIALS, out);
 }
 
 /// The string in quotes; see [`write_json_string`].
@@ -54,26 +56,27 @@ pub fn json_string(text: &str) -> String {
 
 /// What stands between the quotes; see [`write_json_string`].
 pub fn write_json_text(text: &str, out: &mut impl JsonOut) {
-    write_between_quotes(text, &PLAIN, out);
+    write_between_quotes(text, &SPECIALS, out);
 }
 
-fn write(text: &str, plain: &[bool; 256], out: &mut impl JsonOut) {
-    if first_special(text.as_bytes(), plain).is_none() {
+fn write<const N: usize>(text: &str, specials: &Bytes<N>, out: &mut impl JsonOut) {
+    if specials.first_in(text.as_bytes(), 0) == text.len() {
         return out.quoted(text);
     }
     out.text("\"");
-    write_between_quotes(text, plain, out);
+    write_between_quotes(text, specials, out);
     out.text("\"");
 }
 
-fn write_between_quotes(text: &str, plain: &[bool; 256], out: &mut impl JsonOut) {
+fn write_between_quotes<const N: usize>(text: &str, specials: &Bytes<N>, out: &mut impl JsonOut) {
     let bytes = text.as_bytes();
     let mut from = 0;
     let mut next = 0;
-    while let Some(skipped) = first_special(&bytes[next..], plain) {
-        let at = next + skipped;
-        let (escape, length) = match bytes[at] {
-            0xe2 => match bytes.get(at + 1..at + 3) {
+    loop {
+        let at = specials.first_in(bytes, next);
+        let (escape, length) = match bytes.get(at) {
+            None => return out.text(&text[from..]),
+            Some(0xe2) => match bytes.get(at + 1..at + 3) {
                 Some([0x80, 0xa8]) => ("\\u2028", 3),
                 Some([0x80, 0xa9]) => ("\\u2029", 3),
                 _ => {
@@ -81,36 +84,20 @@ fn write_between_quotes(text: &str, plain: &[bool; 256], out: &mut impl JsonOut)
                     continue;
                 }
             },
-            byte => (ESCAPES[byte as usize & 127], 1),
+            Some(byte) => (ESCAPES[*byte as usize & 127], 1),
         };
         out.text(&text[from..at]);
         out.text(escape);
         from = at + length;
         next = from;
     }
-    out.text(&text[from..]);
 }
 
-/// Where the first byte is that is not written as it is.
-fn first_special(bytes: &[u8], plain: &[bool; 256]) -> Option<usize> {
-    let mut passed = 0;
-    // Without a branch for each byte, which lets the compiler look at many at once.
-    for chunk in bytes.chunks_exact(CHUNK) {
-        if chunk.iter().fold(false, |found, byte| found | may_be_special(*byte)) {
-            break;
-        }
-        passed += CHUNK;
-    }
-    bytes[passed..].iter().position(|&byte| !plain[byte as usize]).map(|at| passed + at)
-}
+/// Bytes that are not written as they are. The first byte of the line separators needs a second look.
+const SPECIALS: Bytes<6> = Bytes::new(0x20, *b"\"\\<>&\xe2");
 
-/// Bytes that are looked at together.
-const CHUNK: usize = 16;
-
-/// Whether a byte is in any of the tables below.
-const fn may_be_special(byte: u8) -> bool {
-    byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
-}
+/// Those that JSON itself escapes: control characters, quotes and backslashes.
+pub const JSON_SPECIALS: Bytes<2> = Bytes::new(0x20, *b"\"\\");
 
 /// The escapes of ASCII characters that have one.
 static ESCAPES: [&str; 128] = {
@@ -133,25 +120,6 @@ static ESCAPES: [&str; 128] = {
     escapes[b'&' as usize] = "\\u0026";
     escapes
 };
-
-/// Bytes that are written as they are. The first byte of the line separators needs a second look.
-static PLAIN: [bool; 256] = plain(b"\"\\<>&\xe2");
-static PLAIN_OUTSIDE_HTML: [bool; 256] = plain(b"\"\\");
-
-const fn plain(special: &[u8]) -> [bool; 256] {
-    let mut plain = [true; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        plain[byte] = false;
-        byte += 1;
-    }
-    let mut i = 0;
-    while i < special.len() {
-        plain[special[i] as usize] = false;
-        i += 1;
-    }
-    plain
-}
 
 #[cfg(test)]
 mod tests {

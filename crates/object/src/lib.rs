@@ -16,6 +16,7 @@ mod meta;
 mod numbers;
 mod path;
 mod raw;
+mod scan;
 mod seen;
 mod status;
 mod versions;
@@ -33,7 +34,9 @@ pub use cursor::Cursor;
 pub use errors::{BadValue, ErrorType, Errors, FieldError, aggregate};
 pub use go::{is_print, quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use json::{JsonOut, json_string, write_json_string, write_json_string_for_no_html, write_json_text};
+pub use json::{
+    JSON_SPECIALS, JsonOut, json_string, write_json_string, write_json_string_for_no_html, write_json_text,
+};
 pub use map::{Map, compare_names};
 pub use meta::Meta;
 pub use numbers::parse_uint;

@@ -16,7 +16,7 @@ use object::timestamp::Time;
 use object::{GroupVersion, GroupVersionKind, Map, Meta, Timestamp, Value};
 use schema::Schema;
 
-use crate::typed::{Duplicates, changed, created, validate};
+use crate::typed::{Duplicates, changed, changed_unstructured, created, created_unstructured, validate};
 use crate::{Error, FieldSet};
 pub use configuration::merge_configuration;
 pub use conflict::Conflict;
@@ -61,6 +61,10 @@ pub enum Resets {
     AllBut(Vec<Vec<Option<&'static str>>>),
 }
 
+/// See [`created`] and [`changed`].
+type Created = fn(&Value, Schema<'_>, Option<&FieldSet>, &FieldSet) -> Option<String>;
+type Changed = fn(&Value, &Value, Schema<'_>, Option<&FieldSet>, &FieldSet) -> Option<bool>;
+
 /// Keeps `metadata.managedFields` of one kind, written through one path.
 pub struct FieldManager<'a> {
     pub kind: &'a dyn Kind,
@@ -82,21 +86,33 @@ pub struct Applied {
 impl FieldManager<'_> {
     /// Works out who owns what after `live` was changed to `new` by a create, update or patch, and writes it into `new`.
     /// `live` is an empty object for a create. Never fails: if all else does, ownership stays what it was.
-    pub fn update(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
-        if !new.field("metadata").is_null() && new.field("metadata").as_map().is_none() {
-            return new;
-        }
-        let Some(entries) = self.of_one_owner(live, &new, manager, now) else {
-            return self.update_by_comparison(live, new, manager, now);
-        };
+    pub fn update(&self, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
+        self.update_of_one_owner(live, new, manager, now)
+            .unwrap_or_else(|new| self.update_by_comparison(live, new, manager, now))
+    }
+
+    /// The same where one manager owns the whole object, which needs no other version of it. In all other cases `new` comes back
+    /// as an error.
+    pub fn update_of_one_owner(
+        &self,
+        live: &Value,
+        mut new: Value,
+        manager: &str,
+        now: Timestamp,
+    ) -> Result<Value, Value> {
+        let Some(entries) = self.of_one_owner(live, &new, manager, now) else { return Err(new) };
         managed::clear(&mut new);
         if let Some(entries) = entries {
             new.set(&["metadata", "managedFields"], entries);
         }
-        new
+        Ok(new)
     }
 
-    fn update_by_comparison(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
+    /// The same in all cases, by comparing the two objects in the version of each owner.
+    pub fn update_by_comparison(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
+        if !new.field("metadata").is_null() && new.field("metadata").as_map().is_none() {
+            return new;
+        }
         let managed = self.managed_by_request(live, &new);
         managed::clear(&mut new);
         // Objects without managedFields stay untracked until the first apply.
@@ -164,9 +180,13 @@ impl FieldManager<'_> {
         };
         let version = self.api_version();
         let id = (named(manager), "Update", version.as_str(), self.subresource);
-        let only = match before.as_list() {
-            None | Some([]) if is_new => None,
-            Some([only]) if managed::is_of(only, id) => Some(only),
+        let only = match before {
+            Value::Null if is_new => None,
+            Value::List(entries) => match entries.as_slice() {
+                [] if is_new => None,
+                [only] if !is_new && managed::is_of(only, id) => Some(only),
+                _ => return None,
+            },
             _ => return None,
         };
         let reset = match self.resets {
@@ -174,15 +194,20 @@ impl FieldManager<'_> {
             Resets::Fields(fields) => Some(fields),
             Resets::AllBut(_) => return None,
         };
-        let schema = self.kind.schema(&version).filter(|_| self.kind.is_structured())?;
+        let schema = self.kind.schema(&version)?;
+        let (created, changed): (Created, Changed) = match self.kind.is_structured() {
+            true => (created, changed),
+            false => (created_unstructured, changed_unstructured),
+        };
         let fields = created(new, schema, reset, &managed::UNOWNED)?;
+        let mut time = Time(now).to_string();
         if let Some(only) = only {
-            let owns_all = !is_new && matches!(only.field("fieldsV1"), Value::Raw(raw) if raw.text() == fields);
-            if !owns_all || !changed(live, new, schema, reset, &managed::UNOWNED)? {
-                return owns_all.then(|| Some(before.clone()));
+            managed::has_fields(only, &fields).then_some(())?;
+            if !changed(live, new, schema, reset, &managed::UNOWNED)? {
+                time = only.str_at(&["time"]).to_string();
             }
         }
-        Some((fields != "{}").then(|| vec![managed::entry(id, &Time(now).to_string(), fields)].into()))
+        Some((fields != "{}").then(|| vec![managed::entry(id, &time, fields)].into()))
     }
 
     fn track_update(
@@ -257,8 +282,6 @@ impl FieldManager<'_> {
         if structured {
             typed.value.set_type(&self.gvk);
             managed::clear(&mut typed.value);
-        } else {
-            managed::open(&mut typed.value);
         }
         validate(&typed.value, typed.of, duplicates).map_err(|problems| problems.to_string())?;
         managed::clear(&mut typed.value);

@@ -14,6 +14,7 @@ mod problems;
 mod reconcile;
 mod remove;
 mod structured;
+mod unstructured;
 mod validate;
 
 use object::{Str, Value};
@@ -28,6 +29,7 @@ pub(crate) use problems::Problems;
 pub(crate) use reconcile::reconcile;
 pub(crate) use remove::remove_items;
 pub(crate) use structured::{as_written, structured, tracked};
+pub(crate) use unstructured::{changed_unstructured, created_unstructured};
 pub(crate) use validate::{Duplicates, validate};
 
 /// What a value is supposed to be.

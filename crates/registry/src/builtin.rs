@@ -279,14 +279,14 @@ impl StoredCodec for BuiltinCodec {
         self.decode_with(bytes, &|schema| codec::proto::decode(bytes, schema))
     }
 
-    fn as_decoded(&self, mut object: Value) -> Result<Value, Value> {
+    fn as_decoded(&self, mut object: Value) -> Option<Value> {
         match self.table.schema(&self.kind) {
             Some(schema) if self.written.is_none() && self.encoding.is_exact(&object, schema) => {
                 schema::default(schema, &mut object);
                 self.strategy.default(&mut object);
-                Ok(object)
+                Some(object)
             }
-            _ => Err(object),
+            _ => None,
         }
     }
 

@@ -47,9 +47,9 @@ pub trait StoredCodec: Send + Sync + 'static {
     /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
 
-    /// What decoding gives after an object was encoded, where that is known without doing it; else the object again.
-    fn as_decoded(&self, object: Value) -> Result<Value, Value> {
-        Err(object)
+    /// What decoding gives after an object was encoded, where that is known without doing it.
+    fn as_decoded(&self, _object: Value) -> Option<Value> {
+        None
     }
 
     /// Whether a webhook converts between the stored version and this one. Then `decode` and `encode` only know what was
@@ -190,8 +190,8 @@ impl ResourceStorage {
         let bytes = self.to_bytes(&mut object).await?;
         let _prepared = self.prepare(std::iter::once(&bytes)).await?;
         let stored = match self.codec.as_decoded(object) {
-            Ok(stored) => Ok(stored),
-            Err(_) => self.codec.decode(&bytes).map_err(Status::internal),
+            Some(stored) => Ok(stored),
+            None => self.codec.decode(&bytes).map_err(Status::internal),
         };
         let mut stored = stored?;
         stored.set_meta_str("resourceVersion", &revision.to_string());

@@ -94,15 +94,26 @@ pub fn decode(
 /// Decodes JSON that is of the expected kind and has nothing wrong with it, as nearly all is. None for everything else: what
 /// is wrong with the type is told first, so it has to be read first.
 fn decode_expected(bytes: &Bytes, media: Media, expected: &Expected<'_>) -> Option<Value> {
-    let schema = expected.form.wire_schema().filter(|_| media == Media::Json)?;
+    if media != Media::Json {
+        return None;
+    }
+    let form = expected.form;
     let mut notes = Notes::collect();
-    let mut object = wire::decode(bytes, media, Some(schema), &mut notes).ok()?;
+    let object = wire::decode(bytes, media, form.wire_schema(), &mut notes).ok()?;
     let stated = GroupVersion::parse(object.api_version()).ok()?.with_kind(object.kind());
-    if !notes.messages().is_empty() || expected.form.kind_of_body(stated, expected.kind)? != *expected.kind {
+    if !notes.messages().is_empty() || form.kind_of_body(stated, expected.kind)? != *expected.kind {
+        return None;
+    }
+    // An unstructured object can have other fields that Go takes for its type.
+    if !form.is_structured() && object.as_map()?.keys().filter(|key| codec::json::names_type(key)).count() > 2 {
+        return None;
+    }
+    let (mut object, dropped) = form.settle(object).ok()?;
+    if !dropped.is_empty() {
         return None;
     }
     object.set_type(expected.kind);
-    schema::default(schema, &mut object);
+    schema::default(form.schema(), &mut object);
     Some(object)
 }
 

@@ -16,8 +16,14 @@ pub async fn track_update(scope: &Scope, live: &Value, new: Value, manager: &str
     if !scope.resource.is_custom() {
         return with_manager(scope, &Conversions::default(), |fields| fields.update(live, new, manager, now));
     }
+    let alone =
+        with_manager(scope, &Conversions::default(), |fields| fields.update_of_one_owner(live, new, manager, now));
+    let new = match alone {
+        Ok(tracked) => return tracked,
+        Err(new) => new,
+    };
     converting(scope, |conversions| {
-        with_manager(scope, conversions, |fields| fields.update(live, new.clone(), manager, now))
+        with_manager(scope, conversions, |fields| fields.update_by_comparison(live, new.clone(), manager, now))
     })
     .await
 }

@@ -216,6 +216,13 @@ pub struct Rules {
     pub validations: Vec<Validation>,
 }
 
+impl Rules {
+    /// Whether other schemas count too: `anyOf`, `oneOf`, `allOf` or `not`.
+    pub fn has_alternatives(&self) -> bool {
+        !self.any_of.is_empty() || !self.one_of.is_empty() || !self.all_of.is_empty() || self.not.is_some()
+    }
+}
+
 /// One rule of `x-kubernetes-validations`, as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validation {

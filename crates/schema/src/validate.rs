@@ -7,6 +7,7 @@ mod formats;
 mod lists;
 mod number;
 mod outcome;
+mod place;
 mod ratchet;
 
 use object::{Errors, Value};
@@ -17,17 +18,18 @@ pub use formats::{check as check_format, is_known_format};
 pub use lists::validate_lists;
 pub use number::go_number;
 use outcome::Outcome;
+use place::{Place, Steps};
 use ratchet::Old;
 
 /// Everything that is wrong with a value.
 pub fn validate(schema: Schema<'_>, value: &Value) -> Errors {
-    check(Place { schema, path: "", depth: 0 }, value, None).into_errors()
+    check(Place::root(schema), value, None).into_errors()
 }
 
 /// Everything that is wrong with a value that replaces `old`, except for what is wrong in parts that stayed the same.
 pub fn validate_update(schema: Schema<'_>, value: &Value, old: &Value) -> Errors {
     let old = Old { schema, value: old };
-    ratchet::check(Place { schema, path: "", depth: 0 }, value, Some(old)).into_errors()
+    ratchet::check(Place::root(schema), value, Some(old)).into_errors()
 }
 
 /// Everything that is wrong with a value that stands by itself; errors are placed below `at`.
@@ -49,33 +51,11 @@ fn below(errors: Errors, at: &str) -> Errors {
     placed
 }
 
-/// Where we are.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    schema: Schema<'a>,
-    path: &'a str,
-    depth: usize,
-}
-
-impl<'a> Place<'a> {
-    /// Another schema for the same value.
-    fn branch(self, node: &'a Node) -> Place<'a> {
-        Place { schema: self.schema.with(node), depth: self.depth + 1, ..self }
-    }
-
-    fn inside<'b>(self, node: &'b Node, path: &'b str) -> Place<'b>
-    where
-        'a: 'b,
-    {
-        Place { schema: self.schema.with(node), path, depth: self.depth + 1 }
-    }
-}
-
 /// All checks of one place, in upstream's order. `old` is what the value was, where that can be told.
 fn check(place: Place<'_>, value: &Value, old: Option<Old<'_>>) -> Outcome {
     let mut outcome = Outcome::default();
     if place.depth >= MAX_DEPTH {
-        outcome.composite(format!("{} is nested too deeply", object::quote(place.path)));
+        outcome.composite(format!("{} is nested too deeply", object::quote(&place.path.to_string())));
         return outcome;
     }
     let types = types_of(place.schema.node);
@@ -180,7 +160,7 @@ fn check_type(place: Place<'_>, types: &[&str], format: &str, value: &Value) -> 
     outcome
 }
 
-fn check_enum(path: &str, rules: Option<&Rules>, value: &Value) -> Outcome {
+fn check_enum(path: Steps<'_>, rules: Option<&Rules>, value: &Value) -> Outcome {
     let mut outcome = Outcome::default();
     let allowed = rules.map(|r| r.enumeration.as_slice()).unwrap_or_default();
     if !allowed.is_empty() && !allowed.iter().any(|a| is_enum_member(a, value)) {
@@ -200,7 +180,7 @@ fn is_enum_member(allowed: &Value, value: &Value) -> bool {
     }
 }
 
-fn check_string(path: &str, rules: Option<&Rules>, text: &str) -> Outcome {
+fn check_string(path: Steps<'_>, rules: Option<&Rules>, text: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let Some(rules) = rules else { return outcome };
     let length = text.chars().count() as u64;
@@ -220,9 +200,8 @@ fn check_list(place: Place<'_>, rules: Option<&Rules>, items: &[Value], old: Opt
     let mut outcome = Outcome::default();
     if let Shape::List(inner) = &place.schema.node.shape {
         for (at, item) in items.iter().enumerate() {
-            let path = format!("{}[{at}]", place.path);
             let old = old.and_then(|old| old.item(item));
-            outcome.merge(ratchet::check(place.inside(inner, &path), item, old));
+            outcome.merge(ratchet::check(place.item(at, inner), item, old));
         }
     }
     if let Some(rules) = rules {
@@ -252,8 +231,7 @@ fn check_map(place: Place<'_>, rules: Option<&Rules>, map: &object::Map, old: Op
     }
     if let Shape::Map(inner) = &place.schema.node.shape {
         for (key, value) in map.iter() {
-            let path = format!("{}.{key}", place.path);
-            outcome.merge(ratchet::check(place.inside(inner, &path), value, old.and_then(|old| old.key(key))));
+            outcome.merge(ratchet::check(place.key(key, inner), value, old.and_then(|old| old.key(key))));
         }
     }
     let known = place.schema.as_struct();
@@ -263,12 +241,10 @@ fn check_map(place: Place<'_>, rules: Option<&Rules>, map: &object::Map, old: Op
     }
     for field in known.map(|s| s.fields.as_slice()).unwrap_or_default() {
         let Some(value) = map.get(&field.name) else { continue };
-        let root = place.path.is_empty();
-        let path = if root { field.name.to_string() } else { format!("{}.{}", place.path, field.name) };
         // The type of an object is the same before and after by the time rules are checked, so it is checked always.
-        let old = old.filter(|_| !(root && matches!(field.name.as_str(), "apiVersion" | "kind")));
+        let old = old.filter(|_| !(place.path.is_empty() && matches!(field.name.as_str(), "apiVersion" | "kind")));
         let old = old.and_then(|old| old.key(&field.name));
-        outcome.merge(ratchet::check(place.inside(&field.node, &path), value, old));
+        outcome.merge(ratchet::check(place.field(&field.name, &field.node), value, old));
     }
     let stated = rules.map(|r| r.required.as_slice()).unwrap_or_default();
     let missing = |name: &str| !map.contains_key(name);
@@ -289,27 +265,25 @@ fn size_value(size: u64) -> Value {
 /// `anyOf`, `oneOf`, `allOf` and `not`.
 fn check_alternatives(place: Place<'_>, rules: Option<&Rules>, value: &Value, old: Option<Old<'_>>) -> Outcome {
     let mut outcome = Outcome::default();
-    let path = object::quote(place.path);
-    if let Some(rules) = rules {
-        let results = |nodes: &[Node]| -> Vec<Outcome> {
-            nodes.iter().map(|node| check(place.branch(node), value, old)).collect()
-        };
-        if !rules.any_of.is_empty() {
-            any_of(&path, results(&rules.any_of), &mut outcome);
-        }
-        if !rules.one_of.is_empty() {
-            one_of(&path, results(&rules.one_of), &mut outcome);
-        }
-        if !rules.all_of.is_empty() {
-            all_of(&path, results(&rules.all_of), &mut outcome);
-        }
-        if let Some(not) = &rules.not
-            && check(place.branch(not), value, old).is_valid()
-        {
-            outcome.composite(format!("{path} must not validate the schema (not)"));
-        }
-    }
     outcome.matches += 1;
+    let Some(rules) = rules.filter(|rules| rules.has_alternatives()) else { return outcome };
+    let path = object::quote(&place.path.to_string());
+    let results =
+        |nodes: &[Node]| -> Vec<Outcome> { nodes.iter().map(|node| check(place.branch(node), value, old)).collect() };
+    if !rules.any_of.is_empty() {
+        any_of(&path, results(&rules.any_of), &mut outcome);
+    }
+    if !rules.one_of.is_empty() {
+        one_of(&path, results(&rules.one_of), &mut outcome);
+    }
+    if !rules.all_of.is_empty() {
+        all_of(&path, results(&rules.all_of), &mut outcome);
+    }
+    if let Some(not) = &rules.not
+        && check(place.branch(not), value, old).is_valid()
+    {
+        outcome.composite(format!("{path} must not validate the schema (not)"));
+    }
     outcome
 }
 

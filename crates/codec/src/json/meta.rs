@@ -70,6 +70,11 @@ fn read(reader: &mut Reader<'_>) -> Result<TypeMeta, Stop> {
     wrong.map_or(Ok(meta), |message| Err(Stop::Type(message)))
 }
 
+/// Whether Go takes a key for `apiVersion` or `kind`.
+pub fn names_type(key: &str) -> bool {
+    folds_to(key, "apiVersion") || folds_to(key, "kind")
+}
+
 /// Whether Go takes `key` for the field `name`: case does not matter, nor that two letters have a relative outside of
 /// ASCII.
 fn folds_to(key: &str, name: &str) -> bool {

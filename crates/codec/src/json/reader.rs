@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use object::JSON_SPECIALS;
+
 use super::Stop;
 use super::check::GO_MAX_DEPTH;
 
@@ -123,7 +125,8 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn string(&mut self) -> Result<Cow<'a, str>, Stop> {
         let start = self.at + 1;
-        let end = plain_end(self.bytes, start);
+        // The plain part of the string ends here.
+        let end = JSON_SPECIALS.first_in(self.bytes, start);
         if self.bytes.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Ok(Cow::Borrowed(&self.text[start..end]));
@@ -147,7 +150,7 @@ impl<'a> Reader<'a> {
                     let (c, next) = self.escape(to + 1)?;
                     out.push(c);
                     from = next;
-                    to = plain_end(self.bytes, next);
+                    to = JSON_SPECIALS.first_in(self.bytes, next);
                 }
                 _ => return Err(Stop::Syntax),
             }
@@ -281,31 +284,4 @@ impl<'a> Reader<'a> {
             _ => self.number().map(drop),
         }
     }
-}
-
-/// Where the plain part of a string that starts at `at` ends: at a quote, a backslash, a control character or the end of
-/// the input. Eight bytes are looked at together, as strings are most of a document.
-#[inline]
-fn plain_end(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
-        let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
-        let quotes = is_zero(word ^ (ONES * b'"' as u64));
-        let backslashes = is_zero(word ^ (ONES * b'\\' as u64));
-        let controls = word.wrapping_sub(ONES * 0x20) & !word;
-        let found = (quotes | backslashes | controls) & HIGHS;
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    while let Some(&byte) = bytes.get(at) {
-        if byte == b'"' || byte == b'\\' || byte < 0x20 {
-            break;
-        }
-        at += 1;
-    }
-    at
 }

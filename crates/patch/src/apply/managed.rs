@@ -219,7 +219,7 @@ impl Managed {
 /// Who an entry is of: manager, operation, apiVersion and subresource.
 type EntryOf<'a> = (&'a str, &'a str, &'a str, &'a str);
 
-/// Whether an entry of managedFields is of this manager.
+/// Whether an entry of managedFields is of this manager, and has nothing that an entry does not have.
 pub(super) fn is_of(entry: &Value, (manager, operation, version, subresource): EntryOf<'_>) -> bool {
     let texts = [
         ("manager", manager),
@@ -228,7 +228,19 @@ pub(super) fn is_of(entry: &Value, (manager, operation, version, subresource): E
         ("subresource", subresource),
         ("fieldsType", "FieldsV1"),
     ];
+    let is_known = |name: &str| matches!(name, "time" | "fieldsV1") || texts.iter().any(|(known, _)| *known == name);
     texts.iter().all(|(name, text)| entry.str_at(&[name]) == *text)
+        && entry.as_map().is_some_and(|entry| entry.keys().all(is_known))
+}
+
+/// Whether an entry is about exactly these fields.
+pub(super) fn has_fields(entry: &Value, fields: &str) -> bool {
+    match entry.field("fieldsV1") {
+        Value::Raw(raw) => raw.text() == fields,
+        // What is stored of a custom resource is no text.
+        opened @ Value::Map(_) => codec::json::open(&Raw::new(fields)) == *opened,
+        _ => false,
+    }
 }
 
 /// One entry of managedFields; what is empty is left out.
@@ -259,19 +271,6 @@ pub(super) fn is_reset(entries: &Value) -> bool {
 pub(super) fn is_set(config: &Value) -> bool {
     let entries = config.at(&["metadata", "managedFields"]).as_list();
     entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_map().is_some()))
-}
-
-/// Shows the fields of every entry as a custom object has them, which keeps no text.
-pub(super) fn open(object: &mut Value) {
-    let metadata = object.get_mut("metadata");
-    let entries = metadata.and_then(|metadata| metadata.get_mut("managedFields")).and_then(Value::as_list_mut);
-    for entry in entries.into_iter().flatten() {
-        if let Some(fields) = entry.get_mut("fieldsV1")
-            && let Value::Raw(raw) = fields
-        {
-            *fields = codec::json::open(raw);
-        }
-    }
 }
 
 pub(super) fn clear(object: &mut Value) {

@@ -1,4 +1,5 @@
 mod created;
+mod unstructured;
 
 use codec::Notes;
 use object::{Status, Value, value};

@@ -4,6 +4,7 @@ use object::{Map, Str, Value, compare_names};
 use schema::{ListType, MapType, Omit, Schema, Shape, Struct};
 
 use super::created::Hidden;
+use super::items::is_same_item;
 use super::structured::{is_left_out, tracked};
 use crate::FieldSet;
 use crate::fieldset::same;
@@ -54,10 +55,6 @@ fn value(live: &Value, new: &Value, schema: Schema<'_>, always: bool, hidden: Hi
 /// Whether any is true; None if any is None, or if not all are there.
 fn any(is_complete: bool, mut changes: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     is_complete.then(|| changes.try_fold(false, |found, changed| Some(found | changed?)))?
-}
-
-fn is_same_item(live: &Value, new: &Value, keys: &[Str]) -> bool {
-    keys.iter().all(|key| !live.field(key).is_empty() && live.field(key) == new.field(key))
 }
 
 /// The fields of two structs as Go would print them; see [`super::structured`].

@@ -2,7 +2,8 @@
 //!
 //! Nearly all objects are created by one manager who then owns every field. The walk gives what comparing the object with an
 //! empty one gives (see [`super::compare`]), without copies of the object and without sets of its fields. Where more
-//! than that is needed (repeated items, untyped values) it gives up, and the comparison is made.
+//! than that is needed (repeated items, untyped values) it gives up, and the comparison is made. This is the walk along objects of
+//! built-in kinds, in which a field exists if Go prints it; custom resources have a simpler one, in [`super::unstructured`].
 
 use std::cmp::Ordering;
 
@@ -24,15 +25,11 @@ pub(crate) fn created(
     reset: Option<&FieldSet>,
     unowned: &FieldSet,
 ) -> Option<String> {
-    let mut writer = Writer { out: String::with_capacity(FIELDS_BYTES) };
     let hidden = Hidden { reset, unowned: Some(unowned) };
-    writer.out.push('{');
-    match (&schema.node.shape, object) {
+    Writer::write(|writer| match (&schema.node.shape, object) {
         (Shape::Struct(id), Value::Map(map)) => writer.fields(map, schema, schema.types.get(*id), Before::Zero, hidden),
         _ => None,
-    }?;
-    writer.out.push('}');
-    Some(writer.out)
+    })
 }
 
 /// Most objects' fields are written in no more than this.
@@ -55,11 +52,21 @@ pub(super) struct Hidden<'a> {
     pub unowned: Option<&'a FieldSet>,
 }
 
-struct Writer {
-    out: String,
+/// FieldsV1 that is being written.
+pub(super) struct Writer {
+    pub out: String,
 }
 
 impl Writer {
+    /// All of it, where `fields` writes the fields of the object.
+    pub fn write(fields: impl FnOnce(&mut Writer) -> Option<()>) -> Option<String> {
+        let mut writer = Writer { out: String::with_capacity(FIELDS_BYTES) };
+        writer.out.push('{');
+        fields(&mut writer)?;
+        writer.out.push('}');
+        Some(writer.out)
+    }
+
     /// The fields of a struct as Go would print it; see [`super::structured`].
     fn fields(&mut self, map: &Map, schema: Schema<'_>, of: &Struct, before: Before, hidden: Hidden<'_>) -> Option<()> {
         if of.preserve_unknown || schema.node.embedded {
@@ -75,6 +82,9 @@ impl Writer {
                 continue;
             }
             let (is_owned, below) = hidden.below(&field.name);
+            if is_managed_fields(&field.name, is_owned) {
+                continue;
+            }
             let schema = schema.with(&field.node);
             let unset = if field.pointer { Value::Null } else { zero(schema) };
             let before = match before {
@@ -95,7 +105,7 @@ impl Writer {
     }
 
     /// Separates an entry from the one before it; returns where to cut if there is nothing to write after all.
-    fn begin(&mut self) -> usize {
+    pub fn begin(&mut self) -> usize {
         let start = self.out.len();
         if !self.out.ends_with('{') {
             self.out.push(',');
@@ -164,8 +174,11 @@ impl Writer {
             }
             (Shape::List(items), Value::List(list)) if hidden.is_nothing() => {
                 let items = schema.with(items);
+                let write = |writer: &mut Writer, item: &Value, start| {
+                    writer.value(item, items, Before::Nothing, true, Hidden::NOTHING, start)
+                };
                 match &schema.node.list_type {
-                    ListType::Map(keys) => self.keyed(list, keys, items),
+                    ListType::Map(keys) => self.keyed(list, keys, write),
                     ListType::Set => self.set(list),
                     ListType::Atomic => None,
                 }
@@ -174,8 +187,14 @@ impl Writer {
         }
     }
 
-    /// The items of a list that are told apart by keys, in the order of their keys.
-    fn keyed(&mut self, list: &[Value], keys: &[Str], items: Schema<'_>) -> Option<()> {
+    /// The items of a list that are told apart by keys, in the order of their keys. `write` writes what is owned of an item,
+    /// as [`Writer::value`] does.
+    pub fn keyed(
+        &mut self,
+        list: &[Value],
+        keys: &[Str],
+        write: impl Fn(&mut Writer, &Value, usize) -> Option<()>,
+    ) -> Option<()> {
         if !keys.is_sorted() {
             return None;
         }
@@ -194,13 +213,14 @@ impl Writer {
         for at in sorted(list.len(), order)? {
             let start = self.begin();
             write_key(keys.iter().map(Str::as_str).zip(keys_of(at).iter().copied()), &mut self.out);
-            self.value(&list[at], items, Before::Nothing, true, Hidden::NOTHING, start)?;
+            write(self, &list[at], start)?;
         }
         Some(())
     }
 
-    fn set(&mut self, list: &[Value]) -> Option<()> {
-        if !list.iter().all(|item| matches!(item, Value::String(_))) {
+    /// The items of a list that are told apart by their values.
+    pub fn set(&mut self, list: &[Value]) -> Option<()> {
+        if !list.iter().all(is_plain) {
             return None;
         }
         for at in sorted(list.len(), |a, b| compare_values(&list[*a], &list[*b]))? {
@@ -213,21 +233,21 @@ impl Writer {
 }
 
 /// In FieldsV1: the place itself is owned, and so is what follows.
-const MEMBER: &str = "\".\":{}";
+pub(super) const MEMBER: &str = "\".\":{}";
 
 impl<'a> Hidden<'a> {
-    const NOTHING: Hidden<'static> = Hidden { reset: None, unowned: None };
+    pub const NOTHING: Hidden<'static> = Hidden { reset: None, unowned: None };
 
     pub fn is_nothing(self) -> bool {
         self.reset.is_none() && self.unowned.is_none()
     }
 
     /// Whether a field can be owned, and what cannot below it; None if nothing there can.
-    pub fn below(self, name: &Str) -> (bool, Option<Hidden<'a>>) {
+    pub fn below(self, name: &str) -> (bool, Option<Hidden<'a>>) {
         if self.is_nothing() {
             return (true, Some(self));
         }
-        let field = PathElement::Field(name.clone());
+        let field = PathElement::field(name);
         if self.reset.is_some_and(|reset| reset.has_member(&field)) {
             return (false, None);
         }
@@ -235,6 +255,11 @@ impl<'a> Hidden<'a> {
         let is_owned = !self.unowned.is_some_and(|unowned| unowned.has_member(&field));
         (is_owned, Some(Hidden { reset: below(self.reset), unowned: below(self.unowned) }))
     }
+}
+
+/// Whether a field is the managedFields of the object itself, which are not tracked and so need not be valid.
+pub(super) fn is_managed_fields(name: &str, is_owned: bool) -> bool {
+    !is_owned && name == "managedFields"
 }
 
 /// The numbers up to `count` in order; None if two of them are equal.
@@ -248,7 +273,7 @@ fn sorted(count: usize, order: impl Fn(&usize, &usize) -> Ordering) -> Option<Ve
     Some(places)
 }
 
-/// Whether a value is a key that FieldsV1 can name an item by.
+/// Whether a value is a scalar that FieldsV1 can name an item by, and has only one spelling.
 fn is_plain(value: &Value) -> bool {
     matches!(value, Value::Bool(_) | Value::Int(_) | Value::String(_))
 }

@@ -67,6 +67,11 @@ impl<'a> List<'a> {
     }
 }
 
+/// Whether two items surely have the same keys.
+pub(super) fn is_same_item(live: &Value, new: &Value, keys: &[Str]) -> bool {
+    keys.iter().all(|key| !live.field(key).is_empty() && live.field(key) == new.field(key))
+}
+
 /// What Go holds in a field of this type that was never set; null where it holds nothing or prints nothing.
 pub(super) fn zero(schema: Schema<'_>) -> Value {
     match &schema.node.shape {

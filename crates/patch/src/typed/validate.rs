@@ -25,6 +25,8 @@ fn problems(value: &Value, of: Type<'_>, duplicates: Duplicates) -> Problems {
             None => Problems::none(),
         },
         (_, Value::Null) => Problems::none(),
+        // Text that is kept as it came can be anything.
+        (Form::Map(fields), Value::Raw(_)) if fields.is_deduced() => Problems::none(),
         (Form::List(list), Value::List(items)) => list_problems(items, list, duplicates),
         (Form::List(_), other) => Problems::one(format!("expected list, got &{{{}}}", go::plain(other))),
         (Form::Map(fields), Value::Map(map)) => map_problems(map, fields, duplicates),

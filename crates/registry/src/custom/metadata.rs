@@ -1,6 +1,7 @@
 //! Metadata of custom resources: read with the schema of ObjectMeta, whatever the definition says.
 
 use object::Value;
+use object::timestamp::Time;
 use schema::{Schema, Shape};
 
 /// Reads the metadata of an object in place and returns the paths of fields that ObjectMeta does not have, below
@@ -10,6 +11,9 @@ pub fn read(object: &mut Value, prefix: &str) -> Result<Vec<String>, String> {
     let Some(metadata) = object.get_mut("metadata").filter(|metadata| !metadata.is_null()) else {
         return Ok(Vec::new());
     };
+    if is_clean(schema, metadata, Origin::Client) {
+        return Ok(Vec::new());
+    }
     let mut notes = codec::Notes::collect();
     let read = codec::json::coerce(metadata, Some(schema), &mut notes);
     *metadata = read.map_err(|error| error.to_string())?;
@@ -27,7 +31,7 @@ pub fn repair(object: &mut Value) -> Result<(), String> {
     let Some(schema) = schema::object_meta() else { return Ok(()) };
     let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
     // Metadata that this server has stored needs no repair.
-    if is_clean(schema, metadata) {
+    if is_clean(schema, metadata, Origin::Store) {
         return Ok(());
     }
     if let Ok(read) = codec::json::coerce(metadata, Some(schema), &mut codec::Notes::ignore()) {
@@ -52,22 +56,32 @@ pub fn repair(object: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether metadata has nothing but fields of ObjectMeta, each of its type and none empty.
-fn is_clean(schema: Schema<'_>, value: &Value) -> bool {
+/// Where metadata comes from: what this server has stored need not be looked at as closely.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Client,
+    Store,
+}
+
+/// Whether metadata has nothing but fields of ObjectMeta, each of its type and none empty, so that reading it changes nothing.
+fn is_clean(schema: Schema<'_>, value: &Value, origin: Origin) -> bool {
     match (&schema.node.shape, value) {
         (Shape::Struct(id), Value::Map(map)) => {
             let known = schema.types.get(*id);
             map.iter().all(|(name, value)| {
                 let field = known.field(name);
-                field.is_some_and(|field| !value.is_empty() && is_clean(schema.with(&field.node), value))
+                field.is_some_and(|field| !value.is_empty() && is_clean(schema.with(&field.node), value, origin))
             })
         }
-        (Shape::Map(inner), Value::Map(map)) => map.values().all(|value| is_clean(schema.with(inner), value)),
-        (Shape::List(inner), Value::List(items)) => items.iter().all(|item| is_clean(schema.with(inner), item)),
+        (Shape::Map(inner), Value::Map(map)) => map.values().all(|value| is_clean(schema.with(inner), value, origin)),
+        (Shape::List(inner), Value::List(items)) => items.iter().all(|item| is_clean(schema.with(inner), item, origin)),
         (Shape::String, Value::String(_)) | (Shape::Bool, Value::Bool(_)) | (Shape::Int64, Value::Int(_)) => true,
-        // Times are read and written to be sure, unless they look like what this server writes.
-        (Shape::Time, Value::String(text)) => text.len() == RFC3339_SECONDS && text.ends_with('Z'),
-        (Shape::Fields, _) => true,
+        (Shape::Time, Value::String(text)) => {
+            // Times are read and written to be sure, unless they look like what this server writes.
+            let is_usual = text.len() == RFC3339_SECONDS && text.ends_with('Z') && !text.starts_with('0');
+            is_usual && (origin == Origin::Store || Time::parse(text).is_ok())
+        }
+        (Shape::Fields, _) => origin == Origin::Store,
         _ => false,
     }
 }

@@ -40,6 +40,7 @@ const STRINGS: [&str; 26] = [
 /// Whether a format means something for values of this OpenAPI type ("" for several or none).
 pub fn is_known_format(kind: &str, format: &str) -> bool {
     match kind {
+        _ if format.is_empty() => false,
         "" | "string" => STRINGS.contains(&normalised(format).as_str()),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
@@ -49,6 +50,9 @@ pub fn is_known_format(kind: &str, format: &str) -> bool {
 
 /// Whether a text has the format; none where the format is not one of strings.
 pub fn check(format: &str, text: &str) -> Option<bool> {
+    if format.is_empty() {
+        return None;
+    }
     Some(match normalised(format).as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
         "uri" => net::is_request_uri(text),

@@ -21,13 +21,13 @@ fn walk(schema: Schema<'_>, value: &Value, path: &Path, errors: &mut Errors, dep
         (Shape::Struct(id), Value::Map(map)) => {
             let known = schema.types.get(*id);
             for (name, child) in map.iter() {
-                if let Some(field) = known.field(name) {
+                if let Some(field) = known.field(name).filter(|_| has_lists(child)) {
                     walk(schema.with(&field.node), child, &path.field(name), errors, depth + 1);
                 }
             }
         }
         (Shape::Map(inner), Value::Map(map)) => {
-            for (key, child) in map.iter() {
+            for (key, child) in map.iter().filter(|(_, child)| has_lists(child)) {
                 walk(schema.with(inner), child, &path.key(key), errors, depth + 1);
             }
         }
@@ -41,12 +41,17 @@ fn walk(schema: Schema<'_>, value: &Value, path: &Path, errors: &mut Errors, dep
                 }
                 ListType::Map(keys) => check_keys(keys, items, path, errors),
             }
-            for (at, item) in items.iter().enumerate() {
+            for (at, item) in items.iter().enumerate().filter(|(_, item)| has_lists(item)) {
                 walk(schema.with(inner), item, &path.index(at), errors, depth + 1);
             }
         }
         _ => {}
     }
+}
+
+/// Whether there can be a list in a value, or it is one.
+fn has_lists(value: &Value) -> bool {
+    matches!(value, Value::Map(_) | Value::List(_))
 }
 
 fn check_keys(keys: &[Str], items: &[Value], path: &Path, errors: &mut Errors) {

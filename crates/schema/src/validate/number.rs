@@ -3,12 +3,13 @@
 use object::Value;
 
 use super::outcome::Outcome;
+use super::place::Steps;
 use crate::types::Rules;
 
 /// The largest float up to which every whole number has a float of its own.
 const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 
-pub fn check(path: &str, types: &[&str], format: &str, rules: Option<&Rules>, value: &Value) -> Outcome {
+pub fn check(path: Steps<'_>, types: &[&str], format: &str, rules: Option<&Rules>, value: &Value) -> Outcome {
     let mut outcome = Outcome::default();
     let only = if let [only] = types { only } else { "" };
     let range = Range { path, kind: only, format };
@@ -58,7 +59,7 @@ pub fn go_number(f: f64) -> String {
 
 /// What a type and its format can hold.
 struct Range<'a> {
-    path: &'a str,
+    path: Steps<'a>,
     kind: &'a str,
     format: &'a str,
 }
@@ -100,7 +101,7 @@ struct Bound {
     fits: bool,
 }
 
-fn compare(path: &str, value: &Value, rule: Bound, outcome: &mut Outcome) {
+fn compare(path: Steps<'_>, value: &Value, rule: Bound, outcome: &mut Outcome) {
     let Bound { bound, exclusive, upper, fits } = rule;
     let words = match (upper, exclusive) {
         (true, false) => "should be less than or equal to",
@@ -130,7 +131,7 @@ fn compare(path: &str, value: &Value, rule: Bound, outcome: &mut Outcome) {
     }
 }
 
-fn multiple_of(path: &str, value: &Value, factor: f64, fits: bool, outcome: &mut Outcome) {
+fn multiple_of(path: Steps<'_>, value: &Value, factor: f64, fits: bool, outcome: &mut Outcome) {
     let must_be_positive = |factor: String| format!("factor MultipleOf declared for {path} must be positive: {factor}");
     match value {
         Value::Int(i) if fits => {

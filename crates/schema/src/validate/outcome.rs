@@ -3,6 +3,7 @@
 use object::{BadValue, ErrorType, Errors, FieldError, Path, Value};
 
 use super::number::go_number;
+use super::place::Steps;
 
 /// The errors of a place and all below it. `matches` counts the checks that were made and passed, which decides between
 /// alternatives that all fail.
@@ -61,51 +62,54 @@ impl Outcome {
     }
 
     /// Text where another type or format was expected; `found` is the type, the format or the text itself.
-    pub fn wrong_type(&mut self, path: &str, expected: &str, found: &str) {
+    pub fn wrong_type(&mut self, path: Steps<'_>, expected: &str, found: &str) {
+        let path = path.to_string();
         let message = format!("{path} in body must be of type {expected}: {}", object::quote(found));
-        self.push(ErrorType::TypeInvalid, path, found, message.clone(), message);
+        self.push(ErrorType::TypeInvalid, &path, found, message.clone(), message);
     }
 
-    pub fn invalid(&mut self, path: &str, value: Value, problem: String) {
+    pub fn invalid(&mut self, path: Steps<'_>, value: Value, problem: String) {
+        let path = path.to_string();
         let message = format!("{path} in body {problem}");
-        self.push(ErrorType::Invalid, path, bad(value), message.clone(), message);
+        self.push(ErrorType::Invalid, &path, bad(value), message.clone(), message);
     }
 
     /// The same where upstream does not begin with the path.
-    pub fn invalid_as_is(&mut self, path: &str, value: Value, message: String) {
-        self.push(ErrorType::Invalid, path, bad(value), message.clone(), message);
+    pub fn invalid_as_is(&mut self, path: Steps<'_>, value: Value, message: String) {
+        self.push(ErrorType::Invalid, &path.to_string(), bad(value), message.clone(), message);
     }
 
-    pub fn required(&mut self, path: &str, name: &str) {
+    pub fn required(&mut self, path: Steps<'_>, name: &str) {
         let path = format!("{path}.{name}");
         let message = format!("{path} in body is required");
         self.push(ErrorType::Required, &path, BadValue::Omitted, String::new(), message);
     }
 
     /// A property that `additionalProperties: false` does not let in.
-    pub fn forbidden(&mut self, path: &str, name: &str) {
+    pub fn forbidden(&mut self, path: Steps<'_>, name: &str) {
+        let path = path.to_string();
         let message = format!("{path}.{name} in body is a forbidden property");
-        self.push(ErrorType::Invalid, path, "", message.clone(), message);
+        self.push(ErrorType::Invalid, &path, "", message.clone(), message);
     }
 
-    pub fn not_supported(&mut self, path: &str, value: &Value, allowed: &[Value]) {
+    pub fn not_supported(&mut self, path: Steps<'_>, value: &Value, allowed: &[Value]) {
         let allowed: Vec<String> = allowed.iter().map(allowed_text).collect();
         let message = format!("{path} in body should be one of {allowed:?}");
         let quoted: Vec<String> = allowed.iter().map(|text| object::quote(text)).collect();
         let detail = format!("supported values: {}", quoted.join(", "));
-        self.push(ErrorType::NotSupported, path, bad(value.clone()), detail, message);
+        self.push(ErrorType::NotSupported, &path.to_string(), bad(value.clone()), detail, message);
     }
 
-    pub fn too_long(&mut self, path: &str, max: u64) {
+    pub fn too_long(&mut self, path: Steps<'_>, max: u64) {
         let mut errors = Errors::new();
-        errors.too_long(&field(path), usize::try_from(max).unwrap_or(usize::MAX));
+        errors.too_long(&field(&path.to_string()), usize::try_from(max).unwrap_or(usize::MAX));
         self.take(errors, format!("{path} in body should be at most {max} chars long"));
     }
 
-    pub fn too_many(&mut self, path: &str, actual: u64, max: u64, what: &str) {
+    pub fn too_many(&mut self, path: Steps<'_>, actual: u64, max: u64, what: &str) {
         let mut errors = Errors::new();
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        errors.too_many(&field(path), size(actual), size(max));
+        errors.too_many(&field(&path.to_string()), size(actual), size(max));
         self.take(errors, format!("{path} in body should have at most {max} {what}"));
     }
 

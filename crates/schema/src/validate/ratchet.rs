@@ -2,8 +2,9 @@
 
 use object::Value;
 
+use super::check as check_plainly;
 use super::outcome::Outcome;
-use super::{Place, check as check_plainly};
+use super::place::Place;
 use crate::types::{ListType, Schema, Shape};
 
 /// What a value was before the update, and the schema by which the two are held against each other.

@@ -4,12 +4,15 @@ use schema::{Node, Shape, builtin};
 
 use super::*;
 
-/// A built-in kind in one version.
-struct Plain<'a>(Schema<'a>);
+/// A kind in one version.
+pub(super) struct Plain<'a> {
+    pub schema: Schema<'a>,
+    pub is_structured: bool,
+}
 
 impl Kind for Plain<'_> {
     fn schema(&self, _: &str) -> Option<Schema<'_>> {
-        Some(self.0)
+        Some(self.schema)
     }
 
     fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
@@ -19,24 +22,28 @@ impl Kind for Plain<'_> {
     fn settle(&self, merged: Value) -> Result<Value, String> {
         Ok(merged)
     }
+
+    fn is_structured(&self) -> bool {
+        self.is_structured
+    }
 }
 
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % end
     }
 
-    fn word(&mut self) -> Value {
+    pub fn word(&mut self) -> Value {
         Value::from(["", "a", "b\"", "<c>", "d\\e", "1", "long-enough-to-be-allocated"][self.below(7) as usize])
     }
 
     /// A value of the schema's shape. `sparse` is how many fields are left out for each that is set.
-    fn value(&mut self, schema: Schema<'_>, sparse: u64, depth: usize) -> Value {
+    pub fn value(&mut self, schema: Schema<'_>, sparse: u64, depth: usize) -> Value {
         match &schema.node.shape {
             Shape::Bool => Value::Bool(self.below(2) == 0),
             Shape::Int32 | Shape::Int64 | Shape::Float => Value::Int(self.below(4) as i64),
@@ -80,7 +87,7 @@ impl Random {
 }
 
 /// Changes, sets or removes a few values anywhere.
-fn change(value: &mut Value, random: &mut Random) {
+pub(super) fn change(value: &mut Value, random: &mut Random) {
     match value {
         Value::List(items) if !items.is_empty() => {
             let at = random.below(items.len() as u64) as usize;
@@ -107,8 +114,8 @@ fn change(value: &mut Value, random: &mut Random) {
     }
 }
 
-const NOW: Timestamp = Timestamp { secs: 1_700_000_000, nanos: 0 };
-const LATER: Timestamp = Timestamp { secs: 1_700_000_009, nanos: 0 };
+pub(super) const NOW: Timestamp = Timestamp { secs: 1_700_000_000, nanos: 0 };
+pub(super) const LATER: Timestamp = Timestamp { secs: 1_700_000_009, nanos: 0 };
 
 /// Creates and updates objects of all kinds, and counts how often no comparison was needed for either.
 fn check(random: &mut Random, resets: &Resets) -> (usize, usize, usize) {
@@ -116,7 +123,7 @@ fn check(random: &mut Random, resets: &Resets) -> (usize, usize, usize) {
     for resource in builtin().resources() {
         let Some(schema) = builtin().schema(&resource.kind) else { continue };
         for round in 0..24 {
-            let plain = Plain(schema);
+            let plain = Plain { schema, is_structured: true };
             let fields = FieldManager { kind: &plain, gvk: resource.kind.clone(), subresource: "", resets };
             let mut object = random.value(schema, 1 + round % 6, 0);
             object.set_type(&resource.kind);
