@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storage_embedded::{EmbeddedStore, Options, Report};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore, Report};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -85,7 +85,7 @@ pub async fn backup(data_dir: &Path, target: &Path) -> Result<String, String> {
     if !path.exists() {
         return Err(format!("{} does not exist", path.display()));
     }
-    let store = EmbeddedStore::open(Options::at(path)).map_err(|error| error.to_string())?;
+    let store = EmbeddedStore::open(EmbeddedOptions::at(path)).map_err(|error| error.to_string())?;
     store.backup(&absolute).await.map(|report| describe(&report)).map_err(|error| error.to_string())
 }
 

@@ -25,7 +25,7 @@ pub struct Debugging {
     pub profiling: bool,
     /// `--enable-logs-handler`: the files in `/var/log`.
     pub logs: bool,
-    /// `--debug-socket-path`: profiles without authentication, for those who may open the socket.
+    /// `--debug-socket-path`: serves profiles without authentication to processes that may open the socket.
     pub socket: Option<PathBuf>,
     pub set_verbosity: SetVerbosity,
 }

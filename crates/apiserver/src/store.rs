@@ -234,7 +234,7 @@ pub(crate) async fn open(config: &StoreConfig, data_dir: &Path) -> Result<Opened
 }
 
 async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, StartError> {
-    let mut options = storage_embedded::Options::at(store_path(data_dir));
+    let mut options = storage_embedded::EmbeddedOptions::at(store_path(data_dir));
     if !config.compaction_interval.is_zero() {
         options.history_age = config.compaction_interval;
     }
@@ -301,7 +301,7 @@ pub fn etcd_dial(dial: Arc<dyn outbound::Dial>) -> storage_etcd::Dial {
 }
 
 async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, StartError> {
-    let options = storage_etcd::Options {
+    let options = storage_etcd::EtcdOptions {
         ca_file: config.etcd_cafile.clone(),
         cert_file: config.etcd_certfile.clone(),
         key_file: config.etcd_keyfile.clone(),
@@ -309,7 +309,7 @@ async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, St
         compaction_interval: config.compaction_interval,
         start_timeout: config.start_timeout,
         lease_reuse: config.lease_reuse,
-        ..storage_etcd::Options::at(servers.iter().cloned())
+        ..storage_etcd::EtcdOptions::at(servers.iter().cloned())
     };
     let store = EtcdStore::connect(options).await.map_err(|error| StartError::Store(error.to_string()))?;
     let asked = store.clone();

@@ -7,7 +7,7 @@ use authz::Permitted;
 use http::{HeaderValue, StatusCode, header};
 use object::timestamp::{Time, Timestamp};
 use object::{GroupVersionKind, Status, Value, value};
-use rest::accept::{self, Convert};
+use rest::accept::{self, AskedKind};
 use rest::{Accept, Api, Body, Call, Media, Reply, ReplyBody};
 use server::Paths;
 
@@ -60,7 +60,7 @@ impl Zpages {
     }
 
     /// The first clause of the Accept header that can be honoured: text as it is, everything else as a versioned kind.
-    fn negotiate<'a>(&self, call: &'a Call, kind: &str) -> Option<(Form, Option<Convert<'a>>)> {
+    fn negotiate<'a>(&self, call: &'a Call, kind: &str) -> Option<(Form, Option<AskedKind<'a>>)> {
         let asked = accept::header(&call.headers);
         if asked.trim().is_empty() {
             return Some((Form::Text, None));
@@ -68,7 +68,7 @@ impl Zpages {
         accept::parse(asked).iter().find_map(|clause| {
             self.forms().filter(|form| clause.covers(form.content_type())).find_map(|form| {
                 let convert = clause.convert(form.media())?;
-                let known = |wanted: Convert<'_>| {
+                let known = |wanted: AskedKind<'_>| {
                     wanted.group == GROUP && wanted.kind == kind && matches!(wanted.version, "v1alpha1" | "v1beta1")
                 };
                 let allowed = match form {

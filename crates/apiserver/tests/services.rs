@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use object::{Value, value};
 use storage::Store;
 use storage_etcd::testing::Cluster;
-use storage_etcd::{EtcdStore, Options};
+use storage_etcd::{EtcdOptions, EtcdStore};
 use support::{Client, Node};
 
 const RANGES: &str = "10.7.0.0/24,fd07::/112";
@@ -76,7 +76,7 @@ async fn services_have_addresses_of_both_families() {
 async fn services_that_another_server_has_written_get_their_addresses() {
     let Some(etcd) = Cluster::single() else { return };
     let node = start(&etcd, "10.9.0.1").await;
-    let store = EtcdStore::connect(Options::at(etcd.endpoints())).await.unwrap();
+    let store = EtcdStore::connect(EtcdOptions::at(etcd.endpoints())).await.unwrap();
     let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"old","namespace":"default","uid":"u"},
         "spec":{"type":"ClusterIP","clusterIP":"10.7.0.77","ports":[{"port":80}]}}"#;
     store.create("/registry/services/specs/default/old".into(), service.into(), None).await.unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::kinds::Kind;
-use crate::watches::Change;
+use crate::watches::KeyChange;
 
 /// The keys of one kind and epoch, as a list showed them.
 pub struct List {
@@ -29,7 +29,7 @@ impl List {
 
 /// Compares lists with the state that the changes, by revision, had led to. Lists before `first` are left out: what was
 /// there before is not known.
-pub fn check(lists: &[&List], changes: &BTreeMap<i64, Change>, first: i64) -> Result<usize, String> {
+pub fn check(lists: &[&List], changes: &BTreeMap<i64, KeyChange>, first: i64) -> Result<usize, String> {
     let mut lists: Vec<&&List> = lists.iter().filter(|list| list.revision >= first).collect();
     lists.sort_by_key(|list| list.revision);
     let mut state: BTreeMap<&str, (u64, i64)> = BTreeMap::new();

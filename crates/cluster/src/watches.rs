@@ -22,12 +22,12 @@ const SILENCE: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a change did: the key, and its new value if there is one.
-pub type Change = (String, Option<u64>);
+pub type KeyChange = (String, Option<u64>);
 
 /// What one watcher has seen.
 pub struct Seen {
     pub kind: &'static Kind,
-    pub events: Mutex<Vec<(i64, Change)>>,
+    pub events: Mutex<Vec<(i64, KeyChange)>>,
     /// The revision it began at.
     pub began: AtomicU64,
     /// How often it had to list again, because its revision was gone.
@@ -138,7 +138,7 @@ pub struct Checked {
 /// something else.
 pub fn check(watchers: &[&Seen], operations: &[Operation], lists: &[List]) -> Result<Checked, String> {
     let kind = watchers.first().map_or(&CONFIG_MAP, |seen| seen.kind);
-    let mut all: BTreeMap<i64, Change> = BTreeMap::new();
+    let mut all: BTreeMap<i64, KeyChange> = BTreeMap::new();
     for operation in operations.iter().filter(|operation| kind.has(&operation.key)) {
         if let (Answer::Done(revision), Call::Create(value) | Call::Update(value, _) | Call::Put(value)) =
             (&operation.answer, &operation.call)
@@ -164,7 +164,7 @@ pub fn check(watchers: &[&Seen], operations: &[Operation], lists: &[List]) -> Re
     for (number, watcher) in faithful() {
         let events = watcher.events.lock();
         let (began, last) = (watcher.began.load(Ordering::SeqCst), events.last().map_or(0, |(revision, _)| *revision));
-        let seen: BTreeMap<i64, &Change> = events.iter().map(|(revision, change)| (*revision, change)).collect();
+        let seen: BTreeMap<i64, &KeyChange> = events.iter().map(|(revision, change)| (*revision, change)).collect();
         let range = began.cast_signed().saturating_add(1)..=last;
         if let Some((revision, change)) = all.iter().find(|(at, _)| range.contains(at) && !seen.contains_key(at)) {
             return Err(format!("watcher {number} has missed {change:?} at revision {revision}"));

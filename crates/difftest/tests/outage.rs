@@ -184,7 +184,7 @@ async fn resources_can_have_an_etcd_of_their_own() {
         (&apart, "/registry/events/default/there", true),
         (&apart, "/registry/configmaps/default/here", false),
     ] {
-        let store = EtcdStore::connect(storage_etcd::Options::at(cluster.endpoints())).await.unwrap();
+        let store = EtcdStore::connect(storage_etcd::EtcdOptions::at(cluster.endpoints())).await.unwrap();
         assert_eq!(store.get(key.as_bytes(), None).await.unwrap().entry.is_some(), there, "{key}");
     }
     let sizes = until(&client, "/metrics", 200).await;

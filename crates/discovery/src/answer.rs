@@ -9,7 +9,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use object::{GroupResource, GroupVersion, GroupVersionKind, Status, Str, Value};
 use registry::Catalog;
-use rest::accept::{self, Chosen, Convert};
+use rest::accept::{self, AskedKind, Chosen};
 use rest::{Accept, Api, Call, Media, Reply, ReplyBody};
 
 use peers::Peers;
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Whether the client asks for everything at once.
     fn aggregated<'a>(&self, call: &'a Call) -> Option<Chosen<'a>> {
-        let wanted = Convert { group: aggregated::GROUP, version: aggregated::VERSION, kind: aggregated::KIND };
+        let wanted = AskedKind { group: aggregated::GROUP, version: aggregated::VERSION, kind: aggregated::KIND };
         // A header that is not there is satisfied with anything, and so is the plain document.
         let chosen = accept::choose(&call.headers, &call.query, &self.offered(), |_, convert| convert == Some(wanted));
         chosen.filter(|chosen| chosen.convert.is_some())

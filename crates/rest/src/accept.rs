@@ -19,7 +19,7 @@ pub struct Clause<'a> {
 
 /// The kind of document that a clause asks for instead of the usual one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Convert<'a> {
+pub struct AskedKind<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub kind: &'a str,
@@ -29,7 +29,7 @@ pub struct Convert<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chosen<'a> {
     pub media: Media,
-    pub convert: Option<Convert<'a>>,
+    pub convert: Option<AskedKind<'a>>,
     pub pretty: bool,
     /// Which variant of a discovery document: `nopeer`, "" for the usual one.
     pub profile: &'a str,
@@ -46,7 +46,7 @@ pub fn choose<'a>(
     headers: &'a HeaderMap,
     query: &[(String, String)],
     offered: &[Media],
-    allows: impl Fn(Media, Option<Convert<'a>>) -> bool,
+    allows: impl Fn(Media, Option<AskedKind<'a>>) -> bool,
 ) -> Option<Chosen<'a>> {
     let accept = header(headers);
     let pretty = wants_pretty(headers, query);
@@ -158,7 +158,7 @@ impl<'a> Clause<'a> {
 
     /// What kind of document is asked for, or None if a parameter cannot be honoured.
     #[allow(clippy::option_option)] // Nothing asked for and nothing possible are two things.
-    pub fn convert(&self, media: Media) -> Option<Option<Convert<'a>>> {
+    pub fn convert(&self, media: Media) -> Option<Option<AskedKind<'a>>> {
         // Only watches have a stream, and YAML has none.
         if self.parameter("stream").is_some_and(|stream| stream != "watch" || media == Media::Yaml) {
             return None;
@@ -171,7 +171,7 @@ impl<'a> Clause<'a> {
             return Some(None);
         }
         let text = |value: Option<&'a str>| value.unwrap_or("");
-        Some(Some(Convert { group: text(group), version: text(version), kind: text(kind) }))
+        Some(Some(AskedKind { group: text(group), version: text(version), kind: text(kind) }))
     }
 }
 

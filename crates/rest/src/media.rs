@@ -4,7 +4,7 @@ use http::HeaderMap;
 use object::{GroupResource, Status};
 
 use crate::Call;
-use crate::accept::{self, Convert};
+use crate::accept::{self, AskedKind};
 use crate::reply::{Reply, failure};
 
 /// How bytes are written.
@@ -85,8 +85,8 @@ impl Offer {
     }
 
     /// What objects are to be turned into for a clause that asks for this; None if they cannot.
-    fn transform(self, media: Media, convert: Option<Convert<'_>>) -> Option<Transform> {
-        let Some(Convert { group, version, kind }) = convert else {
+    fn transform(self, media: Media, convert: Option<AskedKind<'_>>) -> Option<Transform> {
+        let Some(AskedKind { group, version, kind }) = convert else {
             return self.has(media).then_some(Transform::None);
         };
         let known = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");

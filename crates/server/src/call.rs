@@ -1,4 +1,4 @@
-//! Reading an HTTP request into what the filters work with.
+//! Parses query strings.
 
 use http::Uri;
 

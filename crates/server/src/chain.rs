@@ -35,7 +35,7 @@ use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Versi
 const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Audit annotations that tell what authorization decided.
+/// Audit annotations with the decision of authorization.
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
 /// Audit annotations of requests for a deprecated API.
@@ -106,7 +106,7 @@ struct Identified {
 }
 
 impl Server {
-    /// Answers one request. Whatever happens, there is an answer.
+    /// Answers one request; every failure and panic becomes a response, too.
     pub async fn serve(self: Arc<Self>, request: Request<Incoming>, peer: Arc<Peer>) -> HttpResponse {
         let began = Instant::now();
         // Request info: verb, resource, namespace and name, which every later filter uses.

@@ -1,4 +1,4 @@
-//! gzip for large answers, as client-go asks for it.
+//! gzip for large responses, which client-go accepts by default.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use rest::{Aborted, Chunks, Reply, ReplyBody};
 /// Smaller answers are sent as they are: compressing them costs more than it saves.
 const THRESHOLD_BYTES: usize = 128 * 1024;
 
-/// Compresses an answer that is worth it. A stream is judged by how long it is expected to be.
+/// Compresses responses that are large enough. A stream counts with its estimated length.
 pub fn compress(mut reply: Reply, accepted: bool) -> Reply {
     if !accepted || !reply.status.is_success() {
         return reply;

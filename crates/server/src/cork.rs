@@ -1,9 +1,8 @@
-//! Frames of HTTP/2 leave together.
+//! [`Cork`]: sends several HTTP/2 frames in one TLS record and one system call.
 //!
-//! h2 asks for a flush after every frame of data that is not tiny. With a TLS record and a system call each, fifty watchers
-//! on one connection would cost fifty of both for one event. [`Cork`] collects what is written and lets the task of the
-//! connection run once more: by then h2 has written everything it had, and its next step, which is to read, lets it go.
-//! Large answers leave in pieces that fill their TLS records and share a system call.
+//! h2 flushes after every DATA frame that is not tiny. With a TLS record and a system call each, one event for fifty watches
+//! on one connection would cost fifty of both. [`Cork`] buffers what is written until h2 next reads, which it does when it has
+//! written everything it had. Large responses are sent in pieces that fill their TLS records and share a system call.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,19 +10,19 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is held back at most: four full TLS records, which is what rustls passes on to the system at once.
+/// How many bytes are buffered at most: four full TLS records, which is what rustls passes on to the system at once.
 const HELD_MAX: usize = 64 * 1024;
-/// A connection that last sent no more than this keeps no more memory for the next time.
+/// A buffer that was filled with no more than this is shrunk to it, so that idle connections take little memory.
 const KEPT_MAX: usize = 1024;
 
 pub struct Cork<S> {
     stream: S,
     held: Vec<u8>,
-    /// How much of it has been written.
+    /// How many bytes of `held` have been written.
     gone: usize,
-    /// The peer does not read; the stream wakes us when it does.
+    /// The last write would have blocked; the stream wakes the task when it can go on.
     blocked: bool,
-    /// HTTP/1 does not always read after it has written, so nothing is held back there.
+    /// False for HTTP/1, which does not always read after it has written, so that nothing may be buffered.
     holds: bool,
 }
 

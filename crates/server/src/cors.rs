@@ -1,9 +1,9 @@
-//! `--cors-allowed-origins`: which web pages may talk to the server.
+//! `--cors-allowed-origins`: which web pages' scripts may send requests to the server.
 
 use http::{HeaderMap, HeaderValue, header};
 use regex::Regex;
 
-/// Origins that are let in, as regular expressions.
+/// The allowed origins, as regular expressions.
 #[derive(Clone, Debug, Default)]
 pub struct Cors {
     origins: Vec<Regex>,
@@ -17,7 +17,7 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
 impl Cors {
     pub fn new(patterns: &[String]) -> Result<Cors, String> {
         let origins = patterns.iter().map(|pattern| {
-            // An origin that is only part of a name would let others in that end or begin with it.
+            // Without anchors an expression would also allow longer host names that contain a match.
             let anchored = pattern.starts_with('^') || pattern.contains("//");
             let bounded = pattern.ends_with('$') || pattern.ends_with("(:|$)") || pattern.ends_with(':');
             if pattern.is_empty() || !(anchored && bounded) {
@@ -28,7 +28,7 @@ impl Cors {
         Ok(Cors { origins: origins.collect::<Result<_, _>>()? })
     }
 
-    /// The headers for an answer to this request; None if it does not come from a page that is let in.
+    /// The CORS headers of the response; None if the request's origin is not allowed.
     pub fn allow(&self, request: &HeaderMap) -> Option<HeaderMap> {
         if self.origins.is_empty() {
             return None;

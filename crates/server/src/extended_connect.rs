@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::ext::Protocol;
 
-/// Makes an extended CONNECT for WebSocket the GET that it stands for; false for every other request.
+/// Rewrites an extended CONNECT for WebSocket to the GET of an HTTP/1.1 upgrade; false for every other request.
 pub fn accept<B>(request: &mut Request<B>) -> bool {
     let wants =
         |request: &Request<B>| request.extensions().get::<Protocol>().is_some_and(|name| name.as_str() == "websocket");
@@ -24,7 +24,7 @@ pub fn accept<B>(request: &mut Request<B>) -> bool {
     true
 }
 
-/// Makes `101 Switching Protocols` what HTTP/2 has instead.
+/// Rewrites a `101 Switching Protocols` response to the 200 that RFC 8441 has instead.
 pub fn answer<B>(response: &mut Response<B>) {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         *response.status_mut() = StatusCode::OK;

@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: is the server alive, and may traffic be sent to it?
+//! The health checks: `/healthz`, `/livez` and `/readyz`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Check for Delayed {
     }
 }
 
-/// All checks, and which endpoint asks which.
+/// All checks, and which endpoints run them.
 #[derive(Clone, Default)]
 pub struct Health {
     checks: Arc<RwLock<Vec<Registered>>>,

@@ -134,10 +134,10 @@ impl Future for WatchEnd {
     }
 }
 
-/// How much longer than planned watches may take to notice their end.
+/// How long after the last planned end of a watch shutdown still waits for watches.
 const WATCHES_LATE: Duration = Duration::from_secs(5);
 
-/// Things under way.
+/// Counts open requests, and tells when there is none left.
 #[derive(Default)]
 struct Group {
     count: AtomicUsize,
@@ -153,7 +153,7 @@ impl Group {
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
-            // Registered before the count is read, so that the last one to leave cannot be missed.
+            // Registered before the count is read, so that the notification of the last request is not missed.
             left.as_mut().enable();
             if self.len() == 0 {
                 return;
@@ -163,7 +163,7 @@ impl Group {
     }
 }
 
-/// A request under way.
+/// Counts as an open request until it is dropped.
 pub struct Ticket(Arc<Group>);
 
 impl Drop for Ticket {

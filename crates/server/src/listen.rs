@@ -76,7 +76,7 @@ pub struct Listener {
 impl Listener {
     pub async fn bind(address: SocketAddr, tls: Arc<Handshake>, options: ConnectionOptions) -> io::Result<Listener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A restarted server must not wait for old connections to be forgotten.
+        // SO_REUSEADDR: a restarted server can bind while connections of the old one are in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.set_reuseport(options.share_port)?;
         socket.bind(address)?;
@@ -87,7 +87,7 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves until the server's life is over.
+    /// Accepts and serves connections until shutdown has closed them all.
     pub fn serve(self, server: Arc<Server>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let options = Arc::new(self.options);
@@ -98,7 +98,7 @@ impl Listener {
                 Phase::Leaving { .. } => !last,
                 Phase::Over => true,
             };
-            // Every connection holds a sender; when all are gone there is nothing left to wait for.
+            // Every connection holds a sender, so `recv` returns when all connections are closed.
             let (open, mut closed) = mpsc::channel::<()>(1);
             loop {
                 let accepted = tokio::select! {
@@ -126,7 +126,7 @@ impl Listener {
     }
 }
 
-/// As Go's listeners have it.
+/// The intervals that Go's listeners set.
 const KEEP_ALIVE: socket2::TcpKeepalive =
     socket2::TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(15));
 
@@ -199,7 +199,7 @@ impl Connection {
         let ended = match ended {
             Some(ended) => ended,
             None => {
-                // A client that has been silent may not answer a GOAWAY either.
+                // A client that sent nothing for this long may not react to a GOAWAY either, so it is not waited for any longer.
                 serving.as_mut().graceful_shutdown();
                 tokio::time::timeout(GOODBYE, serving.as_mut()).await.unwrap_or(Ok(()))
             }

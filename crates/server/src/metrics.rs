@@ -16,7 +16,7 @@ use metrics::{Histogram, head};
 pub use requests::{Labels, Requests, Series};
 pub use shown::Shown;
 
-/// Everything that is counted.
+/// All metrics of the server.
 #[derive(Default)]
 pub struct Metrics {
     pub requests: Requests,
@@ -24,7 +24,7 @@ pub struct Metrics {
     panics: AtomicU64,
     handshake_errors: AtomicU64,
     certificates: Certificates,
-    /// Lines others contribute: store latencies, object counts.
+    /// Functions of other crates that write more metrics: store latencies, object counts.
     extra: Mutex<Vec<Contribution>>,
     shown: Shown,
 }
@@ -36,17 +36,17 @@ impl Metrics {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that did not get through TLS.
+    /// Counts a failed TLS handshake.
     pub fn handshake_failed(&self) {
         self.handshake_errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request whose sender's certificate is good for so many seconds.
+    /// Counts a request with a client certificate that expires in so many seconds.
     pub fn certificate_seen(&self, seconds_left: i64) {
         self.certificates.0.observe(seconds_left as f64);
     }
 
-    /// Adds lines of another part of the server.
+    /// Adds a function that writes more metrics.
     pub fn contribute(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
         self.extra.lock().push(Arc::new(write));
     }

@@ -1,4 +1,4 @@
-//! The client's end of a connection: who it is, what it has open, and how long it has been idle.
+//! [`Peer`]: the client of a connection, its certificates, its open requests, and how long it has been idle.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 /// How long a connection may stay open without any request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A client, for as long as its connection lasts.
+/// The client of a connection.
 pub struct Peer {
     pub address: SocketAddr,
     /// The client's certificate chain, its own first; empty if it showed none.

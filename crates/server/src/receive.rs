@@ -1,4 +1,4 @@
-//! A request's body as it arrives, with limits on how slowly and how much.
+//! Receives request bodies, with limits on pauses and on the bytes of unfinished bodies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Drop for Discarding {
 struct Receiving<B> {
     incoming: B,
     seat: Option<Seat>,
-    /// Whether the client was waited for, so that the seat was given back.
+    /// Whether the server had to wait for the client, and gave the seat back meanwhile.
     paused: bool,
     /// In a mutex only because bodies must be `Sync`.
     resuming: Mutex<Option<BoxFuture<'static, ()>>>,
@@ -175,7 +175,7 @@ impl<B> Drop for Receiving<B> {
     }
 }
 
-/// Why a request that took too long has no other answer.
+/// The Status of a request that ran into its deadline.
 pub fn timed_out() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }

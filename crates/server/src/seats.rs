@@ -24,7 +24,7 @@ pub struct Seats {
 }
 
 struct Limit {
-    /// None if there is no limit.
+    /// None if requests are not limited.
     free: Option<Arc<Semaphore>>,
     taken: AtomicUsize,
 }
@@ -79,7 +79,7 @@ impl Seats {
             (None, None) => Hold::Permit(None),
             (None, Some(free)) => match free.clone().try_acquire_owned() {
                 Ok(permit) => Hold::Permit(Some(permit)),
-                // Administrators are served beyond the limit.
+                // Members of system:masters are not limited.
                 Err(_) if user.is_member(User::MASTERS) => return Ok(None),
                 Err(_) => return Err(Full(None)),
             },
@@ -108,11 +108,11 @@ struct Taken {
 
 enum State {
     Seated(Hold),
-    /// Given back for a while.
+    /// Given back until [`Seat::resume`].
     Away(Option<flow::Away>),
 }
 
-/// What gives the seat back when it is dropped.
+/// Gives the seat back when it is dropped.
 enum Hold {
     /// None if there is no limit.
     Permit(#[allow(dead_code)] Option<OwnedSemaphorePermit>),

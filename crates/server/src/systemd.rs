@@ -1,4 +1,4 @@
-//! Telling systemd how far the server is: the few lines of `sd_notify`.
+//! Notifies systemd of the server's state, as `sd_notify` does.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

@@ -42,15 +42,15 @@ pub struct Escaping<S> {
 enum Protocol {
     Http1(http1::Requests),
     Http2(http2::Frames),
-    /// Nothing is looked at any more.
+    /// The rest of the connection passes unchanged.
     Other,
 }
 
-/// What becomes of the bytes that arrived.
+/// What to do with bytes that arrived.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Unchanged,
-    /// These are read instead.
+    /// These bytes are read in their place.
     Instead(Vec<u8>),
 }
 

@@ -62,7 +62,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// What may be spoken.
+/// Which TLS versions, cipher suites, key exchanges and HTTP versions are offered.
 #[derive(Clone, Debug, Default)]
 pub struct Protocols {
     /// `--tls-min-version`: VersionTLS12 unless told otherwise.
@@ -125,7 +125,7 @@ fn config(
         .with_cert_resolver(certificates);
     let offered: &[&[u8]] = if protocols.http1_only { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
     config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-    // A client that comes back need not prove itself again, and one ticket is enough for it to do so.
+    // Sessions can be resumed without another full handshake; one ticket is enough for that.
     config.send_tls13_tickets = 1;
     config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| error.to_string())?;
     Ok(Arc::new(config))

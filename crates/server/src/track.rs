@@ -1,4 +1,4 @@
-//! A request from its arrival until its response has been sent: what it counts for, and what it holds until then.
+//! [`Tracked`]: what a request holds from its arrival until its response has been sent, and what is recorded then.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub struct Tracked {
     pub series: Option<Arc<Series>>,
     pub began: Instant,
     pub long_running: bool,
-    /// Shutdown waits until it is dropped.
+    /// Shutdown waits until this is dropped.
     pub _ticket: Ticket,
-    /// The connection is not idle until it is dropped.
+    /// The connection does not count as idle until this is dropped.
     pub open: OpenRequest,
     /// Held while the server works on the request, and while a watch sends its first events.
     pub seat: Option<Seat>,
-    /// Counts a watch among those that writes have to serve.
+    /// Counts a watch, which adds to the seats that writes of the same resource need.
     pub watch: Option<flow::WatchTicket>,
     pub record: Option<Arc<Record>>,
     /// Set if the request is traced.
@@ -48,7 +48,7 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Ties everything to the response's body. A watch ends at `end` whatever it still has, any other response at its deadline.
+    /// Holds everything until the response's body has been sent. A watch is ended at `end`, any other response at its deadline.
     pub fn follow(mut self, mut reply: Reply, end: Option<WatchEnd>, deadline: Option<Instant>) -> Reply {
         self.code = reply.status.as_u16();
         if let Some(record) = self.record.as_ref().filter(|_| self.long_running) {

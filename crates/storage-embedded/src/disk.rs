@@ -31,7 +31,7 @@ use storage::{Event, Revision};
 use crate::error::OpenError;
 use crate::log::{self, LogReader};
 use crate::numbers::{Content, Numbers};
-use crate::options::{BackendFactory, Options};
+use crate::options::{BackendFactory, EmbeddedOptions};
 use crate::record::{self, Layout, Record};
 
 /// The layout written by this version. Raise it with every change that an older version cannot read.
@@ -89,7 +89,7 @@ pub(crate) struct Folded {
 
 impl Disk {
     /// Opens the file, or creates it.
-    pub fn open(options: &Options) -> Result<Self, OpenError> {
+    pub fn open(options: &EmbeddedOptions) -> Result<Self, OpenError> {
         if options.backend.is_none() && !options.path.exists() {
             create_file(&options.path)?;
         }
@@ -97,7 +97,7 @@ impl Disk {
     }
 
     /// Opens the file to look at it; nothing in it changes, unless it was not closed in order.
-    pub fn open_existing(options: &Options) -> Result<Self, OpenError> {
+    pub fn open_existing(options: &EmbeddedOptions) -> Result<Self, OpenError> {
         let mut disk = Disk::new(options);
         let database = match disk.open_verified() {
             // Damage to redb's lists of free pages is mended by closing and opening the file, which makes them anew.
@@ -117,7 +117,7 @@ impl Disk {
     }
 
     /// Opens a file that is known to be damaged.
-    pub fn open_damaged(options: &Options) -> Result<Self, OpenError> {
+    pub fn open_damaged(options: &EmbeddedOptions) -> Result<Self, OpenError> {
         let disk = Disk::new(options);
         *disk.database.write() = Some(disk.open_database()?);
         Ok(disk)
@@ -137,7 +137,7 @@ impl Disk {
         }
     }
 
-    fn new(options: &Options) -> Self {
+    fn new(options: &EmbeddedOptions) -> Self {
         Disk {
             path: options.path.clone(),
             cache_bytes: options.cache_bytes,

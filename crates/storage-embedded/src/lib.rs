@@ -30,7 +30,7 @@ mod writer;
 
 pub use error::OpenError;
 pub use maintenance::{Report, check, restore};
-pub use options::{BackendFactory, Clock, Options};
+pub use options::{BackendFactory, Clock, EmbeddedOptions};
 pub use repair::{Loss, Salvage, examine, lock};
 
 use std::path::Path;
@@ -67,7 +67,7 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Opens or creates the file and reads it into memory. This takes as long as reading the file; call it from a thread
     /// that may block.
-    pub fn open(options: Options) -> Result<Self, OpenError> {
+    pub fn open(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let (disk, early) = open_disk(&options)?;
         let (mut loaded, found) = load(&disk, &options, early)?;
         let (mut wal, events) = match found {
@@ -130,7 +130,7 @@ impl EmbeddedStore {
 type Found = Option<(Wal, Vec<Arc<Event>>)>;
 
 /// Opens the file, which checks all of it, and reads it meanwhile if that is possible.
-fn open_disk(options: &Options) -> Result<(Disk, Option<Loaded>), OpenError> {
+fn open_disk(options: &EmbeddedOptions) -> Result<(Disk, Option<Loaded>), OpenError> {
     let Some(unchecked) = Unchecked::open(options) else { return Ok((Disk::open(options)?, None)) };
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| unchecked.load());
@@ -144,7 +144,11 @@ fn open_disk(options: &Options) -> Result<(Disk, Option<Loaded>), OpenError> {
 }
 
 /// Reads everything: the database, unless that was done already, and what the write-ahead log has beyond it.
-pub(crate) fn load(disk: &Disk, options: &Options, early: Option<Loaded>) -> Result<(Loaded, Found), OpenError> {
+pub(crate) fn load(
+    disk: &Disk,
+    options: &EmbeddedOptions,
+    early: Option<Loaded>,
+) -> Result<(Loaded, Found), OpenError> {
     let read = || match early {
         Some(loaded) => Ok(loaded),
         None => disk.read(LogReader::load).map_err(|error| OpenError::of_store(&options.path, error)),

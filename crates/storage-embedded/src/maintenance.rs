@@ -11,7 +11,7 @@ use crate::disk::{BASE, Disk, FORMAT, LOG, META, catching, sync_directory};
 use crate::error::OpenError;
 use crate::log::{Loaded, LogReader};
 use crate::numbers::{Content, Numbers};
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 use crate::record::{self, Layout};
 use crate::wal::paths;
 
@@ -48,7 +48,7 @@ pub fn check(path: &Path) -> Result<Report, OpenError> {
 fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
     // Opening creates what is not there, and a check must not.
     File::open(path).map_err(|error| OpenError::io(path, error))?;
-    let options = Options::at(path);
+    let options = EmbeddedOptions::at(path);
     let disk = Disk::open_existing(&options)?;
     let (loaded, ..) = crate::load(&disk, &options, None)?;
     let numbers = disk.read(|reader| Ok(reader.numbers)).map_err(|error| OpenError::of_store(path, error))?;
@@ -69,9 +69,9 @@ pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result
     }
     if paths(backup).iter().any(|path| path.exists()) {
         // It is a store rather than a backup. Closing it in order brings all of it into the one file.
-        drop(crate::EmbeddedStore::open(Options::at(backup))?);
+        drop(crate::EmbeddedStore::open(EmbeddedOptions::at(backup))?);
     }
-    let disk = Disk::open_existing(&Options::at(backup))?;
+    let disk = Disk::open_existing(&EmbeddedOptions::at(backup))?;
     create(backup, target, |database| disk.read(|reader| copy(reader, database)))
 }
 
@@ -120,7 +120,7 @@ fn create_partial(source: &Path, path: &Path, fill: impl FnOnce(&Database) -> Re
     filled.map_err(|error| OpenError::of_store(source, error))?;
     drop(database);
     // Damage that was copied is damage of the source.
-    let disk = Disk::open_existing(&Options::at(path))?;
+    let disk = Disk::open_existing(&EmbeddedOptions::at(path))?;
     let read = disk.read(|reader| Ok(Report::of(&reader.load()?, reader.numbers.format)));
     read.map_err(|error| OpenError::of_store(source, error))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use redb::StorageBackend;
 
 #[derive(Clone)]
-pub struct Options {
+pub struct EmbeddedOptions {
     /// The file; created if it does not exist. Its directory must exist.
     pub path: PathBuf,
     /// How long superseded revisions stay readable and watchable.
@@ -33,9 +33,9 @@ pub struct Options {
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 pub type BackendFactory = Arc<dyn Fn(&Path) -> std::io::Result<Box<dyn StorageBackend>> + Send + Sync>;
 
-impl Options {
+impl EmbeddedOptions {
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Options {
+        EmbeddedOptions {
             path: path.into(),
             history_age: Duration::from_secs(5 * 60),
             history_bytes: 256 << 20,

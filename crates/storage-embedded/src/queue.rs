@@ -77,7 +77,7 @@ impl Queue {
     }
 
     /// Everything that waits, or nothing if the time comes first. `returning` callers have just been answered and may
-    /// have more to ask: so many more jobs are worth some patience, for they share a commit with those who wait already.
+    /// have more to ask: waiting a little for that many more jobs is worth it, because they share a commit with the jobs in the queue.
     pub fn take(&self, until: Option<Instant>, returning: usize, patience: Duration) -> Taken {
         let mut jobs = self.jobs.lock();
         if returning > 1 {

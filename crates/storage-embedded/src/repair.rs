@@ -20,7 +20,7 @@ use crate::error::OpenError;
 use crate::log::failed;
 use crate::maintenance::{Report, create, write_current};
 use crate::numbers::Numbers;
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 use crate::record::{Layout, Record, Remains, records, salvage};
 use crate::wal::{self, Replay};
 
@@ -113,7 +113,7 @@ pub fn examine(path: &Path) -> Result<Salvage, OpenError> {
     let mut findings = found.map_err(|error| error.at(path))?;
     // A store that was closed in order does not need its write-ahead log.
     if wal::paths(path).iter().any(|file| file.exists()) {
-        findings.add_write_ahead_log(&wal::Wal::open(&Options::at(path))?.1);
+        findings.add_write_ahead_log(&wal::Wal::open(&EmbeddedOptions::at(path))?.1);
     }
     drop(lock);
     Ok(findings.finish())
@@ -143,7 +143,7 @@ struct Found {
 
 impl Findings {
     fn read_database(path: &Path) -> Result<Findings, OpenError> {
-        let disk = Disk::open_damaged(&Options::at(path))?;
+        let disk = Disk::open_damaged(&EmbeddedOptions::at(path))?;
         let mut findings = Findings::default();
         let read = disk.read_raw(|transaction| {
             findings.numbers = transaction.open_table(META).ok().and_then(|meta| Numbers::read(&meta).ok());

@@ -12,13 +12,13 @@ use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
 use crate::log;
 use crate::notifier::Notifier;
-use crate::options::{BATCH_EVENTS_MAX, Options, SCAN_EVENTS_MAX};
+use crate::options::{BATCH_EVENTS_MAX, EmbeddedOptions, SCAN_EVENTS_MAX};
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::state::{Located, State};
 
 pub(crate) struct Shared {
-    pub options: Options,
+    pub options: EmbeddedOptions,
     pub queue: Queue,
     pub disk: Disk,
     /// The state as of the last commit. It is locked for moments only: readers of more than one current entry

@@ -14,7 +14,7 @@ use redb::{Database, ReadableDatabase, StorageBackend};
 
 use crate::disk::catching;
 use crate::log::{Loaded, LogReader};
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 
 /// A smaller file is checked and read so quickly that a second database is not worth its memory.
 const WORTH_IT_BYTES: u64 = 32 << 20;
@@ -24,11 +24,11 @@ pub(crate) struct Unchecked(Database);
 
 impl Unchecked {
     /// None if there is little to read, or if redb has to repair the file first.
-    pub fn open(options: &Options) -> Option<Unchecked> {
+    pub fn open(options: &EmbeddedOptions) -> Option<Unchecked> {
         Unchecked::open_from(options, WORTH_IT_BYTES)
     }
 
-    fn open_from(options: &Options, bytes_min: u64) -> Option<Unchecked> {
+    fn open_from(options: &EmbeddedOptions, bytes_min: u64) -> Option<Unchecked> {
         let file = File::open(&options.path).ok().filter(|_| options.backend.is_none())?;
         let file = FileBackend::new(file).ok()?;
         let file_bytes = file.len().ok().filter(|bytes| *bytes >= bytes_min)?;
@@ -107,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_read_before_the_check_is_what_is_read_after_it() {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options::at(directory.path().join("store"));
+        let options = EmbeddedOptions::at(directory.path().join("store"));
         let store = EmbeddedStore::open(options.clone()).unwrap();
         for number in 0..300u64 {
             let change = Change::Put { value: Bytes::from(vec![number as u8; 3000]), ttl: None };
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn nothing_is_read_from_what_is_no_database() {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options::at(directory.path().join("store"));
+        let options = EmbeddedOptions::at(directory.path().join("store"));
         assert!(Unchecked::open_from(&options, 0).is_none());
         std::fs::write(&options.path, vec![7; 100_000]).unwrap();
         assert!(Unchecked::open_from(&options, 0).is_none());

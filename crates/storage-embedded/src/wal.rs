@@ -22,7 +22,7 @@ use storage::{Event, Revision};
 
 use crate::disk::sync_directory;
 use crate::error::OpenError;
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 use crate::record;
 use frames::{FRAME_HEAD_BYTES, Header, SECTOR_BYTES, bytes_on_disk};
 use scan::Found;
@@ -82,7 +82,7 @@ pub(crate) fn paths(path: &Path) -> [PathBuf; 2] {
 
 impl Wal {
     /// Opens or creates the files, and reads them.
-    pub fn open(options: &Options) -> Result<(Self, Replay), OpenError> {
+    pub fn open(options: &EmbeddedOptions) -> Result<(Self, Replay), OpenError> {
         let [first, second] = paths(&options.path);
         let mut files = [Segment::open(&first, options)?, Segment::open(&second, options)?];
         let found = [files[0].read(&first)?, files[1].read(&second)?];
@@ -187,7 +187,7 @@ impl Wal {
 }
 
 impl Segment {
-    fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
+    fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self, OpenError> {
         let failed = |error: std::io::Error| OpenError::io(path, error);
         let file = match &options.backend {
             Some(factory) => factory(path).map_err(failed)?,

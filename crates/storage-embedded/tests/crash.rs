@@ -27,7 +27,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rand::{Rng, SeedableRng};
 use storage::{Change, Event, Expect, KeyRange, RangeQuery, Revision, Store, WatchRequest, Write};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::Arguments;
 
 const KILLS: u64 = 40;
@@ -80,7 +80,8 @@ fn child(args: &[String]) {
     let done: Vec<u64> = args[3..].iter().map(|number| number.parse().unwrap()).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Arc::new(EmbeddedStore::open(Options { wal_bytes, ..Options::at(&args[0]) }).unwrap());
+        let store =
+            Arc::new(EmbeddedStore::open(EmbeddedOptions { wal_bytes, ..EmbeddedOptions::at(&args[0]) }).unwrap());
         let mut tasks = Vec::new();
         for (writer, done) in done.into_iter().enumerate() {
             tasks.push(tokio::spawn(write_forever(store.clone(), writer as u64, done)));
@@ -197,7 +198,7 @@ impl Lane {
         let said = self.run_and_kill();
         self.acknowledged += said.acks.len() as u64;
         self.rounds += 1;
-        let store = EmbeddedStore::open(Options::at(&self.file)).unwrap();
+        let store = EmbeddedStore::open(EmbeddedOptions::at(&self.file)).unwrap();
         let events = self.runtime.block_on(log_after(&store, self.end));
         self.check_log(&said, &events);
         self.runtime.block_on(check_keys(&store, &mut self.done, &said));

@@ -23,7 +23,7 @@ use futures::StreamExt;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use storage::{Change, Error, Expect, KeyRange, RangeQuery, Revision, Store, WatchRequest, Write};
-use storage_embedded::{EmbeddedStore, Loss, OpenError, Options, Salvage, check, examine, restore};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore, Loss, OpenError, Salvage, check, examine, restore};
 use support::{Arguments, soon};
 
 const DAMAGES: usize = 40;
@@ -158,7 +158,7 @@ impl Made {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
         let mut truth = Truth::default();
-        let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+        let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
         for _ in 0..random.random_range(60..160) {
             truth.write(&store, random).await;
         }
@@ -173,7 +173,7 @@ impl Made {
         let killed = directory.path().join("killed");
         // The database may be in the middle of a commit while it is copied; a kill would be one moment.
         for _ in 0..20 {
-            let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+            let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
             for _ in 0..random.random_range(1..20) {
                 truth.write(&store, random).await;
             }
@@ -197,7 +197,7 @@ impl Made {
         let path = work.path().join("store");
         copy_store(&self.directory.path().join(name), &path);
         // Without a cache, so that history is read from the file.
-        let options = Options { cache_bytes: 0, ..Options::at(&path) };
+        let options = EmbeddedOptions { cache_bytes: 0, ..EmbeddedOptions::at(&path) };
         let running = (kind == Kind::Running).then(|| EmbeddedStore::open(options.clone()).unwrap());
         let place = flip(&path, random);
         let what = format!("{kind:?}, {place}");
@@ -286,7 +286,7 @@ impl Round<'_> {
             Ok(report) => {
                 assert_eq!(report.revision, self.truth.revision());
                 restore(&backup, &restored, 0).unwrap();
-                let store = EmbeddedStore::open(Options::at(&restored)).unwrap();
+                let store = EmbeddedStore::open(EmbeddedOptions::at(&restored)).unwrap();
                 let found = contents(&store, None).await.unwrap();
                 assert!(found == self.truth.at(Revision::MAX), "{}: damage was copied", self.what);
             }
@@ -322,7 +322,7 @@ impl Round<'_> {
         };
         let target = path.with_file_name("repaired");
         salvage.write(&target, 1000).unwrap();
-        let store = EmbeddedStore::open(Options::at(&target)).unwrap();
+        let store = EmbeddedStore::open(EmbeddedOptions::at(&target)).unwrap();
         assert!(store.progress().await.unwrap() >= self.truth.revision() + 1000, "{}: revisions come again", self.what);
         let (found, expected) = (contents(&store, None).await.unwrap(), self.truth.at(Revision::MAX));
         let keys: BTreeSet<_> = found.keys().chain(expected.keys()).collect();

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use rand::{Rng, SeedableRng};
 use storage::suite::linearizability::{Recorder, check};
 use storage::{Error, Health, KeyRange, RangeQuery, Revision, Store, WatchRequest};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{Fault, Faults, PowerDisk, soon};
 
 fn value(number: usize) -> Bytes {
@@ -43,8 +43,11 @@ async fn survives(fault: Fault) {
     let directory = tempfile::tempdir().unwrap();
     let faults = Faults::default();
     // With so little room in the write-ahead log, a database that cannot be written is noticed soon.
-    let options =
-        Options { backend: Some(faults.factory()), wal_bytes: 16 << 10, ..Options::at(directory.path().join("store")) };
+    let options = EmbeddedOptions {
+        backend: Some(faults.factory()),
+        wal_bytes: 16 << 10,
+        ..EmbeddedOptions::at(directory.path().join("store"))
+    };
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(options.clone()).unwrap());
     let mut acknowledged = BTreeMap::new();
     for number in 0..50 {
@@ -120,10 +123,10 @@ async fn faults_under_load_stay_linearizable() {
     for seed in 0..3 {
         let directory = tempfile::tempdir().unwrap();
         let faults = Faults::default();
-        let options = Options {
+        let options = EmbeddedOptions {
             backend: Some(faults.factory()),
             wal_bytes: 4 << 10,
-            ..Options::at(directory.path().join("store"))
+            ..EmbeddedOptions::at(directory.path().join("store"))
         };
         let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(options.clone()).unwrap());
         let recorder = Arc::new(Recorder::default());
@@ -172,7 +175,8 @@ async fn power_cuts() {
     let mut last = 0;
     for cut in 0..60 {
         // Small enough for the files of the write-ahead log to change often.
-        let options = Options { backend: Some(disk.factory()), wal_bytes: 50_000, ..Options::at("in-memory") };
+        let options =
+            EmbeddedOptions { backend: Some(disk.factory()), wal_bytes: 50_000, ..EmbeddedOptions::at("in-memory") };
         let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(options).unwrap());
         let found = keys(&store, "/").await;
         for (key, revision) in &expected {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use redb::{Database, TableDefinition};
 use storage::{Change, Error, Expect, KeyRange, RangeQuery, Revision, Store, WatchRequest, Write};
-use storage_embedded::{EmbeddedStore, OpenError, Options, check, restore};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check, restore};
 use support::soon;
 
 async fn put(store: &EmbeddedStore, key: &str, value: &str) -> Revision {
@@ -43,7 +43,7 @@ fn file() -> (tempfile::TempDir, PathBuf) {
 #[tokio::test]
 async fn everything_is_there_after_reopening() {
     let (_directory, path) = file();
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     put(&store, "/a", "1").await;
     let middle = put(&store, "/b", "1").await;
     put(&store, "/a", "2").await;
@@ -53,14 +53,14 @@ async fn everything_is_there_after_reopening() {
     let revision = store.progress().await.unwrap();
     drop(store);
 
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     assert_eq!(store.progress().await.unwrap(), revision);
     assert_eq!(dump(&store, None).await, now);
     assert_eq!(dump(&store, Some(middle)).await, then, "history too");
     // Compacted down to the last revision, everything is in the base and the log is empty.
     store.compact(revision).await.unwrap();
     drop(store);
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     assert_eq!(store.progress().await.unwrap(), revision, "a revision must not be used again");
     assert_eq!(dump(&store, None).await, now);
     assert!(put(&store, "/d", "1").await > revision);
@@ -69,7 +69,7 @@ async fn everything_is_there_after_reopening() {
 #[tokio::test]
 async fn compaction_gives_space_back() {
     let (_directory, path) = file();
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     let large = "x".repeat(100_000);
     let mut last = 0;
     for round in 0..200 {
@@ -94,7 +94,7 @@ async fn compaction_gives_space_back() {
 #[tokio::test]
 async fn history_is_limited_by_itself() {
     let (_directory, path) = file();
-    let by_size = Options { history_bytes: 50_000, ..Options::at(&path) };
+    let by_size = EmbeddedOptions { history_bytes: 50_000, ..EmbeddedOptions::at(&path) };
     let store = EmbeddedStore::open(by_size).unwrap();
     let first = put(&store, "/a", &"x".repeat(1000)).await;
     for _ in 0..200 {
@@ -106,7 +106,7 @@ async fn history_is_limited_by_itself() {
     drop(store);
 
     let (_directory, path) = file();
-    let by_age = Options { history_age: Duration::from_millis(50), ..Options::at(&path) };
+    let by_age = EmbeddedOptions { history_age: Duration::from_millis(50), ..EmbeddedOptions::at(&path) };
     let store = EmbeddedStore::open(by_age).unwrap();
     let revision = put(&store, "/a", "1").await;
     soon("compaction by age", async {
@@ -127,7 +127,7 @@ async fn expiry_survives_a_restart() {
         let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         Arc::new(move || epoch + Duration::from_secs(60 * minutes.load(Ordering::SeqCst)))
     };
-    let options = Options { clock, ..Options::at(&path) };
+    let options = EmbeddedOptions { clock, ..EmbeddedOptions::at(&path) };
     let hour = Duration::from_secs(3600);
     let store = EmbeddedStore::open(options.clone()).unwrap();
     put_for(&store, "/one", "x", Some(hour)).await;
@@ -157,7 +157,7 @@ async fn expiry_survives_a_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backup_while_serving_and_restore() {
     let (directory, path) = file();
-    let store = Arc::new(EmbeddedStore::open(Options::at(&path)).unwrap());
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap());
     for number in 0..500 {
         put(&store, &format!("/a/{}", number % 100), &number.to_string()).await;
     }
@@ -183,7 +183,7 @@ async fn backup_while_serving_and_restore() {
 
     let restored = directory.path().join("restored");
     assert_eq!(restore(&backup, &restored, 0).unwrap(), report);
-    let store = EmbeddedStore::open(Options::at(&restored)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&restored)).unwrap();
     assert_eq!(dump(&store, None).await, expected);
     assert_eq!(store.progress().await.unwrap(), report.revision);
     drop(store);
@@ -192,7 +192,7 @@ async fn backup_while_serving_and_restore() {
     // Skipping revisions keeps clients that saw more than the backup has from being fooled.
     let skipped = directory.path().join("skipped");
     restore(&backup, &skipped, 1_000_000).unwrap();
-    let store = EmbeddedStore::open(Options::at(&skipped)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&skipped)).unwrap();
     assert_eq!(dump(&store, None).await, expected);
     assert_eq!(store.progress().await.unwrap(), report.revision + 1_000_000);
     let resumed = store.watch(WatchRequest::after(KeyRange::all(), report.revision + 5)).await;
@@ -203,21 +203,21 @@ async fn backup_while_serving_and_restore() {
 #[tokio::test]
 async fn a_file_in_use_is_refused() {
     let (directory, path) = file();
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
-    let second = EmbeddedStore::open(Options::at(&path)).map(drop);
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
+    let second = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
     assert!(matches!(second, Err(OpenError::Locked { .. })), "{second:?}");
     assert!(second.unwrap_err().to_string().ends_with("store is in use by another process"));
     assert!(matches!(check(&path), Err(OpenError::Locked { .. })));
     assert!(matches!(restore(&path, &directory.path().join("copy"), 0), Err(OpenError::Locked { .. })));
     drop(store);
-    EmbeddedStore::open(Options::at(&path)).unwrap();
+    EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
 }
 
 #[tokio::test]
 async fn files_that_are_something_else_are_refused() {
     let (directory, path) = file();
     std::fs::write(&path, b"apiVersion: v1\nkind: Pod\n").unwrap();
-    let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
+    let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
     assert!(matches!(opened, Err(OpenError::Corrupt { .. })), "{opened:?}");
     assert_eq!(std::fs::read(&path).unwrap(), b"apiVersion: v1\nkind: Pod\n", "and left alone");
 
@@ -227,26 +227,26 @@ async fn files_that_are_something_else_are_refused() {
     transaction.open_table(TableDefinition::<u64, u64>::new("somebody else's")).unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let opened = EmbeddedStore::open(Options::at(&other)).map(drop);
+    let opened = EmbeddedStore::open(EmbeddedOptions::at(&other)).map(drop);
     assert!(matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("another program")));
 
     let missing = directory.path().join("no/such/directory");
-    assert!(matches!(EmbeddedStore::open(Options::at(&missing)).map(drop), Err(OpenError::Io { .. })));
+    assert!(matches!(EmbeddedStore::open(EmbeddedOptions::at(&missing)).map(drop), Err(OpenError::Io { .. })));
     assert!(matches!(check(&missing), Err(OpenError::Io { .. })));
 }
 
 #[tokio::test]
 async fn newer_formats_are_refused() {
     let (_directory, path) = file();
-    put(&EmbeddedStore::open(Options::at(&path)).unwrap(), "/a", "1").await;
+    put(&EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap(), "/a", "1").await;
     set_meta(&path, "format", 4);
-    let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
+    let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
     assert!(matches!(opened, Err(OpenError::NewerFormat { found: 4, known: 3, .. })), "{opened:?}");
     assert!(opened.unwrap_err().to_string().contains("written by a newer version"));
     // An older format cannot have a checksum, and numbers must match it.
     for (name, number, right) in [("format", 2, 3), ("compacted", 1000, 0), ("base records", 7, 0)] {
         set_meta(&path, name, number);
-        let opened = EmbeddedStore::open(Options::at(&path)).map(drop);
+        let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
         let is_found = matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("checksum"));
         assert!(is_found, "{name}: {opened:?}");
         set_meta(&path, name, right);
@@ -265,7 +265,7 @@ fn set_meta(path: &Path, name: &str, number: i64) {
 #[tokio::test]
 async fn damaged_files_are_found_out() {
     let (directory, path) = file();
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     for number in 0..300 {
         put(&store, &format!("/{}", number % 40), &format!("{number}{}", "x".repeat(900))).await;
     }
@@ -290,7 +290,7 @@ async fn damaged_files_are_found_out() {
                 assert!(matches!(error, OpenError::Corrupt { .. } | OpenError::Io { .. }), "{error:?}");
             }
             Ok(_) => {
-                let store = EmbeddedStore::open(Options::at(&damaged_path)).unwrap();
+                let store = EmbeddedStore::open(EmbeddedOptions::at(&damaged_path)).unwrap();
                 assert_eq!(dump(&store, None).await, expected, "step {step}: damage went unnoticed");
             }
         }
@@ -333,7 +333,7 @@ async fn backups_of_earlier_versions_are_restored() {
         let report = restore(&backup, &path, skipped).unwrap();
         assert_eq!((report.format, report.revision, report.keys), (3, 41 + skipped, 6));
         assert_eq!(check(&backup).unwrap().format, 1, "the backup is left as it is");
-        let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+        let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
         assert_eq!(dump(&store, None).await[1], "/registry/item/0=item 35 c3 m38 v8");
         assert!(put(&store, "/new", "x").await > 41 + skipped);
     }
@@ -348,14 +348,14 @@ fn unpack(compressed: &[u8], path: &Path) {
 #[tokio::test]
 async fn the_fixture_can_be_made_again() {
     let (_directory, path) = file();
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     put(&store, "/registry/gone", "soon gone").await;
     for number in 0..35 {
         put(&store, &format!("/registry/item/{}", number % 5), &format!("item {number}")).await;
     }
     store.compact(31).await.unwrap();
     drop(store);
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     for number in 35..37 {
         put(&store, &format!("/registry/item/{}", number % 5), &format!("item {number}")).await;
     }
@@ -376,12 +376,12 @@ async fn the_fixture_can_be_made_again() {
 #[tokio::test]
 async fn a_missing_write_ahead_log_is_noticed() {
     let (directory, path) = file();
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     put(&store, "/a", "1").await;
     let lost = directory.path().join("lost");
     std::fs::copy(&path, &lost).unwrap();
     drop(store);
-    let opened = EmbeddedStore::open(Options::at(&lost)).map(drop);
+    let opened = EmbeddedStore::open(EmbeddedOptions::at(&lost)).map(drop);
     assert!(
         matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("write-ahead log is missing"))
     );
@@ -389,14 +389,14 @@ async fn a_missing_write_ahead_log_is_noticed() {
     for name in ["store.wal-0", "store.wal-1"] {
         std::fs::remove_file(directory.path().join(name)).unwrap();
     }
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     assert_eq!(dump(&store, None).await.len(), 1);
 }
 
 async fn looks_like_the_fixture(path: &Path, format: i64) {
     let report = check(path).unwrap();
     assert_eq!((report.format, report.revision, report.compacted, report.keys), (format, 41, 31, 6));
-    let store = EmbeddedStore::open(Options::at(path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(path)).unwrap();
     assert_eq!(
         dump(&store, None).await,
         [
@@ -433,7 +433,7 @@ async fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let (directory, path) = file();
     let backup = directory.path().join("backup");
-    let store = EmbeddedStore::open(Options::at(&path)).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     put(&store, "/a", "1").await;
     store.backup(&backup).await.unwrap();
     drop(store);
@@ -442,6 +442,6 @@ async fn only_the_owner_can_read_the_files() {
     assert_eq!(modes().collect::<Vec<_>>(), [0o600; 4], "{:?}", files().collect::<Vec<_>>());
     files().for_each(|file| std::fs::set_permissions(file, PermissionsExt::from_mode(0o644)).unwrap());
     std::fs::remove_file(&backup).unwrap();
-    drop(EmbeddedStore::open(Options::at(&path)).unwrap());
+    drop(EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap());
     assert_eq!(modes().collect::<Vec<_>>(), [0o600; 3], "corrected at the next start");
 }

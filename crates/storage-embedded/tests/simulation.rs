@@ -23,7 +23,7 @@ use futures::StreamExt;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use storage::{Change, Error, Expect, KeyRange, RangeQuery, Revision, Store, Write};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{Arguments, Plan, PowerDisk, Trouble, hush_panics_of_redb, soon};
 
 const SEEDS: u64 = 200;
@@ -108,7 +108,7 @@ async fn simulate(seed: u64) -> Totals {
     for life in 0..LIVES {
         let what = format!("seed {seed}, life {life}");
         let wal_bytes = [8 << 10, 64 << 10][random.random_range(0..2)];
-        let options = Options { backend: Some(disk.factory()), wal_bytes, ..Options::at("in-memory") };
+        let options = EmbeddedOptions { backend: Some(disk.factory()), wal_bytes, ..EmbeddedOptions::at("in-memory") };
         let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(options).unwrap_or_else(|e| panic!("{what}: {e}")));
         let now = store.progress().await.unwrap();
         assert!(now >= expected.last, "{what}: revision {now} after {}", expected.last);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use storage::Store;
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
 /// Keeps the directory until the store is closed.
@@ -15,9 +15,9 @@ struct InDirectory {
     _directory: TempDir,
 }
 
-fn open(change: impl FnOnce(&mut Options)) -> Arc<dyn Store> {
+fn open(change: impl FnOnce(&mut EmbeddedOptions)) -> Arc<dyn Store> {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = Options::at(directory.path().join("store"));
+    let mut options = EmbeddedOptions::at(directory.path().join("store"));
     change(&mut options);
     Arc::new(InDirectory { store: EmbeddedStore::open(options).unwrap(), _directory: directory })
 }

@@ -16,7 +16,7 @@ use tonic_prost::ProstCodec;
 
 use crate::connect::{self, CannotConnect};
 use crate::proto::{self, WatchAction, WatchRequest, WatchResponse};
-use crate::{Options, StartError};
+use crate::{EtcdOptions, StartError};
 
 /// How long to wait before asking again when every member has failed: the first time, and at most.
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
@@ -66,7 +66,7 @@ pub(crate) struct WatchCall {
 }
 
 impl Client {
-    pub fn new(options: &Options) -> Result<Client, StartError> {
+    pub fn new(options: &EtcdOptions) -> Result<Client, StartError> {
         if options.endpoints.is_empty() {
             return Err(StartError("no etcd endpoint is given".into()));
         }

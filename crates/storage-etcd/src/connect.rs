@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::{Dial, Io, Options, StartError};
+use crate::{Dial, EtcdOptions, Io, StartError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// HTTP/2 keepalive pings are sent this often to an idle member, and the connection is closed without an answer. etcd refuses
@@ -81,7 +81,7 @@ struct Tls {
 }
 
 /// Makes a channel for an endpoint. It connects with the first request, and again whenever the connection is lost.
-pub(crate) fn channel(endpoint: &str, options: &Options) -> Result<Channel, StartError> {
+pub(crate) fn channel(endpoint: &str, options: &EtcdOptions) -> Result<Channel, StartError> {
     let target = Target::parse(endpoint, options)?;
     if let Some(tls) = &target.tls {
         // Read once now, so that a wrong file is found when the server is started.
@@ -109,7 +109,7 @@ pub(crate) fn channel(endpoint: &str, options: &Options) -> Result<Channel, Star
 }
 
 impl Target {
-    fn parse(endpoint: &str, options: &Options) -> Result<Target, StartError> {
+    fn parse(endpoint: &str, options: &EtcdOptions) -> Result<Target, StartError> {
         let wrong = |why: &str| StartError(format!("etcd endpoint {endpoint:?} {why}"));
         let (scheme, address) = endpoint.split_once("://").unwrap_or(("http", endpoint));
         let place = if matches!(scheme, "unix" | "unixs") {
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn endpoints() {
-        let with_ca = Options { ca_file: Some("ca.pem".into()), ..Options::at([]) };
-        let half = Options { cert_file: Some("me.pem".into()), ..with_ca.clone() };
+        let with_ca = EtcdOptions { ca_file: Some("ca.pem".into()), ..EtcdOptions::at([]) };
+        let half = EtcdOptions { cert_file: Some("me.pem".into()), ..with_ca.clone() };
         let tcp = |host: &str, port| Place::Tcp { host: host.into(), port };
         let cases = [
             ("http://10.0.0.1:2379", &with_ca, Ok((tcp("10.0.0.1", 2379), false))),
@@ -244,7 +244,7 @@ mod tests {
             ("unixs://localhost:2379", &with_ca, Ok((Place::Socket("localhost:2379".into()), true))),
             ("unix://", &with_ca, Err("has no path")),
             ("ftp://etcd", &with_ca, Err("neither http, https, unix nor unixs")),
-            ("https://etcd", &Options::at([]), Ok((tcp("etcd", 2379), true))),
+            ("https://etcd", &EtcdOptions::at([]), Ok((tcp("etcd", 2379), true))),
             ("https://etcd", &half, Err("belong together")),
             ("http://", &with_ca, Err("is no URL")),
         ];

@@ -20,5 +20,5 @@ pub mod testing;
 mod watch;
 mod write;
 
-pub use options::{Dial, Io, Options, StartError};
+pub use options::{Dial, EtcdOptions, Io, StartError};
 pub use store::EtcdStore;

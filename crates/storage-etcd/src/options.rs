@@ -23,7 +23,7 @@ impl std::fmt::Debug for Dial {
 
 /// Where etcd is and how to reach it: kube-apiserver's flags of the same names.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EtcdOptions {
     /// `https://host:2379`, each a member of one cluster.
     pub endpoints: Vec<String>,
     /// Who signs the members' certificates; without it, those whom this machine trusts.
@@ -47,9 +47,9 @@ pub struct Options {
     pub write_timeout: Duration,
 }
 
-impl Options {
+impl EtcdOptions {
     pub fn at(endpoints: impl IntoIterator<Item = String>) -> Self {
-        Options {
+        EtcdOptions {
             endpoints: endpoints.into_iter().collect(),
             ca_file: None,
             cert_file: None,

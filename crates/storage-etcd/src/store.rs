@@ -18,7 +18,7 @@ use crate::lease::Leases;
 use crate::proto::{self, CompactRequest, CompactResponse, KeyValue, RangeRequest, RangeResponse, StatusRequest};
 use crate::receipt::Receipts;
 use crate::watch::{self, Watches};
-use crate::{Options, StartError, write};
+use crate::{EtcdOptions, StartError, write};
 
 /// Keys in the first answer of etcd. Larger ranges are read in pages, so that neither side holds a huge message.
 const PAGE_KEYS: usize = 500;
@@ -58,7 +58,7 @@ struct Progress {
 impl EtcdStore {
     /// Waits for a member that answers, makes sure that it can do what is needed, and starts compacting. Must be called
     /// within a runtime.
-    pub async fn connect(options: Options) -> Result<Self, StartError> {
+    pub async fn connect(options: EtcdOptions) -> Result<Self, StartError> {
         let client = Client::new(&options)?;
         let mut pause = Pause::until(tokio::time::Instant::now() + options.start_timeout, options.endpoints.len());
         let status: proto::StatusResponse = loop {

@@ -14,12 +14,12 @@ use storage::suite::linearizability::{Answer, Recorder, check};
 use storage::suite::soon;
 use storage::{Error, Key, KeyRange, Revision, Store, WatchRequest, WatchStream};
 use storage_etcd::testing::Cluster;
-use storage_etcd::{EtcdStore, Options};
+use storage_etcd::{EtcdOptions, EtcdStore};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 async fn connect(cluster: &Cluster) -> EtcdStore {
-    EtcdStore::connect(Options::at(cluster.endpoints())).await.unwrap()
+    EtcdStore::connect(EtcdOptions::at(cluster.endpoints())).await.unwrap()
 }
 
 /// What became of every write that was tried.
@@ -173,7 +173,7 @@ async fn members_and_leaders_come_and_go() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_hang() {
     let Some(cluster) = Cluster::of_three() else { return };
-    let options = Options { attempt_timeout: Duration::from_millis(500), ..Options::at(cluster.endpoints()) };
+    let options = EtcdOptions { attempt_timeout: Duration::from_millis(500), ..EtcdOptions::at(cluster.endpoints()) };
     let store = EtcdStore::connect(options).await.unwrap();
     let (writes, unknown, refused) = write_and_watch(&store, async {
         // One after the other, so that the leader and the one that we speak to are among them: first for so long that
@@ -230,10 +230,10 @@ async fn one_member_is_gone_for_good() {
     .await;
     assert!(writes > 10, "{writes} writes");
     // Without a majority every request fails with an error instead of hanging.
-    let store = EtcdStore::connect(Options {
+    let store = EtcdStore::connect(EtcdOptions {
         write_timeout: Duration::from_secs(1),
         read_timeout: Duration::from_secs(1),
-        ..Options::at(cluster.endpoints())
+        ..EtcdOptions::at(cluster.endpoints())
     })
     .await
     .unwrap();
@@ -338,7 +338,7 @@ fn cuts() -> usize {
 async fn connections_break_in_the_middle_of_writes() {
     let Some(cluster) = Cluster::single() else { return };
     let (endpoint, cut) = cutting_proxy(cluster.endpoint(0)).await;
-    let store = EtcdStore::connect(Options::at([endpoint])).await.unwrap();
+    let store = EtcdStore::connect(EtcdOptions::at([endpoint])).await.unwrap();
     let (acknowledged, unknown, refused) = write_and_watch(&store, async {
         for _ in 0..cuts() {
             until_busy(&store).await;
@@ -408,7 +408,7 @@ async fn two_servers_make_the_same_changes() {
     let mut signals = Vec::new();
     for _ in 0..2 {
         let (endpoint, cut) = cutting_proxy(cluster.endpoint(0)).await;
-        let store = EtcdStore::connect(Options::at([endpoint])).await.unwrap();
+        let store = EtcdStore::connect(EtcdOptions::at([endpoint])).await.unwrap();
         tasks.extend((0..3).map(|_| tokio::spawn(change_alike(store.clone(), stop.clone()))));
         signals.push(cut);
     }
@@ -438,7 +438,7 @@ async fn two_servers_make_the_same_changes() {
 async fn histories_are_linearizable_when_connections_break() {
     let Some(cluster) = Cluster::single() else { return };
     let (endpoint, cut) = cutting_proxy(cluster.endpoint(0)).await;
-    let troubled: Arc<dyn Store> = Arc::new(EtcdStore::connect(Options::at([endpoint])).await.unwrap());
+    let troubled: Arc<dyn Store> = Arc::new(EtcdStore::connect(EtcdOptions::at([endpoint])).await.unwrap());
     let direct: Arc<dyn Store> = Arc::new(connect(&cluster).await);
     let recorder = Arc::new(Recorder::default());
     let clients: Vec<_> = (0..6)
@@ -471,7 +471,7 @@ async fn histories_are_linearizable_when_connections_break() {
 async fn history_may_go_while_a_write_is_in_doubt() {
     let Some(cluster) = Cluster::single() else { return };
     let (endpoint, cut) = cutting_proxy(cluster.endpoint(0)).await;
-    let store = EtcdStore::connect(Options::at([endpoint])).await.unwrap();
+    let store = EtcdStore::connect(EtcdOptions::at([endpoint])).await.unwrap();
     let direct = connect(&cluster).await;
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4).map(|writer| tokio::spawn(write_until(store.clone(), writer, stop.clone()))).collect();
@@ -494,7 +494,7 @@ async fn history_may_go_while_a_write_is_in_doubt() {
 async fn replicas_share_compaction() {
     let Some(cluster) = Cluster::single() else { return };
     let interval = Duration::from_millis(300);
-    let options = || Options { compaction_interval: interval, ..Options::at(cluster.endpoints()) };
+    let options = || EtcdOptions { compaction_interval: interval, ..EtcdOptions::at(cluster.endpoints()) };
     let one = EtcdStore::connect(options()).await.unwrap();
     let two = EtcdStore::connect(options()).await.unwrap();
     let revision = one.create("/c".into(), Bytes::new(), None).await.unwrap().revision;

@@ -13,7 +13,7 @@ use rcgen::{
 use storage::{Error, Key, Store};
 use storage_etcd::testing::access::restrict;
 use storage_etcd::testing::{Cluster, etcd};
-use storage_etcd::{EtcdStore, Options};
+use storage_etcd::{EtcdOptions, EtcdStore};
 
 /// Writes a certificate for loopback and its key, signed by an authority. Its common name is the given one.
 fn issue(issuer: &CertifiedIssuer<'static, KeyPair>, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
@@ -58,12 +58,12 @@ async fn both_sides_prove_who_they_are() {
     let (issuer, ca_file) = authority(directory.path(), "ca");
     let (client_cert, client_key) = issue(&issuer, directory.path(), "client");
     let cluster = member(&binary, &issuer, &ca_file, directory.path());
-    let with = |ca: &Path, identity: Option<(&Path, &Path)>| Options {
+    let with = |ca: &Path, identity: Option<(&Path, &Path)>| EtcdOptions {
         ca_file: Some(ca.to_owned()),
         cert_file: identity.map(|(cert, _)| cert.to_owned()),
         key_file: identity.map(|(_, key)| key.to_owned()),
         start_timeout: Duration::from_millis(500),
-        ..Options::at(cluster.endpoints())
+        ..EtcdOptions::at(cluster.endpoints())
     };
 
     let store = EtcdStore::connect(with(&ca_file, Some((&client_cert, &client_key)))).await.unwrap();
@@ -76,7 +76,10 @@ async fn both_sides_prove_who_they_are() {
         ("nobody", with(&ca_file, None)),
         ("a server signed by somebody else", with(&other_ca, Some((&client_cert, &client_key)))),
         ("no such file", with(&missing, None)),
-        ("nobody this machine trusts", Options { ca_file: None, ..with(&ca_file, Some((&client_cert, &client_key))) }),
+        (
+            "nobody this machine trusts",
+            EtcdOptions { ca_file: None, ..with(&ca_file, Some((&client_cert, &client_key))) },
+        ),
     ] {
         let error = EtcdStore::connect(options).await.err();
         assert!(error.is_some(), "{what}");
@@ -91,11 +94,11 @@ async fn certificates_are_rotated() {
     let (old, ca_file) = authority(directory.path(), "ca");
     let (cert_file, key_file) = issue(&old, directory.path(), "client");
     let mut cluster = member(&binary, &old, &ca_file, directory.path());
-    let options = Options {
+    let options = EtcdOptions {
         ca_file: Some(ca_file.clone()),
         cert_file: Some(cert_file),
         key_file: Some(key_file),
-        ..Options::at(cluster.endpoints())
+        ..EtcdOptions::at(cluster.endpoints())
     };
     let store = EtcdStore::connect(options).await.unwrap();
     let written = store.create("/rotated".into(), Bytes::from_static(b"x"), None).await.unwrap();
@@ -120,11 +123,11 @@ async fn a_server_that_may_only_touch_its_prefix_does_without_receipts() {
     let (issuer, ca_file) = authority(directory.path(), "ca");
     let (cert_file, key_file) = issue(&issuer, directory.path(), "apiserver");
     let cluster = member(&binary, &issuer, &ca_file, directory.path());
-    let options = || Options {
+    let options = || EtcdOptions {
         ca_file: Some(ca_file.clone()),
         cert_file: Some(cert_file.clone()),
         key_file: Some(key_file.clone()),
-        ..Options::at(cluster.endpoints())
+        ..EtcdOptions::at(cluster.endpoints())
     };
     restrict(&options(), "apiserver", "/registry/").await;
     let store = EtcdStore::connect(options()).await.unwrap();

@@ -82,19 +82,19 @@ async fn migrate(matches: &ArgMatches) -> Result<(), String> {
 
 fn open_embedded(data_dir: &Path) -> Result<Arc<dyn Store>, String> {
     files::create_directory(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
-    let store = EmbeddedStore::open(storage_embedded::Options::at(store_path(data_dir)));
+    let store = EmbeddedStore::open(storage_embedded::EmbeddedOptions::at(store_path(data_dir)));
     Ok(Arc::new(store.map_err(|error| error.to_string())?))
 }
 
 async fn open_etcd(matches: &ArgMatches) -> Result<Arc<dyn Store>, String> {
     let servers = matches.get_many::<String>("etcd-servers").into_iter().flatten().cloned();
     let file = |name: &str| matches.get_one::<String>(name).map(Into::into);
-    let options = storage_etcd::Options {
+    let options = storage_etcd::EtcdOptions {
         ca_file: file("etcd-cafile"),
         cert_file: file("etcd-certfile"),
         key_file: file("etcd-keyfile"),
         compaction_interval: Duration::ZERO,
-        ..storage_etcd::Options::at(servers)
+        ..storage_etcd::EtcdOptions::at(servers)
     };
     Ok(Arc::new(EtcdStore::connect(options).await.map_err(|error| error.to_string())?))
 }

@@ -29,7 +29,7 @@ pub struct Late {
     /// Deliveries read it; who holds it for writing stops them.
     gate: Arc<RwLock<()>>,
     broken: watch::Sender<u64>,
-    /// Those who are told within the commit.
+    /// Subscribers that are called within the commit.
     feeds: Mutex<Vec<Arc<Feed>>>,
 }
 

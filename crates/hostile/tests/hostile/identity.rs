@@ -21,7 +21,7 @@ async fn whoami(target: &Target, user: &str, headers: &[(&str, &[u8])]) -> Resul
     }
 }
 
-/// A header that cannot be read must never leave the request with the identity of the one who sent it.
+/// A request whose impersonation header cannot be read must not be carried out as the user that sent it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreadable_identity_headers_are_refused() {
     let target = Target::start().await;
@@ -154,7 +154,7 @@ async fn constrained_impersonation_has_limits() {
     }
 }
 
-/// What is in headers that are not text is recorded with replacements: nobody stays out of the audit log by sending such bytes.
+/// What is in headers that are not text is recorded with replacements: such bytes do not keep a request out of the audit log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_that_are_not_text_are_audited() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the operating system knows about this process.
+//! CPU time, memory and file descriptors of this process, from `/proc`.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,7 @@ use std::fs;
 const TICKS_A_SECOND: f64 = 100.0;
 const PAGE_BYTES: f64 = 4096.0;
 
-/// Writes what can be found out; elsewhere than on Linux that is nothing.
+/// Writes nothing on systems without `/proc`.
 pub fn write(out: &mut String) -> std::fmt::Result {
     let mut line = |name: &str, kind: &str, help: &str, value: Option<f64>| match value {
         None => Ok(()),

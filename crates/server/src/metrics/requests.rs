@@ -26,7 +26,7 @@ const BODY_BYTES: &[f64] = &[
     2950e3, 3050e3,
 ];
 
-/// What requests are told apart by.
+/// The labels that requests are counted by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Labels<'a> {
     pub verb: &'static str,
@@ -40,7 +40,7 @@ pub struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// The labels upstream would use. Paths that are not resources are told apart by the path.
+    /// The labels upstream would use. Requests that are not for resources are labelled with their path.
     pub fn of(info: &'a RequestInfo, method: &http::Method, headers: &HeaderMap, dry_run: bool) -> Labels<'a> {
         let dry_run = if dry_run { "All" } else { "" };
         if !info.is_resource {
@@ -154,16 +154,16 @@ pub struct Series {
     codes: Mutex<Vec<(u16, u64)>>,
     seconds: Histogram,
     shared: Arc<Shared>,
-    /// In which release it goes, if it is on its way out.
+    /// The release that removes the API, "" if that is not decided; unset if the API is not deprecated.
     removed_release: OnceLock<String>,
 }
 
-/// What is counted of dry runs and of all others together.
+/// Histograms and the gauge that do not tell dry runs from other requests.
 struct Shared {
-    /// As seconds, of those that are not long-running and without the shortest buckets: what is promised to users.
+    /// Durations for `apiserver_request_sli_duration_seconds`: without long-running requests and the shortest buckets.
     promised: Histogram,
     bytes: Histogram,
-    /// Long-running ones that are under way.
+    /// How many long-running requests are open.
     open: AtomicI64,
 }
 
@@ -178,7 +178,7 @@ impl Default for Shared {
 }
 
 impl Series {
-    /// Counts a request that is over.
+    /// Counts a request when its response has been sent.
     pub fn record(&self, code: u16, took: Duration, bytes: u64, long_running: bool) {
         let mut codes = self.codes.lock();
         match codes.iter_mut().find(|(known, _)| *known == code) {
@@ -193,12 +193,12 @@ impl Series {
         }
     }
 
-    /// Notes that this is on its way out.
     /// The release that removes the API, "" if that is not decided; None if the API is not deprecated.
     pub fn removed_release(&self) -> Option<&str> {
         self.removed_release.get().map(String::as_str)
     }
 
+    /// Notes that the API is deprecated.
     pub fn deprecated(&self, removed_release: &str) {
         self.removed_release.get_or_init(|| removed_release.to_string());
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a label value that is not allowed is replaced by.
+/// Replaces label values that are not allowed.
 const UNEXPECTED: &str = "unexpected";
 const UNEXPECTED_TOTAL: &str = "cardinality_enforcement_unexpected_categorizations_total";
 
@@ -45,7 +45,7 @@ impl Shown {
 
     fn rewrite(&self, text: &str) -> String {
         let mut lines: Vec<Line> = Vec::new();
-        // Series that become the same are added up; this says where each is.
+        // Series whose labels become equal are summed; this is where each of them is in the output.
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut replaced = 0;
         let mut family = "";

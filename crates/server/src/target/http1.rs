@@ -1,4 +1,4 @@
-//! Where request lines stand on an HTTP/1 connection.
+//! Finds the request targets of an HTTP/1 connection.
 
 use super::{Outcome, escape, is_escaped};
 
@@ -7,7 +7,7 @@ const LINE_KEPT_BYTES: usize = 64;
 /// The line that begins HTTP/2 on a connection without ALPN.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
-/// Follows requests whose bodies have a known length. Behind a body in chunks or an upgrade nothing is followed any more.
+/// Parses requests whose bodies have a Content-Length. After a chunked body or an upgrade the rest is not parsed any more.
 #[derive(Default)]
 pub struct Requests {
     place: Place,
@@ -30,7 +30,7 @@ enum Place {
     Target,
     Headers,
     Body,
-    /// Something that is not followed.
+    /// The rest of the connection is not parsed.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! Where `:path` stands in the frames of an HTTP/2 connection.
+//! Finds `:path` in the HEADERS frames of an HTTP/2 connection.
 //!
 //! A path is rewritten only where it does not enter the decoder's dynamic table, because the client's copy of the table would
 //! differ from then on. curl never lets a path enter it.

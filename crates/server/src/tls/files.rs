@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::Certificates;
 
-/// How often files are looked at. Mounted secrets change by swapping links, which no watch on a file would notice.
+/// How often files are read again. Mounted secrets change by swapping links, which no watch on a file would notice.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Where a certificate and its key are, and which names it is for.
@@ -68,7 +68,7 @@ pub fn follow(default: CertificateFiles, by_name: Vec<CertificateFiles>) -> Resu
 struct Files {
     default: CertificateFiles,
     by_name: Vec<CertificateFiles>,
-    /// What was read last time, in order.
+    /// The contents that were read last, in the order of the files.
     seen: Vec<(Vec<u8>, Vec<u8>)>,
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::StreamExt;
 use storage::{Change, Expect, KeyRange, Store, WatchRequest, Write};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::{Settings, directory};
 
@@ -17,7 +17,7 @@ const VALUE_BYTES: usize = 1536;
 
 pub async fn run(settings: &Settings) {
     let directory = directory(settings);
-    let store = Arc::new(EmbeddedStore::open(Options::at(directory.path().join("store"))).unwrap());
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::at(directory.path().join("store"))).unwrap());
     let start = store.progress().await.unwrap();
     let origin = Instant::now();
     let total = (WRITES_PER_SECOND * SECONDS) as usize;

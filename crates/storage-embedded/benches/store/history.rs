@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use storage::{KeyRange, RangeQuery, Store};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::{Settings, directory};
 
@@ -13,7 +13,7 @@ const VALUE_BYTES: usize = 1536;
 
 pub async fn run(settings: &Settings) {
     let directory = directory(settings);
-    let options = Options::at(directory.path().join("store"));
+    let options = EmbeddedOptions::at(directory.path().join("store"));
     let store = EmbeddedStore::open(options.clone()).unwrap();
     for round in 0..2 {
         let writes = (0..OBJECTS).map(|n| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{Budget, Cache, Describe, Header};
 use storage::{Entry, KeyRange, Store};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::{Settings, directory};
 
@@ -30,7 +30,7 @@ pub fn child(file: &PathBuf) {
     runtime.block_on(async {
         let before = resident();
         let found = file.exists();
-        let store = Arc::new(EmbeddedStore::open(Options::at(file)).unwrap());
+        let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::at(file)).unwrap());
         let loaded = resident();
         let mut encoded = 0;
         for chunk in 0..OBJECTS / 100 {

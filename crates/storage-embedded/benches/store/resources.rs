@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cache::{Budget, Cache, CacheOptions, Describe, Header};
 use storage::{Entry, KeyRange, Store};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::{Settings, directory, quantile};
 
@@ -22,7 +22,7 @@ pub async fn run(settings: &Settings) {
     );
     for resources in RESOURCES {
         let directory = directory(settings);
-        let store = Arc::new(EmbeddedStore::open(Options::at(directory.path().join("store"))).unwrap());
+        let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::at(directory.path().join("store"))).unwrap());
         let mut caches = Vec::with_capacity(resources);
         for number in 0..resources {
             let range = KeyRange::prefix(format!("/registry/group-{number}.example.com/things/"));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use storage::{Key, Revision, Store};
-use storage_embedded::{EmbeddedStore, Options};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::{Settings, directory, etcd, quantile};
 
@@ -55,7 +55,7 @@ pub async fn run(settings: &Settings) {
 
 async fn embedded(settings: &Settings, writers: usize) -> Figures {
     let directory = directory(settings);
-    let store = EmbeddedStore::open(Options::at(directory.path().join("store"))).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions::at(directory.path().join("store"))).unwrap();
     measure(Arc::new(Embedded(store)), writers, settings.duration).await
 }
 

@@ -26,11 +26,11 @@ fn group(revisions: std::ops::RangeInclusive<Revision>, bytes: usize) -> Vec<Arc
     revisions.map(event).collect()
 }
 
-fn options(directory: &tempfile::TempDir, wal_bytes: u64) -> Options {
-    Options { wal_bytes, ..Options::at(directory.path().join("store")) }
+fn options(directory: &tempfile::TempDir, wal_bytes: u64) -> EmbeddedOptions {
+    EmbeddedOptions { wal_bytes, ..EmbeddedOptions::at(directory.path().join("store")) }
 }
 
-fn frames(options: &Options) -> Vec<Frame> {
+fn frames(options: &EmbeddedOptions) -> Vec<Frame> {
     let replay = Wal::open(options).unwrap().1;
     assert_eq!(replay.damage, []);
     replay.frames

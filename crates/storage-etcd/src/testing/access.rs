@@ -1,10 +1,10 @@
 //! etcd's access control, of which the server itself needs nothing: its user is the one in its certificate.
 
-use crate::Options;
+use crate::EtcdOptions;
 use crate::client::Client;
 
 /// Makes a user who may read and write a prefix and nothing else, and switches access control on.
-pub async fn restrict(options: &Options, user: &str, prefix: &str) {
+pub async fn restrict(options: &EtcdOptions, user: &str, prefix: &str) {
     let client = Client::new(options).unwrap();
     for name in ["root", user] {
         let options = Some(AddUserOptions { no_password: true });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use storage::Store;
 use storage_etcd::testing::Cluster;
-use storage_etcd::{EtcdStore, Options};
+use storage_etcd::{EtcdOptions, EtcdStore};
 
 /// Keeps the cluster until the store is closed.
 pub struct OnCluster {
@@ -15,7 +15,7 @@ pub struct OnCluster {
 impl OnCluster {
     pub async fn single() -> Option<Arc<OnCluster>> {
         let cluster = Cluster::single()?;
-        let store = EtcdStore::connect(Options::at(cluster.endpoints())).await.unwrap();
+        let store = EtcdStore::connect(EtcdOptions::at(cluster.endpoints())).await.unwrap();
         Some(Arc::new(OnCluster { store, _cluster: cluster }))
     }
 }

@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn what_is_not_allowed() {
         assert_eq!(object().validate(), Ok(()));
-        type Change = Box<dyn Fn(&mut EncryptedObject)>;
-        let cases: Vec<(Change, &str)> = vec![
+        type Edit = Box<dyn Fn(&mut EncryptedObject)>;
+        let cases: Vec<(Edit, &str)> = vec![
             (Box::new(|o| o.source_type = 2), "unknown encryptedDEKSourceType: 2"),
             (Box::new(|o| o.encrypted_data.clear()), "encrypted data is empty"),
             (Box::new(|o| o.encrypted_source.clear()), "encrypted DEK source is empty"),

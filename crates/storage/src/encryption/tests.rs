@@ -479,8 +479,8 @@ async fn a_plugin_that_starts_late_or_is_ill() {
     let plugin = late.await.unwrap();
     assert_eq!(encryption.check_health().await, Ok(()));
 
-    type Change = Box<dyn Fn(&mut super::mock::State)>;
-    let cases: Vec<(Change, &str)> = vec![
+    type Edit = Box<dyn Fn(&mut super::mock::State)>;
+    let cases: Vec<(Edit, &str)> = vec![
         (Box::new(|state| state.healthz = "not well".into()), "got unexpected healthz status: not well"),
         (Box::new(|state| state.version = "v1".into()), "expected KMSv2 API version v2, got v1"),
         (Box::new(|state| state.key_id = String::new()), "got invalid KMSv2 KeyID hash \"\": keyID is empty"),
