@@ -169,3 +169,22 @@ fn every_file_belongs_somewhere() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// The table in ARCHITECTURE.md and both lists in Cargo.toml have the crates in the same order.
+#[test]
+fn crates_are_listed_in_one_order() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
+    let (architecture, manifest) = (read("ARCHITECTURE.md"), read("Cargo.toml"));
+    let table = architecture.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    let rows = table.take_while(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(1));
+    let table: Vec<&str> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    let listed = |from: &str, to: &str, before: &str| -> Vec<String> {
+        let lines = manifest.lines().skip_while(|line| !line.starts_with(from)).skip(1);
+        let names = lines.take_while(|line| !line.starts_with(to)).filter_map(|line| line.split_once(before));
+        names.filter_map(|(_, rest)| rest.split('"').next()).map(str::to_string).collect()
+    };
+    let members = listed("members = [", "]", "\"crates/");
+    let dependencies = listed("[workspace.dependencies]", "[", "path = \"crates/");
+    assert_eq!(members, table.iter().copied().filter(|name| *name != "xtask").collect::<Vec<_>>());
+    assert_eq!(dependencies, members.iter().filter(|name| dependencies.contains(name)).cloned().collect::<Vec<_>>());
+}

@@ -99,16 +99,12 @@ impl Dial for Dialer {
         *request.uri_mut() = uri.map_err(|error| Unreachable::Failed(error.to_string()))?;
         let sent = client.send(request.map(|body| body.map_err(Into::into).boxed_unsync())).await;
         sent.map_err(|error| match error {
-            Error::Connect(why) if why == NOT_ALLOWED || why.starts_with(LOOKUP) => Unreachable::NotAllowed(why),
+            Error::NotAllowed(why) => Unreachable::NotAllowed(why),
             Error::Connect(why) | Error::Settings(why) => Unreachable::Failed(why),
             other => Unreachable::Broken(other.to_string()),
         })
     }
 }
-
-/// What [`GlobalOnly`] says, as upstream does where it checks an address.
-const NOT_ALLOWED: &str = "address not allowed";
-const LOOKUP: &str = "lookup ";
 
 /// Connects to global unicast addresses only. A name is looked up once, so that the address that was checked is the one that
 /// is connected to.
@@ -116,12 +112,13 @@ struct GlobalOnly(Arc<dyn outbound::Dial>);
 
 #[async_trait]
 impl outbound::Dial for GlobalOnly {
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await;
-        let found: Vec<_> = found.map_err(|_| format!("{LOOKUP}{}: no such host", address.host))?.collect();
-        let Some(first) = found.first() else { return Err("no addresses for hostname".into()) };
+        let found: Vec<_> =
+            found.map_err(|_| Error::NotAllowed(format!("lookup {}: no such host", address.host)))?.collect();
+        let Some(first) = found.first() else { return Err(Error::Connect("no addresses for hostname".into())) };
         if !found.iter().all(|found| object::names::is_global_unicast(found.ip())) {
-            return Err(NOT_ALLOWED.into());
+            return Err(Error::NotAllowed("address not allowed".into()));
         }
         self.0.dial(&Address { host: first.ip().to_string(), port: first.port() }).await
     }

@@ -294,7 +294,7 @@ pub fn etcd_dial(dial: Arc<dyn outbound::Dial>) -> storage_etcd::Dial {
     storage_etcd::Dial(Arc::new(move |host, port| {
         let dial = dial.clone();
         Box::pin(async move {
-            let stream = dial.dial(&outbound::Address { host, port }).await?;
+            let stream = dial.dial(&outbound::Address { host, port }).await.map_err(|error| error.to_string())?;
             Ok(Box::new(stream) as Box<dyn storage_etcd::Io>)
         })
     }))

@@ -9,7 +9,7 @@ use schema::{Field, Schema, Shape, Struct, StructId};
 
 use crate::fields::{is_left_out, is_unset};
 use crate::scalar::{self, is_zero_time};
-use crate::{MAX_DEPTH, base64};
+use crate::{MAX_DEPTH, base64, json};
 
 /// The encoding of stored objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl StoredEncoding {
 fn only_in_json(value: &Value, schema: Schema<'_>, depth: usize) -> bool {
     match (&schema.shape, value) {
         (Shape::Float, Value::Float(float)) => float.is_finite(),
-        (Shape::Any, _) => untyped(value, depth),
+        (Shape::Any, _) => json::is_exact_at(value, depth),
         (Shape::StructOrBool(_), Value::Bool(_)) => true,
         (Shape::StructOrList(id) | Shape::StructOrBool(id) | Shape::StructOrStrings(id), Value::Map(map)) => {
             StoredEncoding::Json.structure(map, schema, *id, depth)
@@ -127,26 +127,12 @@ fn only_in_json(value: &Value, schema: Schema<'_>, depth: usize) -> bool {
     }
 }
 
-/// A whole number is read as an integer, however it was held.
-fn untyped(value: &Value, depth: usize) -> bool {
-    if depth >= MAX_DEPTH {
-        return false;
-    }
-    match value {
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::String(_) => true,
-        Value::Float(float) => float.is_finite() && float.fract() != 0.0,
-        Value::List(list) => list.iter().all(|item| untyped(item, depth + 1)),
-        Value::Map(map) => map.values().all(|value| untyped(value, depth + 1)),
-        Value::Raw(_) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use object::{GroupVersionKind, value};
 
     use super::*;
-    use crate::{Notes, json, proto};
+    use crate::{Notes, proto};
 
     /// What decoding gives; None if it fails.
     fn read_again(encoding: StoredEncoding, value: &Value, schema: Schema<'_>) -> Option<Value> {

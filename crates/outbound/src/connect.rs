@@ -36,7 +36,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 #[async_trait]
 pub trait Dial: Send + Sync + 'static {
     /// Err is what Go's dialer says, such as `dial tcp 127.0.0.1:1: connect: connection refused`.
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String>;
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error>;
 }
 
 /// Connects from this machine.
@@ -45,7 +45,7 @@ pub struct Direct;
 
 #[async_trait]
 impl Dial for Direct {
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await;
         let found = found.map_err(|_| format!("dial tcp: lookup {}: no such host", address.host))?;
         let mut first = None;
@@ -62,7 +62,7 @@ impl Dial for Direct {
                 Err(_) => first.get_or_insert_with(|| format!("dial tcp {candidate}: i/o timeout")),
             };
         }
-        Err(first.unwrap_or_else(|| format!("dial tcp: lookup {}: no such host", address.host)))
+        Err(Error::Connect(first.unwrap_or_else(|| format!("dial tcp: lookup {}: no such host", address.host))))
     }
 }
 
@@ -93,7 +93,7 @@ impl Connector {
         let host = uri.host().unwrap_or("").trim_matches(['[', ']']).to_string();
         let tls = uri.scheme() != Some(&http::uri::Scheme::HTTP);
         let address = Address { port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }), host };
-        let stream = self.dial.dial(&address).await.map_err(Error::Connect)?;
+        let stream = self.dial.dial(&address).await?;
         if !tls {
             return Ok(Socket::Plain(stream));
         }

@@ -15,7 +15,7 @@ use spans::KeyValue;
 use self::http_connect::{HttpConnect, Proxy};
 pub use self::meters::Meters as EgressMeters;
 use self::tunnel::Tunnel;
-use crate::{Address, Certificate, ClientOptions, Credentials, Dial, Direct, Protocols, Roots, Stream};
+use crate::{Address, Certificate, ClientOptions, Credentials, Dial, Direct, Error, Protocols, Roots, Stream};
 
 const FILE: ConfigKind = ConfigKind {
     kind: "EgressSelectorConfiguration",
@@ -138,7 +138,7 @@ struct Traced {
 
 #[async_trait]
 impl Dial for Traced {
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let attributes = || vec![KeyValue::text("address", address.to_string())];
         spans::traced(self.name, attributes, self.dial.dial(address)).await
     }

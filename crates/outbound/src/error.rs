@@ -9,6 +9,9 @@ pub enum Error {
     /// No connection came about.
     #[error("{0}")]
     Connect(String),
+    /// The dialer does not connect to this address, or cannot look it up to decide.
+    #[error("{0}")]
+    NotAllowed(String),
     /// The connection was lost, or what came over it was no HTTP response.
     #[error("{0}")]
     Exchange(String),
@@ -20,4 +23,11 @@ pub enum Error {
     /// The response's body is larger than the caller accepts.
     #[error("the response is larger than {limit} bytes")]
     TooLarge { limit: usize },
+}
+
+/// Why a dialer could not connect.
+impl From<String> for Error {
+    fn from(why: String) -> Error {
+        Error::Connect(why)
+    }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use crate::{Address, Dial, Stream};
+use crate::{Address, Dial, Error, Stream};
 
 /// Opens connections with another dialer and limits each direction of each of them.
 pub struct Throttle {
@@ -20,7 +20,7 @@ pub struct Throttle {
 
 #[async_trait]
 impl Dial for Throttle {
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let stream = self.dial.dial(address).await?;
         let pace = || Pace::new(self.bytes_per_second);
         Ok(Box::new(Throttled { stream, reads: pace(), writes: pace() }))
@@ -103,8 +103,8 @@ mod tests {
 
     #[async_trait]
     impl Dial for Once {
-        async fn dial(&self, _: &Address) -> Result<Box<dyn Stream>, String> {
-            Ok(Box::new(self.0.lock().unwrap().take().ok_or("dialed twice")?))
+        async fn dial(&self, _: &Address) -> Result<Box<dyn Stream>, Error> {
+            Ok(Box::new(self.0.lock().unwrap().take().unwrap()))
         }
     }
 

@@ -226,7 +226,7 @@ impl FieldManager<'_> {
         managed.strip_metadata(&this);
         // Whatever was taken over means that something changed, and only then does the manager's time move on.
         if let Some(taken) = managed.owners.remove(&this) {
-            let id = Id::update(named(manager), &self.api_version(), self.subresource);
+            let id = Id::updater(named(manager), &self.api_version(), self.subresource);
             managed.add(&id, taken);
             managed.times.insert(id, Time(now).to_string().into());
         }
@@ -260,9 +260,9 @@ impl FieldManager<'_> {
         let live = self
             .typed(live, self.kind.is_structured(), Duplicates::Allowed)
             .map_err(|why| format!("failed to create typed live object ({}): {why}", name_of(live)))?;
-        let id = Id::apply(named(manager), self.subresource);
+        let id = Id::applier(named(manager), self.subresource);
         let updater = Updater { kind: self.kind, resets: self.resets };
-        let (object, owners) = updater.apply(&live, &typed_config, managed.owners, &id, force)?;
+        let (object, owners) = updater.merge(&live, &typed_config, managed.owners, &id, force)?;
         managed.owners = owners;
         managed.strip_metadata(&id);
         let Some(object) = object else { return Ok((None, managed)) };

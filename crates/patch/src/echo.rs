@@ -93,7 +93,7 @@ mod tests {
         let (object, schema) = config_map();
         let patch = r#"[{"op": "add", "path": "/metadata/labels", "value": {"z": 1}}]"#;
         let patch = JsonPatch::parse(patch, Reading::Checked).unwrap();
-        let patched = patch.apply(as_printed(&object, schema), Some(schema)).unwrap();
+        let patched = patch.run(as_printed(&object, schema), Some(schema)).unwrap();
         assert_eq!(
             patched_text(&patched.document, Some(schema), &patched.opened),
             concat!(
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(merge(value!({"data": "text"})), r#""text""#);
         let json = |patch: Value| {
             let patch = JsonPatch::parse(&crate::go::json(&patch), Reading::Checked).unwrap();
-            let outcome = patch.apply(as_printed(&object, schema), Some(schema));
+            let outcome = patch.run(as_printed(&object, schema), Some(schema));
             outcome.map_or_else(|error| object::Status::from(error).code.to_string(), |done| text(&done.document))
         };
         let label = value!({"op": "add", "path": "/metadata/labels", "value": {}});
@@ -140,6 +140,6 @@ mod tests {
         let patch =
             value!([{"op": "remove", "path": "/status"}, {"op": "test", "path": "/spec/selector", "value": null}]);
         let patch = JsonPatch::parse(&crate::go::json(&patch), Reading::Checked).unwrap();
-        assert!(patch.apply(printed, Some(schema)).is_ok());
+        assert!(patch.run(printed, Some(schema)).is_ok());
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use codec::Notes;
-use object::{Map, Raw, Str, Value, quote};
+use object::{Map, Raw, Status, Str, Value, quote};
 use schema::Schema;
 
 use crate::echo::text_of;
@@ -148,17 +148,41 @@ impl JsonPatch {
     }
 
     /// Carries out the operations on `document`, which was printed by `schema`.
-    pub fn apply(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, Error> {
-        self.apply_or_tell(document, schema).map_err(|_| Error::NotApplicable)
-    }
-
-    /// The same; Err is upstream's text of why an operation does not apply.
-    pub fn apply_or_tell(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, String> {
+    pub fn run(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, DoesNotRun> {
         let mut work = Work { document, schema, opened: Value::map(), copied_bytes: 0, shifted_items: 0 };
         for operation in &self.operations {
             work.run(operation)?;
         }
         Ok(Patched { document: work.document, opened: work.opened })
+    }
+}
+
+/// Why a JSON patch does not run, in upstream's words.
+#[derive(Debug, PartialEq, Eq)]
+pub enum DoesNotRun {
+    /// The value at the path of a `test` operation is another one.
+    TestFailed(String),
+    /// An operation cannot be carried out.
+    Operation(String),
+}
+
+impl DoesNotRun {
+    pub fn message(self) -> String {
+        let (DoesNotRun::TestFailed(why) | DoesNotRun::Operation(why)) = self;
+        why
+    }
+}
+
+impl From<String> for DoesNotRun {
+    fn from(why: String) -> DoesNotRun {
+        DoesNotRun::Operation(why)
+    }
+}
+
+/// Clients are not told why, as upstream does it.
+impl From<DoesNotRun> for Status {
+    fn from(_: DoesNotRun) -> Status {
+        Error::NotApplicable.into()
     }
 }
 
@@ -235,7 +259,14 @@ struct Work<'s> {
 }
 
 impl Work<'_> {
-    fn run(&mut self, operation: &Operation) -> Result<(), String> {
+    fn run(&mut self, operation: &Operation) -> Result<(), DoesNotRun> {
+        if operation.kind == "test" {
+            return self.test(operation);
+        }
+        Ok(self.change(operation)?)
+    }
+
+    fn change(&mut self, operation: &Operation) -> Result<(), String> {
         match operation.kind.as_str() {
             "add" => {
                 let path = operation.path()?;
@@ -251,7 +282,6 @@ impl Work<'_> {
             }
             "replace" => self.replace(operation),
             "move" | "copy" => self.transfer(operation),
-            "test" => self.test(operation),
             other => Err(format!("Unexpected kind: {other}")),
         }
     }
@@ -416,7 +446,7 @@ impl Work<'_> {
         self.count_shifted(shifted).map_err(|why| why.text(failed(), failed()))
     }
 
-    fn test(&mut self, operation: &Operation) -> Result<(), String> {
+    fn test(&mut self, operation: &Operation) -> Result<(), DoesNotRun> {
         let path = operation.path()?;
         let found = if path.is_empty() {
             Some(&self.document)
@@ -426,7 +456,10 @@ impl Work<'_> {
         };
         let found = found.unwrap_or(&Value::Null);
         let wanted = operation.value.as_ref().unwrap_or(&Value::Null);
-        if equals(found, wanted) { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
+        if equals(found, wanted) {
+            return Ok(());
+        }
+        Err(DoesNotRun::TestFailed(format!("testing value {path} failed: test failed")))
     }
 
     fn count_shifted(&mut self, items: usize) -> Applied {

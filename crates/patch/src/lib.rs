@@ -20,7 +20,7 @@ mod samples;
 pub use echo::{as_printed, patched_text};
 pub use error::Error;
 pub use fieldset::{FieldSet, PathElement, path_text};
-pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Patched, Reading};
+pub use json_patch::{DoesNotRun, JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, Patched, Reading};
 pub use merge_patch::merge_patch;
 pub use restore::restore;
 pub use strategic::strategic_patch;

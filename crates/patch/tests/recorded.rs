@@ -63,7 +63,8 @@ impl Step {
             "" => Ok(self.line.field("want").clone()),
             "merge" => Ok(merge_patch(live, patch.clone(), Reading::Checked)?),
             "json" => {
-                let patched = JsonPatch::parse(&go::json(patch), Reading::Checked)?.apply(live, Some(self.schema()))?;
+                let patch = JsonPatch::parse(&go::json(patch), Reading::Checked)?;
+                let patched = patch.run(live, Some(self.schema()))?;
                 Ok(codec::json::open(&Raw::new(go::json(&patched.document))))
             }
             "strategic" => Ok(strategic_patch(&live, &mut patch.clone(), self.schema())?),

@@ -193,7 +193,7 @@ impl Patch {
     ) -> Result<Value, Status> {
         let patch = JsonPatch::parse(&String::from_utf8_lossy(&self.bytes), reading(options))?;
         let form = &scope.resource.form;
-        let patched = patch.apply(form.printed(live), form.wire_schema())?;
+        let patched = patch.run(form.printed(live), form.wire_schema())?;
         settle(scope, options, patched.document, patch.complaints(), &patched.opened, warnings)
     }
 

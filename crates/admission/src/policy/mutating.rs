@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use object::{Cause, Meta, Reason, Status, Str, Value, quote};
-use patch::{JsonPatch, Reading};
+use patch::{DoesNotRun, JsonPatch, Reading};
 
 use super::authorization::Answers;
 use super::definition::{Binding, Definition, Mutation, PatchKind};
@@ -303,10 +303,10 @@ fn json_patch(subject: &Subject, operations: &Value) -> Result<Option<Value>, Fa
     let text = String::from_utf8_lossy(&text);
     let patch = JsonPatch::parse(&text, Reading::Lenient);
     let patch = patch.map_err(|error| Failure::Policy(format!("JSON Patch: {}", Status::from(error).message)))?;
-    match patch.apply_or_tell(subject.object.clone(), subject.form.schema()) {
+    match patch.run(subject.object.clone(), subject.form.schema()) {
         Ok(patched) => Ok(Some(patched.document)),
-        Err(why) if why.ends_with(": test failed") => Ok(None),
-        Err(why) => Err(Failure::Policy(format!("JSON Patch: {why}"))),
+        Err(DoesNotRun::TestFailed(_)) => Ok(None),
+        Err(DoesNotRun::Operation(why)) => Err(Failure::Policy(format!("JSON Patch: {why}"))),
     }
 }
 

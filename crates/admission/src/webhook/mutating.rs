@@ -220,7 +220,7 @@ impl Current {
         }
         let internal = |why: String| Failure::Internal(Status::internal(why));
         let printed = self.form.printed(object);
-        let patched = patch.apply_or_tell(printed.clone(), self.form.schema()).map_err(internal)?;
+        let patched = patch.run(printed.clone(), self.form.schema()).map_err(|why| internal(why.message()))?;
         let before = self.form.settle(&printed).map_err(internal)?;
         let mut new = self.form.settle(&patched.document).map_err(internal)?;
         let changed = new != before;

@@ -96,9 +96,11 @@ impl Mapping {
             extra.push((CREDENTIAL_ID.to_string(), vec![format!("JTI={id}")]));
         }
         for (key, rule) in &self.compiled.extra {
-            let values = strings(rule, numbers).map_err(|why| match why.starts_with("expression '") {
-                true => why,
-                false => format!("oidc: error evaluating extra claim expression: {}: {why}", rule.text),
+            let values = strings(rule, numbers).map_err(|why| match why {
+                NoStrings::Failed(why) => why,
+                other @ NoStrings::OtherType => {
+                    format!("oidc: error evaluating extra claim expression: {}: {other}", rule.text)
+                }
             })?;
             if !values.is_empty() {
                 extra.push((key.clone(), values));
@@ -150,21 +152,29 @@ fn text(rule: &Rule, claims: &Value) -> Result<Option<String>, String> {
     })
 }
 
+/// Why an expression has no strings.
+#[derive(Debug, thiserror::Error)]
+enum NoStrings {
+    #[error("{0}")]
+    Failed(String),
+    #[error("expression must return a string or a list of strings")]
+    OtherType,
+}
+
 /// The strings that an expression evaluates to: one, a list or null. Empty ones are left out.
-fn strings(rule: &Rule, claims: &Value) -> Result<Vec<String>, String> {
-    const WRONG: &str = "expression must return a string or a list of strings";
+fn strings(rule: &Rule, claims: &Value) -> Result<Vec<String>, NoStrings> {
     let arena = Arena::new();
-    let found = match evaluate(rule, claims, &arena)? {
+    let found = match evaluate(rule, claims, &arena).map_err(NoStrings::Failed)? {
         Val::Null => Vec::new(),
         Val::String(text) => vec![text.to_string()],
         Val::List(list) => {
             let item = |item| match item {
                 Ok(Val::String(text)) => Ok(text.to_string()),
-                _ => Err(WRONG.to_string()),
+                _ => Err(NoStrings::OtherType),
             };
             list.iter(&arena).map(item).collect::<Result<_, _>>()?
         }
-        _ => return Err(WRONG.into()),
+        _ => return Err(NoStrings::OtherType),
     };
     Ok(found.into_iter().filter(|text| !text.is_empty()).collect())
 }

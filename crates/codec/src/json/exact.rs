@@ -7,17 +7,17 @@ use crate::MAX_DEPTH;
 /// Whether decoding, without a schema, what [`super::encode`] makes of a value gives the same value. False also for text that
 /// is kept as it came.
 pub fn is_exact(value: &Value) -> bool {
-    exact(value, 0)
+    is_exact_at(value, 0)
 }
 
-/// `depth` is how many maps and lists are open around the value.
-fn exact(value: &Value, depth: usize) -> bool {
+/// The same inside of another value; `depth` is how many maps and lists are open around this one.
+pub(crate) fn is_exact_at(value: &Value, depth: usize) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::String(_) => true,
         // Whole numbers are read as integers.
         Value::Float(number) => number.is_finite() && number.fract() != 0.0,
-        Value::List(items) => depth < MAX_DEPTH && items.iter().all(|item| exact(item, depth + 1)),
-        Value::Map(map) => depth < MAX_DEPTH && map.values().all(|value| exact(value, depth + 1)),
+        Value::List(items) => depth < MAX_DEPTH && items.iter().all(|item| is_exact_at(item, depth + 1)),
+        Value::Map(map) => depth < MAX_DEPTH && map.values().all(|value| is_exact_at(value, depth + 1)),
         Value::Raw(_) => false,
     }
 }

@@ -197,7 +197,7 @@ fn json_patch(stored: &Stored, object: &Value, live: &Value, random: &mut StdRng
         return false;
     };
     let schema = stored.schema();
-    let Ok(patched) = patch.apply(patch::as_printed(live, schema), Some(schema)) else { return false };
+    let Ok(patched) = patch.run(patch::as_printed(live, schema), Some(schema)) else { return false };
     let Some(decoded) = settled(&patched.document, schema) else { return false };
     stored.update(stored.defaulted(decoded), live, "");
     true

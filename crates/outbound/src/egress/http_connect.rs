@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 
 use super::meters::{Kind, Meters, Stage};
 use crate::connect::Connector;
-use crate::{Address, Dial, Stream};
+use crate::{Address, Dial, Error, Stream};
 
 /// How long the proxy may take to be reached and to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ impl Proxy {
 
 #[async_trait]
 impl Dial for HttpConnect {
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let (began, kind) = (Instant::now(), self.proxy.kind());
         self.meters.started(kind);
         let connected = tokio::time::timeout(TIMEOUT, self.proxy.connect()).await;

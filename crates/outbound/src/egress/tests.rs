@@ -84,7 +84,7 @@ async fn a_proxy_connects() {
         proxy(&path, answer).await;
         let dialed = over_socket(&path, "HTTPConnect").to_cluster().dial(&address).await;
         match dialed {
-            Err(error) => assert_eq!(error.replace(&path.display().to_string(), "PROXY"), want),
+            Err(error) => assert_eq!(error.to_string().replace(&path.display().to_string(), "PROXY"), want),
             Ok(mut stream) => {
                 assert_eq!(want, "");
                 stream.write_all(b"hello").await.unwrap();
@@ -97,7 +97,7 @@ async fn a_proxy_connects() {
     let gone = folder.path().join("gone.sock");
     for protocol in ["HTTPConnect", "GRPC"] {
         let error = over_socket(&gone, protocol).to_cluster().dial(&address).await.err().unwrap();
-        assert!(error.contains("connect: no such file or directory"), "{error}");
+        assert!(error.to_string().contains("connect: no such file or directory"), "{error}");
     }
 }
 
@@ -115,7 +115,10 @@ async fn a_proxy_that_closes_is_an_error() {
     let address = Address { host: "host".into(), port: 1 };
     let dialed = tokio::time::timeout(Duration::from_secs(20), egress.to_control_plane().dial(&address)).await.unwrap();
     let error = dialed.err().unwrap();
-    assert!(error.starts_with("reading HTTP response from CONNECT to host:1 via proxy 127.0.0.1:"), "{error}");
+    assert!(
+        error.to_string().starts_with("reading HTTP response from CONNECT to host:1 via proxy 127.0.0.1:"),
+        "{error}"
+    );
     let mut out = String::new();
     egress.meters.write(&mut out).unwrap();
     let counted = "dial_failure_count{protocol=\"http_connect\",stage=\"proxy\",transport=\"tcp\"} 1";

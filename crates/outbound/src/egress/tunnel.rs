@@ -17,7 +17,7 @@ use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::meters::{Kind, Meters, Stage};
-use crate::{Address, Dial, Stream};
+use crate::{Address, Dial, Error, Stream};
 
 const KIND: Kind = ["grpc", "uds"];
 const PROXY: &str = "/ProxyService/Proxy";
@@ -130,7 +130,7 @@ impl Payload {
 
 #[async_trait]
 impl Dial for Tunnel {
-    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let began = Instant::now();
         self.meters.started(KIND);
         let connected = tokio::time::timeout(TIMEOUT, self.connect()).await;

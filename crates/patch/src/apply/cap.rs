@@ -26,7 +26,7 @@ impl Managed {
                 break;
             }
             let Some(version) = self.owners.get(&id).map(|owned| owned.version.clone()) else { continue };
-            let bucket = Id::update(OLDEST, &version, "");
+            let bucket = Id::updater(OLDEST, &version, "");
             let Some(first) = first_of_version.get(&version) else {
                 first_of_version.insert(version, id);
                 continue;

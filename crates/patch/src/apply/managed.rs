@@ -47,12 +47,12 @@ pub(super) struct Owned {
     pub applied: bool,
 }
 
-/// Who a manager is: one who updates is another in every version, one who applies is not.
+/// Identifies a manager: with an Update each apiVersion is a manager of its own, with an Apply it is not.
 #[derive(Clone, Debug)]
 pub(super) struct Id {
     pub manager: Str,
     pub operation: Str,
-    /// "" for those who apply.
+    /// "" for an Apply.
     pub version: Str,
     pub subresource: Str,
     /// The entry as JSON, which is what upstream sorts managers by.
@@ -60,11 +60,11 @@ pub(super) struct Id {
 }
 
 impl Id {
-    pub fn update(manager: &str, version: &str, subresource: &str) -> Id {
+    pub fn updater(manager: &str, version: &str, subresource: &str) -> Id {
         Id::new(manager, "Update", version, subresource)
     }
 
-    pub fn apply(manager: &str, subresource: &str) -> Id {
+    pub fn applier(manager: &str, subresource: &str) -> Id {
         Id::new(manager, "Apply", "", subresource)
     }
 
@@ -147,8 +147,8 @@ impl Managed {
                 other => return Err(format!("invalid fieldsType {} in managed fields entry {index}", quote(other))),
             }
             let id = match applied {
-                true => Id::apply(text("manager"), text("subresource")),
-                false => Id::update(text("manager"), version, text("subresource")),
+                true => Id::applier(text("manager"), text("subresource")),
+                false => Id::updater(text("manager"), version, text("subresource")),
             };
             let set = FieldSet::from_value(entry.field("fieldsV1"))
                 .map_err(|why| format!("error decoding versioned set from {}: error decoding set: {why}", id.text))?;

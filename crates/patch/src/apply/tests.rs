@@ -428,7 +428,7 @@ fn the_oldest_managers_are_joined() {
     }
     assert!(!owners[0].contains("f:k05"));
     assert!(owners[9].starts_with("m13 "));
-    // Those who apply do not count.
+    // Managers that apply do not count.
     world.apply("one", false, value!({"text": "a"})).unwrap();
     assert_eq!(world.owners().len(), 11);
 }

@@ -73,7 +73,7 @@ impl<'a> Updater<'a> {
     }
 
     /// The object after a configuration was applied by `manager`, None if it is the same, and who owns what then.
-    pub fn apply(
+    pub fn merge(
         &self,
         live: &Typed<'a>,
         config: &Typed<'a>,

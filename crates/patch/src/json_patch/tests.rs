@@ -9,7 +9,7 @@ fn parse(patch: &Value, reading: Reading) -> Result<JsonPatch, Status> {
 }
 
 fn patch(document: Value, patch: Value) -> Result<Value, Status> {
-    let patched = parse(&patch, Reading::Checked)?.apply(document, None)?;
+    let patched = parse(&patch, Reading::Checked)?.run(document, None)?;
     Ok(codec::json::open(&Raw::new(go::json(&patched.document))))
 }
 
@@ -238,7 +238,7 @@ fn opened_containers_are_those_on_the_way() {
     let patch =
         value!([{"op": "add", "path": "/data/q", "value": 1}, {"op": "move", "from": "/spec/list/0/x", "path": "/y"}]);
     let document = value!({"data": {}, "spec": {"list": [{"x": 1}]}});
-    let patched = parse(&patch, Reading::Checked).unwrap().apply(document, None).unwrap();
+    let patched = parse(&patch, Reading::Checked).unwrap().run(document, None).unwrap();
     assert_eq!(patched.opened, value!({"data": {}, "spec": {"list": {"0": {}}}}));
 }
 
@@ -264,7 +264,7 @@ fn tests_compare_scalars_as_they_are_written() {
         ("/gone", "null", true),
     ] {
         let body = format!(r#"[{{"op": "test", "path": "{path}", "value": {wanted}}}]"#);
-        let outcome = JsonPatch::parse(&body, Reading::Checked).unwrap().apply(document(), None);
+        let outcome = JsonPatch::parse(&body, Reading::Checked).unwrap().run(document(), None);
         assert_eq!(outcome.is_ok(), same, "{body}");
     }
 }
@@ -300,7 +300,7 @@ fn texts_stay_as_they_were() {
         ),
     ] {
         let patch = JsonPatch::parse(operations, Reading::Checked).unwrap();
-        let patched = patch.apply(document.clone(), Some(schema)).unwrap();
+        let patched = patch.run(document.clone(), Some(schema)).unwrap();
         let text = patched_text(&patched.document, Some(schema), &patched.opened);
         assert!(text.ends_with(&format!(r#""status":{{"x":{want}}}}}"#)), "{operations}\n{text}");
     }

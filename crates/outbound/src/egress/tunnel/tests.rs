@@ -115,5 +115,5 @@ async fn bytes_go_through_the_tunnel() {
     read.unwrap();
     assert!(echoed == sent);
     let refused = tunnel.dial(&Address { host: "127.0.0.1".into(), port: 1 }).await.err().unwrap();
-    assert_eq!(refused, "dial tcp: no route");
+    assert_eq!(refused.to_string(), "dial tcp: no route");
 }
