@@ -150,10 +150,11 @@ fn as_messages(scope: &Scope, chunks: Chunks) -> Reply {
     })
 }
 
-/// How long the watch may last: as asked, or a random time so that clients do not all come back at once.
+/// How long the watch may last: as asked (a negative time is over at once), or a random time so that clients do not all come
+/// back at once.
 fn duration(scope: &Scope, options: &ListOptions) -> Duration {
-    match options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0) {
-        Some(seconds) => Duration::from_secs(seconds),
+    match options.timeout_seconds.filter(|seconds| *seconds != 0) {
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
         None => {
             let least = scope.api.limits.watch_min_timeout;
             let spread = u64::from(scope.api.clock.now().nanos) % 1000;
