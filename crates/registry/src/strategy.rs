@@ -129,7 +129,8 @@ pub trait Strategy: Send + Sync + 'static {
         self.checks_finalizer_names()
     }
 
-    /// Whether updates check metadata twice and report what is wrong with it twice, as upstream does for custom resources.
+    /// Whether updates check metadata twice and report what is wrong with it twice, as upstream does for custom resources,
+    /// definitions and APIServices.
     fn repeats_metadata_errors(&self) -> bool {
         false
     }

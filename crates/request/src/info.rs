@@ -92,25 +92,30 @@ impl RequestInfo {
             label_selector: find(query, "labelSelector").to_string(),
             ..RequestInfo::default()
         };
-        let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
-        info.read_resource(method, &segments, query);
+        // As Go's URL.Path: an escaped slash separates segments like any other.
+        let path = decode(path);
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        // Upstream's routers are registered by prefix, so two slashes there lead to none of them; further on they are empty segments.
+        if !path.starts_with("//") {
+            info.read_resource(method, &segments, query);
+        }
         info
     }
 
-    fn read_resource(&mut self, method: &str, segments: &[String], query: &[(String, String)]) {
+    fn read_resource(&mut self, method: &str, segments: &[&str], query: &[(String, String)]) {
         let mut rest = match segments {
-            [prefix, version, rest @ ..] if prefix == "api" && !rest.is_empty() => {
-                self.version = version.clone();
+            ["api", version, rest @ ..] if !rest.is_empty() => {
+                self.version = version.to_string();
                 rest
             }
-            [prefix, group, version, rest @ ..] if prefix == "apis" && !rest.is_empty() => {
-                self.group = group.clone();
-                self.version = version.clone();
+            ["apis", group, version, rest @ ..] if !group.is_empty() && !rest.is_empty() => {
+                self.group = group.to_string();
+                self.version = version.to_string();
                 rest
             }
             _ => return,
         };
-        self.prefix = segments[0].clone();
+        self.prefix = segments[0].to_string();
         self.is_resource = true;
         self.verb = match method {
             "POST" => Verb::Create,
@@ -131,16 +136,15 @@ impl RequestInfo {
         }
         // Under /namespaces/x/ the rest names a resource in it, unless it is the namespace itself or a part of it.
         if rest[0] == "namespaces" && rest.len() > 1 {
-            self.namespace = rest[1].clone();
-            if rest.len() > 2 && !matches!(rest[2].as_str(), "status" | "finalize") {
+            self.namespace = rest[1].to_string();
+            if rest.len() > 2 && !matches!(rest[2], "status" | "finalize") {
                 self.in_namespace = true;
                 rest = &rest[2..];
             }
         }
-        self.parts = rest.to_vec();
-        self.resource = rest[0].clone();
-        self.name = rest.get(1).cloned().unwrap_or_default();
-        self.subresource = rest.get(2).cloned().unwrap_or_default();
+        let part = |at: usize| rest.get(at).map_or_else(String::new, ToString::to_string);
+        (self.resource, self.name, self.subresource) = (part(0), part(1), part(2));
+        self.parts = rest.iter().map(ToString::to_string).collect();
         self.refine_verb(query);
     }
 
@@ -271,7 +275,14 @@ mod tests {
                 "true deletecollection g= v=v1 ns= r=pods sub= n=",
             ),
             ("GET", "/api/v1/watch/pods?fieldSelector=metadata.name=x", "true watch g= v=v1 ns= r=pods sub= n="),
-            ("GET", "/api/v1/nodes/a%2Fb", "true get g= v=v1 ns= r=nodes sub= n=a/b"),
+            ("GET", "/api/v1/nodes/a%2Fb", "true get g= v=v1 ns= r=nodes sub=b n=a"),
+            ("GET", "/api/v1/nodes/%2F", "true list g= v=v1 ns= r=nodes sub= n="),
+            ("GET", "/api/v1/nodes/%61//", "true get g= v=v1 ns= r=nodes sub= n=a"),
+            ("GET", "/api/v1/nodes//a", "true list g= v=v1 ns= r=nodes sub=a n="),
+            ("GET", "/api/v1/namespaces//a/pods", "true get g= v=v1 ns= r=a sub= n=pods"),
+            ("GET", "/api//v1/nodes", "true get g= v= ns= r=v1 sub= n=nodes"),
+            ("GET", "//api/v1/nodes", "false get g= v= ns= r= sub= n="),
+            ("GET", "/apis//apps/v1/deployments", "false get g= v= ns= r= sub= n="),
         ] {
             check(method, url, want);
         }
@@ -287,7 +298,8 @@ mod tests {
             ("/api/v1/watch/namespaces/a/pods/b", true),
             ("/api/v1/namespaces/a/pods/proxy-x:80/proxy", true),
             ("/api/v1/namespaces/a/pods/proxy-x:80/proxy/", true),
-            ("/api/v1//namespaces/a/pods/proxy/proxy//b%2Fc/", true),
+            ("/api/v1/namespaces/a/pods/proxy/proxy//b%2Fc/", true),
+            ("/api/v1//namespaces/a/pods/b", false),
             ("/api/v1/nodes/n/proxy/metrics", false),
             ("/apis/apps/v1/deployments", false),
         ] {

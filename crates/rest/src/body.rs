@@ -5,7 +5,7 @@ use codec::Notes;
 use object::{GroupKind, GroupVersion, GroupVersionKind, Meta, Status, Value, quote};
 use registry::{Form, Resource, go_package};
 
-use crate::media::{Media, Offer};
+use crate::media::{Media, Offer, media_type};
 use crate::options::FieldValidation;
 use crate::scope::Scope;
 use crate::wire;
@@ -30,9 +30,11 @@ impl Expected<'_> {
 
 /// The media type of the body, or the refusal that lists what is taken.
 pub fn input_media(scope: &Scope, content_type: &str) -> Result<Media, Status> {
-    let essence = content_type.split(';').next().unwrap_or("").trim();
     let offer = scope.offer();
-    let media = if essence.is_empty() { Some(Media::Json) } else { Media::of(essence) };
+    let media = match content_type {
+        "" => Some(Media::Json),
+        _ => media_type(content_type).and_then(|media_type| Media::of(&media_type)),
+    };
     if let Some(media) = media.filter(|media| offer.has(*media)) {
         return Ok(media);
     }
@@ -58,7 +60,7 @@ pub fn decode(
     let form = expected.form;
     let stated = sniff(bytes, media).map_err(|why| unrecognized(expected, bytes, &why))?;
     let kind = form.kind_of_body(stated, expected.kind);
-    let kind = kind.ok_or_else(|| unrecognized(expected, bytes, &kind_is_missing(bytes, media)))?;
+    let kind = kind.ok_or_else(|| unrecognized(expected, bytes, &kind_is_missing(&as_json(bytes, media))))?;
     if let Err(why) = check_registered(&kind, expected) {
         // Upstream decodes every type it knows before it sees that another one was expected.
         let known = schema::builtin().schema(&kind);
@@ -127,12 +129,17 @@ pub fn check_stated_type(object: &Value, expected: &Expected<'_>) -> Result<(), 
     Err(Status::invalid(&GroupKind::new(group, object.kind()), object.name(), &errors))
 }
 
-fn kind_is_missing(bytes: &[u8], media: Media) -> String {
+/// What is said of a JSON text without a kind.
+pub fn kind_is_missing(json: &str) -> String {
+    format!("Object 'Kind' is missing in '{json}'")
+}
+
+fn as_json(bytes: &[u8], media: Media) -> String {
     let text = match media {
         Media::Yaml => codec::yaml::to_json(bytes, false).unwrap_or_else(|_| bytes.to_vec()),
         _ => bytes.to_vec(),
     };
-    format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&text))
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// What strict decoding complained about, as warnings: what YAML has to say in one error is one warning each.
@@ -169,8 +176,7 @@ fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<
     if kind == expected.kind || !expected.form.is_structured() {
         return Ok(());
     }
-    let known = schema::builtin().kind(&kind.group, &kind.version, &kind.kind).is_some();
-    if !known {
+    if !is_registered(kind) {
         return Err(format!(
             "no kind {} is registered for version {} in scheme {}",
             quote(&kind.kind),
@@ -184,6 +190,15 @@ fn check_registered(kind: &GroupVersionKind, expected: &Expected<'_>) -> Result<
         return Err(format!("converting ({version}.{stated}) to ({package}.{wanted}): unknown conversion"));
     }
     Ok(())
+}
+
+/// Kinds that upstream registers for every group and version.
+const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
+
+/// Whether upstream's scheme for built-in kinds has the kind. It has nothing of `meta.k8s.io` but what all groups have.
+fn is_registered(kind: &GroupVersionKind) -> bool {
+    UNVERSIONED.contains(&kind.kind.as_str())
+        || kind.group != "meta.k8s.io" && schema::builtin().kind(&kind.group, &kind.version, &kind.kind).is_some()
 }
 
 /// Upstream names the file its scheme was made in.

@@ -66,6 +66,7 @@ pub fn respond(scope: &Scope, status: StatusCode, stored: Value) -> Result<Reply
             let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
             Ok(Reply::value(status, &scope.accept, &kind, &partial))
         }
+        Transform::PartialList(_) if scope.resource.is_custom() => Err(Status::unknown(500, "content is not a list")),
         Transform::PartialList(_) => Err(table::not_a_list(&table::go_type(scope, &scope.resource.kind.kind))),
         Transform::None => {
             let shown = scope.from_storage(stored)?;

@@ -60,6 +60,41 @@ impl Media {
     }
 }
 
+/// The media type of a Content-Type header in lower case, as Go's mime.ParseMediaType reads it; None where that fails.
+pub fn media_type(header: &str) -> Option<String> {
+    let (essence, mut parameters) = header.split_at(header.find(';').unwrap_or(header.len()));
+    let mut names = Vec::new();
+    while !matches!(parameters.trim(), "" | ";") {
+        let (name, rest) = split_token(parameters.trim_start().strip_prefix(';')?.trim_start());
+        let rest = rest.trim_start().strip_prefix('=').filter(|_| !name.is_empty())?.trim_start();
+        names.push(name.to_ascii_lowercase());
+        parameters = match rest.strip_prefix('"') {
+            Some(quoted) => after_quote(quoted)?,
+            None => Some(split_token(rest)).filter(|(value, _)| !value.is_empty())?.1,
+        };
+    }
+    names.sort_unstable();
+    let repeated = names.windows(2).any(|pair| pair[0] == pair[1]);
+    (!repeated).then(|| essence.trim().to_ascii_lowercase())
+}
+
+/// A token of RFC 2045 and what follows it.
+fn split_token(text: &str) -> (&str, &str) {
+    let is_token = |c: char| c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?=".contains(c);
+    text.split_at(text.find(|c| !is_token(c)).unwrap_or(text.len()))
+}
+
+/// What follows a quoted string whose first quote has been read.
+fn after_quote(text: &str) -> Option<&str> {
+    let mut escaped = false;
+    let end = text.find(|c| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    })?;
+    Some(&text[end + 1..])
+}
+
 /// What a resource can answer with.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
@@ -208,6 +243,30 @@ impl Refused {
         match self {
             Refused::ByRouter(status) => failure(status, &Accept::indented()),
             Refused::ByResource(status, written) => failure(status, written).warn(warnings),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::media_type;
+
+    #[test]
+    fn media_types_are_read_as_go_reads_them() {
+        for (header, want) in [
+            ("application/json", Some("application/json")),
+            ("Application/JSON ; charset=utf-8", Some("application/json")),
+            ("application/json;", Some("application/json")),
+            ("application/json; a=\"b;\\\"c\" ; d=e;", Some("application/json")),
+            ("application/json;x", None),
+            ("application/json; charset", None),
+            ("application/json; charset=", None),
+            ("application/json; charset=\"", None),
+            ("application/json; x=1; X=2", None),
+            ("application/json; =1", None),
+            ("application/json;; x=1", None),
+        ] {
+            assert_eq!(media_type(header).as_deref(), want, "{header}");
         }
     }
 }

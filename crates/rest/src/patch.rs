@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{DecodeError, Notes};
 use object::{BadValue, Errors, GroupKind, GroupResource, Map, Meta, Path, Status, Value};
 use patch::{JsonPatch, Reading, restore};
-use registry::UpdateOptions;
+use registry::{UpdateOptions, UpdateScope};
 
 use crate::api::CBOR;
 use crate::body::Expected;
@@ -14,7 +14,7 @@ use crate::create::ensure_namespace;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::Reply;
 use crate::scope::Scope;
-use crate::update::{Wanted, check_name, update_scope, write};
+use crate::update::{Wanted, check_name, undeterminable_name, update_scope, write};
 use crate::{Media, body, managed, wire};
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -157,7 +157,8 @@ impl Patch {
         missing: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
-        if missing && !self.is_apply() {
+        // An apply creates an object, but never through one of its subresources.
+        if missing && (!self.is_apply() || update_scope(scope) != UpdateScope::Object) {
             return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
         }
         let mut object = match self.kind {
@@ -180,6 +181,10 @@ impl Patch {
         }
         ensure_namespace(scope, &mut object)?;
         check_name(scope, &object)?;
+        // A write to the status of a custom resource takes nothing else of the object, its kind included.
+        if update_scope(scope) == UpdateScope::Status && scope.resource.is_custom() {
+            object.set_type(&scope.resource.kind);
+        }
         body::check_stated_type(&object, &Expected::of(&scope.resource))?;
         Ok(object)
     }
@@ -286,16 +291,23 @@ fn settle(
     opened: &Value,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let settled = check_patched_type(scope, &patched).and_then(|()| decode_patched(scope, &patched, options));
     let shown = || patch::patched_text(&patched, scope.resource.form.wire_schema(), opened);
-    finish(options, settled, notes, shown, warnings)
+    let typed = check_patched_type(scope, &patched, shown);
+    let settled = typed.and_then(|()| decode_patched(scope, &patched, options));
+    let object = finish(options, settled, notes, shown, warnings)?;
+    if !patched.api_version().is_empty() {
+        return Ok(object);
+    }
+    Err(match scope.resource.form.is_structured() {
+        // Upstream reads it as its internal type, which has none of these fields, not even the name.
+        true => undeterminable_name(&scope.call.info.name),
+        false => Status::internal("Object 'apiVersion' is missing in 'object has no apiVersion field'"),
+    })
 }
 
-fn check_patched_type(scope: &Scope, patched: &Value) -> Result<(), String> {
-    // The type of an unstructured object is checked as a field, with the other rules.
-    if !scope.resource.form.is_structured() {
-        return Ok(());
-    }
+/// Checks apiVersion and kind as far as they decide how the object is read. Whether an unstructured object has the right ones is
+/// checked with the other rules.
+fn check_patched_type(scope: &Scope, patched: &Value, shown: impl FnOnce() -> String) -> Result<(), String> {
     let mut stated = Map::new();
     for field in ["apiVersion", "kind"] {
         if let Some(value) = patched.as_map().and_then(|map| map.get(field)) {
@@ -304,7 +316,11 @@ fn check_patched_type(scope: &Scope, patched: &Value) -> Result<(), String> {
     }
     let mut json = Vec::new();
     codec::json::encode(&Value::Map(stated), None, &mut json);
-    body::check_type(&json, &Expected::of(&scope.resource))
+    body::check_type(&json, &Expected::of(&scope.resource))?;
+    if !scope.resource.form.is_structured() && patched.kind().is_empty() {
+        return Err(body::kind_is_missing(&shown()));
+    }
+    Ok(())
 }
 
 /// The patched object decoded by the schema, with what strict decoding found in it.

@@ -85,6 +85,10 @@ fn is_in_scope(resource: &Resource, info: &RequestInfo) -> bool {
     if info.parts.len() > 3 && info.subresource != "proxy" && !resource.is_custom() {
         return false;
     }
+    // The path has two slashes in a row before the subresource.
+    if info.parts.iter().take(3).any(String::is_empty) {
+        return false;
+    }
     match (resource.namespaced, info.in_namespace) {
         (true, true) | (false, false) => true,
         (false, true) => false,

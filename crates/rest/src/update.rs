@@ -41,13 +41,18 @@ pub fn update_scope(scope: &Scope) -> UpdateScope {
     }
 }
 
+/// The object has no name.
+pub fn undeterminable_name(name: &str) -> Status {
+    Status::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
+}
+
 /// The name in the object is the one in the path.
 pub fn check_name(scope: &Scope, object: &Value) -> Result<(), Status> {
     let name = &scope.call.info.name;
     if object.name().is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
+        return Err(undeterminable_name(name));
     }
     if object.name() != name {
         return Err(Status::bad_request(format!(

@@ -96,6 +96,10 @@ impl Strategy for Definition {
         false
     }
 
+    fn repeats_metadata_errors(&self) -> bool {
+        true
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         false
     }

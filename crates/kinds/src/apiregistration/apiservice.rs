@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Value, names, value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Strategy, columns, metadata};
 
 use crate::common::checks::Checks;
 use crate::common::conditions;
@@ -57,9 +57,9 @@ impl Strategy for ApiService {
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
-        // The name follows from group and version, so neither of them can change.
-        let name = new.at(&["metadata", "name"]);
-        name.invalid_each(errors, self.validate_name_of(cx, new.value(), name.str(), false));
+        // As a new object, metadata included. The name follows from group and version, so neither of them can change.
+        let check_name = |name: &str, is_prefix: bool| self.validate_name_of(cx, new.value(), name, is_prefix);
+        metadata::validate(new, false, &check_name, errors);
         self.validate(cx, new, errors);
     }
 
@@ -77,6 +77,10 @@ impl Strategy for ApiService {
 
     fn checks_finalizer_names(&self) -> bool {
         false
+    }
+
+    fn repeats_metadata_errors(&self) -> bool {
+        true
     }
 
     fn allows_unconditional_update(&self) -> bool {

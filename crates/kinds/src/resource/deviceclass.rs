@@ -5,6 +5,7 @@ use registry::{Context, Strategy};
 
 use super::claim::up_to;
 use super::devices::{self, CONFIG_MAX};
+use crate::common::checks::Checks;
 use crate::common::declared::RESOURCE;
 use crate::common::versioned;
 
@@ -15,12 +16,17 @@ impl Strategy for DeviceClass {
         false
     }
 
-    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        if is_prefix { Vec::new() } else { names::long_name(name) }
+    /// The name is checked with the declared rules, which come last; a name to generate from is not checked at all.
+    fn validate_name(&self, _name: &str, _is_prefix: bool) -> Vec<String> {
+        Vec::new()
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_spec(cx, object, None, errors);
+        let name = object.at(&["metadata", "name"]);
+        if !name.is_empty() {
+            name.check(errors, names::long_name);
+        }
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
