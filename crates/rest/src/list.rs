@@ -238,13 +238,10 @@ struct Token {
 
 impl Token {
     fn encode(start: &Key, revision: Revision, range: &KeyRange) -> String {
-        let rest = String::from_utf8_lossy(&start[range.start.len().min(start.len())..]).into_owned();
-        let mut token = Map::new();
-        token.insert("v", "meta.k8s.io/v1");
-        token.insert("rv", revision);
-        token.insert("start", rest);
-        let mut json = Vec::new();
-        codec::json::encode(&Value::Map(token), None, &mut json);
+        let rest = String::from_utf8_lossy(&start[range.start.len().min(start.len())..]);
+        let mut json = format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":").into_bytes();
+        object::write_json_string(&format!("/{rest}"), &mut json);
+        json.push(b'}');
         URL_SAFE_NO_PAD.encode(json)
     }
 
@@ -261,12 +258,13 @@ impl Token {
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)".into()));
         }
-        // A key outside of its range was not made by this server.
-        if start.split('/').any(|part| part == "..") || start.starts_with('/') {
+        // Upstream writes the key with a slash before it and reads it without one too. It must be below the range's start.
+        let below = start.strip_prefix('/').unwrap_or(start);
+        if below.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(invalid(start.to_string()));
         }
         let mut key = range.start.to_vec();
-        key.extend_from_slice(start.as_bytes());
+        key.extend_from_slice(below.as_bytes());
         let revision = match token.field("rv").as_int() {
             Some(0) => {
                 return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));

@@ -22,6 +22,18 @@ async fn with_maps(gates: &[&str], limits: Limits) -> Server {
     server
 }
 
+/// Continue tokens that start at //a and at ../a, and what is said of them.
+const OUTSIDE: [(&str, &str); 2] = [
+    (
+        "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLy9hIn0",
+        "invalid continue token: continue key is not valid: //a",
+    ),
+    (
+        "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLi4vYSJ9",
+        "invalid continue token: continue key is not valid: ../a",
+    ),
+];
+
 #[tokio::test]
 async fn lists_follow_their_parameters() {
     let cached = with_maps(&[], Limits::default()).await;
@@ -40,6 +52,11 @@ async fn lists_follow_their_parameters() {
         (&cached, &format!("continue={token}&resourceVersion=0"), 200, 1, ""),
         (&cached, &format!("continue={token}&resourceVersion=2"), 400, 0, refused),
         (&cached, &format!("continue={token}&resourceVersion=x"), 400, 0, refused),
+        // {"v":"meta.k8s.io/v1","rv":-1,"start":…}: /a as kube-apiserver writes it, a as older ones did, then keys outside.
+        (&cached, "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiL2FcdTAwMDAifQ", 200, 2, ""),
+        (&cached, "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9", 200, 2, ""),
+        (&cached, OUTSIDE[0].0, 400, 0, OUTSIDE[0].1),
+        (&cached, OUTSIDE[1].0, 400, 0, OUTSIDE[1].1),
     ] {
         let (got, list) = server.ask("GET", &format!("{MAPS}?{query}"), Value::Null).await;
         let shown = (got, list.list_at(&["items"]).len(), list.str_at(&["message"]));
