@@ -45,12 +45,9 @@ impl Plugin for EscalationCheck {
         }
         let granted = if is_role { object.list_at(&["rules"]).to_vec() } else { self.bound_rules(attributes, object)? };
         let user = attributes.cx.user;
-        let resolved = self.rbac.rules_for(user, attributes.cx.namespace);
-        let held: Vec<Value> = resolved.rules.iter().map(rule_value).collect();
-        let refused = |granted: &[Value]| {
-            let why = escalation::refusal(&user.name, &user.groups, &held, granted)?;
-            Some(why + &resolution_errors(resource, &resolved.errors))
-        };
+        let held: Vec<Value> =
+            self.rbac.rules_for(user, attributes.cx.namespace).rules.iter().map(rule_value).collect();
+        let refused = |granted: &[Value]| escalation::refusal(&user.name, &user.groups, &held, granted);
         let refuse = |why: String| Err(Status::forbidden(&GroupResource::new(GROUP, resource), attributes.name, why));
         if let Some(why) = refused(&granted) {
             return refuse(why);
@@ -92,18 +89,6 @@ impl EscalationCheck {
         })?;
         Ok(rules.iter().map(rule_value).collect())
     }
-}
-
-/// What went wrong while the author's own rules were looked up. Upstream looks roles up under the resource of the request.
-fn resolution_errors(resource: &str, errors: &[String]) -> String {
-    if errors.is_empty() {
-        return String::new();
-    }
-    let renamed = errors.iter().map(|error| match error.split_once('.') {
-        Some((_, rest)) => format!("{resource}.{rest}"),
-        None => error.clone(),
-    });
-    format!("; resolution errors: [{}]", object::aggregate(renamed))
 }
 
 fn aggregates(role: &Value) -> bool {

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Object;
 use http::StatusCode;
-use object::{Cause, GroupVersionKind, Map, Meta, Status, Value};
+use object::{Cause, GroupVersionKind, Meta, Status, Value};
 use registry::{EXPIRED, Filter, Prepared, ResourceStorage};
 use storage::{Key, KeyRange, RangeQuery, Revision};
 

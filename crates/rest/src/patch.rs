@@ -292,10 +292,11 @@ fn settle(
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let shown = || patch::patched_text(&patched, scope.resource.form.wire_schema(), opened);
-    let typed = check_patched_type(scope, &patched, shown);
+    let stated = stated_type(&patched);
+    let typed = check_patched_type(scope, &stated, shown);
     let settled = typed.and_then(|()| decode_patched(scope, &patched, options));
     let object = finish(options, settled, notes, shown, warnings)?;
-    if !patched.api_version().is_empty() {
+    if wire::type_of(&stated, Media::Json).is_ok_and(|(api_version, _)| !api_version.is_empty()) {
         return Ok(object);
     }
     Err(match scope.resource.form.is_structured() {
@@ -307,20 +308,26 @@ fn settle(
 
 /// Checks apiVersion and kind as far as they decide how the object is read. Whether an unstructured object has the right ones is
 /// checked with the other rules.
-fn check_patched_type(scope: &Scope, patched: &Value, shown: impl FnOnce() -> String) -> Result<(), String> {
+fn check_patched_type(scope: &Scope, stated: &[u8], shown: impl FnOnce() -> String) -> Result<(), String> {
+    let (_, kind) = wire::type_of(stated, Media::Json)?;
+    body::check_type(stated, &Expected::of(&scope.resource))?;
+    if !scope.resource.form.is_structured() && kind.is_empty() {
+        return Err(body::kind_is_missing(&shown()));
+    }
+    Ok(())
+}
+
+/// The object's apiVersion and kind alone, as JSON.
+fn stated_type(object: &Value) -> Vec<u8> {
     let mut stated = Map::new();
     for field in ["apiVersion", "kind"] {
-        if let Some(value) = patched.as_map().and_then(|map| map.get(field)) {
+        if let Some(value) = object.as_map().and_then(|map| map.get(field)) {
             stated.insert(field, value.clone());
         }
     }
     let mut json = Vec::new();
     codec::json::encode(&Value::Map(stated), None, &mut json);
-    body::check_type(&json, &Expected::of(&scope.resource))?;
-    if !scope.resource.form.is_structured() && patched.kind().is_empty() {
-        return Err(body::kind_is_missing(&shown()));
-    }
-    Ok(())
+    json
 }
 
 /// The patched object decoded by the schema, with what strict decoding found in it.
