@@ -196,6 +196,7 @@ impl Places {
     const FEW: usize = 64;
     const ABSENT: u16 = 0;
 
+    #[inline]
     pub fn of(map: &Map, of: &Struct) -> Places {
         let mut places = Places { few: [Places::ABSENT; Places::FEW], many: Vec::new() };
         let slots = if of.fields.len() <= Places::FEW {
@@ -204,13 +205,15 @@ impl Places {
             places.many = vec![Places::ABSENT; of.fields.len()];
             &mut places.many[..]
         };
-        let mut fields = of.fields.iter().enumerate().peekable();
+        let mut index = 0;
         for (at, (key, _)) in map.entries().iter().enumerate() {
-            while let Some((index, field)) = fields.peek() {
+            let key = key.as_str();
+            while let Some(field) = of.fields.get(index) {
                 match compare_names(&field.name, key) {
-                    Ordering::Less => drop(fields.next()),
+                    Ordering::Less => index += 1,
                     Ordering::Equal => {
-                        slots[*index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+                        slots[index] = u16::try_from(at + 1).unwrap_or(Places::ABSENT);
+                        index += 1;
                         break;
                     }
                     Ordering::Greater => break,

@@ -22,21 +22,46 @@ use crate::{BadValue, Errors, Path, Value};
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     value: &'a Value,
-    /// The path of the value that this one is in.
-    parent: Path,
-    step: Step<'a>,
-    /// The path of this value. It is made when an error or a value inside needs it, because most fields have neither.
+    /// The path of a value that this one is in.
+    outer: Path,
+    /// The way from there.
+    steps: Steps<'a>,
+    /// The path of this value. It is made when an error needs it, because most values have none.
     path: OnceCell<Path>,
 }
+
+/// A few steps; a path is made where there are more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Steps<'a>([Option<Step<'a>>; 3]);
 
 /// The way from a value to one inside of it.
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {
-    /// The value itself.
-    Here,
     Field(&'a str),
     Key(&'a str),
     Index(usize),
+}
+
+impl<'a> Steps<'a> {
+    fn is_full(&self) -> bool {
+        self.0.iter().all(Option::is_some)
+    }
+
+    fn then(mut self, step: Step<'a>) -> Steps<'a> {
+        if let Some(free) = self.0.iter_mut().find(|place| place.is_none()) {
+            *free = Some(step);
+        }
+        self
+    }
+
+    fn below(&self, path: &Path) -> Path {
+        let step = |path: Path, step: &Step<'a>| match *step {
+            Step::Field(name) => path.field(name),
+            Step::Key(key) => path.key(key),
+            Step::Index(index) => path.index(index),
+        };
+        self.0.iter().flatten().fold(path.clone(), step)
+    }
 }
 
 impl<'a> Cursor<'a> {
@@ -46,11 +71,7 @@ impl<'a> Cursor<'a> {
 
     /// A cursor on `value` that reports errors at `path`.
     pub fn new(value: &'a Value, path: Path) -> Cursor<'a> {
-        Cursor::below(value, path, Step::Here)
-    }
-
-    fn below(value: &'a Value, parent: Path, step: Step<'a>) -> Cursor<'a> {
-        Cursor { value, parent, step, path: OnceCell::new() }
+        Cursor { value, outer: path, steps: Steps::default(), path: OnceCell::new() }
     }
 
     pub fn value(&self) -> &'a Value {
@@ -58,16 +79,24 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn path(&self) -> &Path {
-        match self.step {
-            Step::Here => &self.parent,
-            Step::Field(name) => self.path.get_or_init(|| self.parent.field(name)),
-            Step::Key(key) => self.path.get_or_init(|| self.parent.key(key)),
-            Step::Index(index) => self.path.get_or_init(|| self.parent.index(index)),
+        self.path.get_or_init(|| self.steps.below(&self.outer))
+    }
+
+    /// The same place with room for a step, for cursors on values inside.
+    fn open(&self) -> Cursor<'a> {
+        match self.steps.is_full() {
+            true => Cursor::new(self.value, self.path().clone()),
+            false => Cursor { value: self.value, outer: self.outer.clone(), steps: self.steps, path: OnceCell::new() },
         }
     }
 
+    /// A value inside of the one that this cursor, which has room, is on.
+    fn inside(self, value: &'a Value, step: Step<'a>) -> Cursor<'a> {
+        Cursor { value, steps: self.steps.then(step), ..self }
+    }
+
     pub fn field(&self, name: &'a str) -> Cursor<'a> {
-        Cursor::below(self.value.field(name), self.path().clone(), Step::Field(name))
+        self.open().inside(self.value.field(name), Step::Field(name))
     }
 
     /// The descendant along `names`.
@@ -77,28 +106,25 @@ impl<'a> Cursor<'a> {
 
     /// The entry `key` of a map, whose path is printed with brackets.
     pub fn key(&self, key: &'a str) -> Cursor<'a> {
-        Cursor::below(self.value.field(key), self.path().clone(), Step::Key(key))
+        self.open().inside(self.value.field(key), Step::Key(key))
     }
 
     pub fn index(&self, index: usize) -> Cursor<'a> {
         let value = self.value.as_list().and_then(|list| list.get(index)).unwrap_or(&NULL);
-        Cursor::below(value, self.path().clone(), Step::Index(index))
+        self.open().inside(value, Step::Index(index))
     }
 
     /// The items of a list; none if it is anything else.
     pub fn each(&self) -> impl ExactSizeIterator<Item = Cursor<'a>> + use<'a> {
-        let path = self.path().clone();
-        let items = self.value.as_list().unwrap_or(&[]);
-        items.iter().enumerate().map(move |(i, value)| Cursor::below(value, path.clone(), Step::Index(i)))
+        let (list, items) = (self.open(), self.value.as_list().unwrap_or(&[]));
+        items.iter().enumerate().map(move |(i, value)| list.open().inside(value, Step::Index(i)))
     }
 
     /// The entries of a map in key order; none if it is anything else.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Cursor<'a>)> + use<'a> {
-        let path = self.path().clone();
-        let entries = self.value.as_map().map_or(&[][..], |map| map.entries());
-        let entry = move |(key, value): &'a (crate::Str, Value)| {
-            (key.as_str(), Cursor::below(value, path.clone(), Step::Key(key)))
-        };
+        let (map, entries) = (self.open(), self.value.as_map().map_or(&[][..], |map| map.entries()));
+        let entry =
+            move |(key, value): &'a (crate::Str, Value)| (key.as_str(), map.open().inside(value, Step::Key(key)));
         entries.iter().map(entry)
     }
 

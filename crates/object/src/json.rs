@@ -59,6 +59,11 @@ pub fn write_json_text(text: &str, out: &mut impl JsonOut) {
     write_between_quotes(text, &SPECIALS, out);
 }
 
+/// Whether a string is written as it is between its quotes; see [`write_json_string`].
+pub fn is_plain_json(text: &str) -> bool {
+    SPECIALS.first_in(text.as_bytes(), 0) == text.len()
+}
+
 fn write<const N: usize>(text: &str, specials: &Bytes<N>, out: &mut impl JsonOut) {
     if specials.first_in(text.as_bytes(), 0) == text.len() {
         return out.quoted(text);

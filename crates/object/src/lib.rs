@@ -35,7 +35,8 @@ pub use errors::{BadValue, ErrorType, Errors, FieldError, aggregate};
 pub use go::{is_print, quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use json::{
-    JSON_SPECIALS, JsonOut, json_string, write_json_string, write_json_string_for_no_html, write_json_text,
+    JSON_SPECIALS, JsonOut, is_plain_json, json_string, write_json_string, write_json_string_for_no_html,
+    write_json_text,
 };
 pub use map::{Map, compare_names};
 pub use meta::Meta;

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 pub use element::PathElement;
 pub(crate) use element::{compare_values, same};
-pub(crate) use fields_v1::{write_field, write_key, write_value};
+pub(crate) use fields_v1::{write_field, write_key, write_plain_field, write_value};
 
 /// A set of paths into an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

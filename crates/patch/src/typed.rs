@@ -16,6 +16,7 @@ mod remove;
 mod structured;
 mod unstructured;
 mod validate;
+mod walk;
 
 use object::{Str, Value};
 use schema::{ListType, MapType, Schema, Shape, Struct};

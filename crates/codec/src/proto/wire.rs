@@ -198,11 +198,14 @@ pub(super) fn write_nested<E>(
         out[start] = length as u8;
         return Ok(());
     }
-    let mut prefix = Vec::with_capacity(10);
-    write_varint(length as u64, &mut prefix);
-    let extra = prefix.len() - 1;
+    let extra = varint_len(length as u64) - 1;
     out.resize(out.len() + extra, 0);
     out.copy_within(start + 1..start + 1 + length, start + 1 + extra);
-    out[start..start + prefix.len()].copy_from_slice(&prefix);
+    let mut rest = length;
+    for byte in &mut out[start..start + extra] {
+        *byte = rest as u8 | 0x80;
+        rest >>= 7;
+    }
+    out[start + extra] = rest as u8;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Reading a quantity.
 
+use std::borrow::Cow;
+
 use num_bigint::BigInt;
 
 use super::amount::{Amount, power_of_ten};
@@ -62,8 +64,11 @@ impl Parts<'_> {
         })
     }
 
-    fn digits(&self) -> String {
-        format!("{}{}", self.whole, self.fraction)
+    fn digits(&self) -> Cow<'_, str> {
+        match self.fraction {
+            "" => Cow::Borrowed(self.whole),
+            fraction => Cow::Owned([self.whole, fraction].concat()),
+        }
     }
 }
 

@@ -102,28 +102,51 @@ pub(crate) fn write_field(name: &str, out: &mut String) {
     out.push_str("\":");
 }
 
-/// The keys of a list's item as a key: `"k:{\"name\":\"a\"}":`.
-pub(crate) fn write_key<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>, out: &mut String) {
-    let mut text = String::with_capacity(KEY_BYTES);
-    for (name, value) in fields {
-        text.push(if text.is_empty() { '{' } else { ',' });
-        object::write_json_string(name, &mut text);
-        text.push(':');
-        go::write_json(&mut text, value);
-    }
-    out.push_str(if text.is_empty() { "\"k:{" } else { "\"k:" });
-    object::write_json_text(&text, out);
-    out.push_str("}\":");
+/// The same for a name that has nothing to escape.
+pub(crate) fn write_plain_field(name: &str, out: &mut String) {
+    out.reserve(name.len() + 5);
+    out.push_str("\"f:");
+    out.push_str(name);
+    out.push_str("\":");
 }
 
-/// Most keys are written in no more than this.
-const KEY_BYTES: usize = 64;
+/// The keys of a list's item as a key: `"k:{\"name\":\"a\"}":`.
+pub(crate) fn write_key<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>, out: &mut String) {
+    out.push_str("\"k:{");
+    for (at, (name, value)) in fields.enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write_nested_string(name, out);
+        out.push(':');
+        write_nested(value, out);
+    }
+    out.push_str("}\":");
+}
 
 /// An item of a set as a key: `"v:\"x\"":`.
 pub(crate) fn write_value(value: &Value, out: &mut String) {
     out.push_str("\"v:");
-    object::write_json_text(&go::json(value), out);
+    write_nested(value, out);
     out.push_str("\":");
+}
+
+/// JSON inside of a string.
+fn write_nested(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => write_nested_string(text, out),
+        other => object::write_json_text(&go::json(other), out),
+    }
+}
+
+fn write_nested_string(text: &str, out: &mut String) {
+    if object::is_plain_json(text) {
+        out.push_str("\\\"");
+        out.push_str(text);
+        out.push_str("\\\"");
+    } else {
+        object::write_json_text(&object::json_string(text), out);
+    }
 }
 
 /// Reads an element; None if it is of a kind we do not know.

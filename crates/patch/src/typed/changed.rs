@@ -1,11 +1,12 @@
 //! Whether an update changes values only, so that no fields come or go.
 
-use object::{Map, Str, Value, compare_names};
+use object::{Map, Value};
 use schema::{ListType, MapType, Omit, Schema, Shape, Struct};
 
 use super::created::Hidden;
 use super::items::is_same_item;
 use super::structured::{is_left_out, tracked};
+use super::walk::Walk;
 use crate::FieldSet;
 use crate::fieldset::same;
 
@@ -92,31 +93,4 @@ fn fields(live: &Map, new: &Map, schema: Schema<'_>, of: &Struct, always: bool, 
         };
     }
     Some(found)
-}
-
-/// A walk along the entries of a map, whose names are asked for in order.
-struct Walk<'a> {
-    rest: &'a [(Str, Value)],
-}
-
-impl<'a> Walk<'a> {
-    fn of(map: &'a Map) -> Walk<'a> {
-        Walk { rest: map.entries() }
-    }
-
-    /// The value of a field; None if it is not set.
-    fn next(&mut self, name: &str) -> Option<&'a Value> {
-        while let [(key, value), rest @ ..] = self.rest {
-            match compare_names(key, name) {
-                std::cmp::Ordering::Greater => return None,
-                order => {
-                    self.rest = rest;
-                    if order.is_eq() {
-                        return Some(value).filter(|value| !value.is_null());
-                    }
-                }
-            }
-        }
-        None
-    }
 }

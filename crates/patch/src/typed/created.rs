@@ -7,14 +7,15 @@
 
 use std::cmp::Ordering;
 
-use object::{Map, Str, Value, compare_names};
+use object::{Map, Str, Value};
 use schema::{ListType, MapType, Omit, Schema, Shape, Struct};
 
 use super::items::zero;
 use super::structured::{ZERO_TIME, is_left_out};
 use super::validate::fits;
+use super::walk::Walk;
 use super::{Scalar, has_format};
-use crate::fieldset::{compare_values, same, write_field, write_key, write_value};
+use crate::fieldset::{compare_values, same, write_field, write_key, write_plain_field, write_value};
 use crate::{FieldSet, PathElement};
 
 /// The fields of a new object; "{}" if the manager owns none. None if only a comparison can tell.
@@ -72,12 +73,9 @@ impl Writer {
         if of.preserve_unknown || schema.node.embedded {
             return None;
         }
-        // Both are sorted by name.
-        let mut entries = map.entries().iter().peekable();
+        let mut entries = Walk::of(map);
         for field in &of.fields {
-            while entries.next_if(|(key, _)| compare_names(key, &field.name).is_lt()).is_some() {}
-            let entry = entries.next_if(|(key, _)| *key == field.name);
-            let value = entry.map(|(_, value)| value).filter(|value| !value.is_null());
+            let value = entries.next(&field.name);
             if is_left_out(field, value) {
                 continue;
             }
@@ -86,14 +84,18 @@ impl Writer {
                 continue;
             }
             let schema = schema.with(&field.node);
-            let unset = if field.pointer { Value::Null } else { zero(schema) };
+            let unset = match value {
+                Some(_) if before != Before::Zero => Value::Null,
+                _ if field.pointer => Value::Null,
+                _ => zero(schema),
+            };
             let before = match before {
                 Before::Zero if field.omit == Omit::Never && unset.is_null() => Before::Null,
                 Before::Zero if field.omit == Omit::Never => Before::Zero,
                 _ => Before::Nothing,
             };
             let start = self.begin();
-            write_field(&field.name, &mut self.out);
+            write_plain_field(&field.name, &mut self.out);
             let below_it = below.unwrap_or(Hidden::NOTHING);
             self.value(value.unwrap_or(&unset), schema, before, is_owned, below_it, start)?;
             if below.is_none() {

@@ -3,10 +3,11 @@
 //! Upstream tracks the fields of built-in kinds on Go structs, where a field exists when the encoder would print it:
 //! `resources: {}` of a container is present although the client did not write it, and an empty list is absent although it did.
 
-use object::{Map, Value, compare_names};
+use object::{Map, Value};
 use schema::{Field, Omit, Schema, Shape, Struct};
 
 use super::items::zero;
+use super::walk::Walk;
 
 /// How Go writes a time that was never set, in either precision.
 pub(super) const ZERO_TIME: &str = "0001-01-01T00:00:00";
@@ -53,12 +54,9 @@ fn walk(value: &Value, schema: Schema<'_>, raw: Raw) -> Value {
 
 fn fields(map: &Map, schema: Schema<'_>, of: &Struct, raw: Raw) -> Map {
     let mut out = Vec::with_capacity(map.len() + 2);
-    // Both are sorted by name.
-    let mut entries = map.iter().peekable();
+    let mut entries = Walk::of(map);
     for field in &of.fields {
-        while entries.next_if(|(key, _)| compare_names(key, &field.name).is_lt()).is_some() {}
-        let entry = entries.next_if(|(key, _)| *key == field.name.as_str());
-        let value = entry.map(|(_, value)| value).filter(|value| !value.is_null());
+        let value = entries.next(&field.name);
         if is_left_out(field, value) {
             continue;
         }

@@ -236,10 +236,11 @@ fn container_annotations(
 fn repeated_variables(container: &Cursor, warnings: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for variable in container.field("env").each() {
-        let (name, value) = (variable.value().str_at(&["name"]), variable.value().str_at(&["value"]));
+        let name = variable.value().str_at(&["name"]);
         if seen.insert(name) {
             continue;
         }
+        let value = variable.value().str_at(&["value"]);
         let reference = format!("$({name})");
         if variable.field("valueFrom").is_set() || value == reference || !value.contains(&reference) {
             let what = format!("hides previous definition of {}, which may be dropped when using apply", quote(name));
