@@ -475,8 +475,8 @@ impl Server {
                 return reply;
             }
         }
-        let below_api = path.starts_with("/api/") || (path.starts_with("/apis/") && path.matches('/').count() > 2);
-        if below_api {
+        let below_group = path.strip_prefix("/apis/").is_some_and(|rest| !rest.starts_with('/') && rest.contains('/'));
+        if path.starts_with("/api/") || below_group {
             let readable = self.api.accept_of_status(&call.headers, &call.query);
             return failure(&Status::generic(404, "", &GroupResource::default(), "", ""), &readable);
         }

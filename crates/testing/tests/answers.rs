@@ -95,6 +95,96 @@ fn negotiation() -> Vec<Case> {
     ]
 }
 
+/// Paths and content types that Go reads in a way of its own.
+fn spelling() -> Vec<Case> {
+    let typed = |content_type: &str, code| {
+        let path = format!("{MAPS}?dryRun=All");
+        case("POST", &path, &[("content-type", content_type)], r#"{"metadata": {"name": "x"}}"#, code, "")
+    };
+    let here = "/api/v1/namespaces/default";
+    vec![
+        get(&format!("{here}/configmaps/%2F"), "", 200, r#""kind":"ConfigMapList""#),
+        get(&format!("{here}/configmaps//"), "", 200, r#""kind":"ConfigMapList""#),
+        get(&format!("{here}/configmaps//c"), "", 404, "the server could not find the requested resource"),
+        get("/api/v1/namespaces//default/configmaps", "", 404, "the server could not find the requested resource"),
+        get("/api//v1/configmaps", "", 404, "the server could not find the requested resource"),
+        get("//api/v1/configmaps", "", 404, "404 page not found"),
+        get("/apis//apps/v1/deployments", "", 404, "404 page not found"),
+        typed("APPLICATION/JSON; charset=utf-8", 201),
+        typed("application/json; charset", 415),
+        typed("application/json; a=1; a=2", 415),
+    ]
+}
+
+const THINGS: &str = "/apis/answers.example.com/v1/namespaces/default/things";
+
+fn definition() -> Case {
+    let definition = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.answers.example.com"}, "spec": {"group": "answers.example.com",
+        "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true,
+        "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
+    send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, 201, "")
+}
+
+/// Custom resources whose type a patch changes.
+fn custom() -> Vec<Case> {
+    let thing = &format!("{THINGS}/t");
+    let status = &format!("{THINGS}/t/status");
+    let merge = "merge-patch+json";
+    let version = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+    vec![
+        send(
+            "POST",
+            THINGS,
+            r#"{"apiVersion": "answers.example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}"#,
+            201,
+            "",
+        ),
+        get(thing, METADATA_LIST, 500, "content is not a list"),
+        patch(
+            thing,
+            merge,
+            r#"{"kind": null}"#,
+            422,
+            "Object 'Kind' is missing in '{\"apiVersion\":\"answers.example.com/v1\"",
+        ),
+        patch(
+            thing,
+            merge,
+            r#"{"kind": 5}"#,
+            422,
+            "couldn't get version/kind; json parse error: json: cannot unmarshal number",
+        ),
+        patch(thing, merge, r#"{"apiVersion": "a/b/c"}"#, 422, "unexpected GroupVersion string: a/b/c"),
+        patch(thing, merge, r#"{"apiVersion": null}"#, 500, version),
+        patch(thing, merge, r#"{"kind": "Other"}"#, 422, r#"kind: Invalid value: "Other": must be Thing"#),
+        patch(status, merge, r#"{"kind": "Other"}"#, 200, r#""kind":"Thing""#),
+        patch(
+            &format!("{THINGS}/gone/status"),
+            "apply-patch+yaml",
+            r#"{"apiVersion": "answers.example.com/v1", "kind": "Thing",
+            "metadata": {"name": "other"}}"#,
+            404,
+            r#"things.answers.example.com "gone" not found"#,
+        ),
+        patch(MAP, merge, r#"{"apiVersion": null}"#, 400, "was undeterminable: name must be provided"),
+        patch(
+            MAP,
+            merge,
+            r#"{"apiVersion": "apps/v1", "kind": "Status"}"#,
+            422,
+            "converting (v1.Status) to (core.ConfigMap)",
+        ),
+        patch(
+            MAP,
+            merge,
+            r#"{"apiVersion": "meta.k8s.io/v1", "kind": "Table"}"#,
+            422,
+            r#"no kind "Table" is registered"#,
+        ),
+    ]
+}
+
 /// Requests that are refused before they reach a resource get the refusal in a media type that they accept.
 fn refusals() -> Vec<Case> {
     let indented = "{\n  \"kind\": \"Status\"";
@@ -360,8 +450,12 @@ async fn what_cannot_be_read_is_not_overlooked() {
 async fn requests_that_are_a_little_off_are_answered_as_upstream_does() {
     let server = Server::builder().bare().start().await.unwrap();
     let client = server.client().await.unwrap();
-    let all = [setup(), negotiation(), selection(), deletion(), patches(), subresources(), components()];
+    let all = [setup(), negotiation(), spelling(), selection(), deletion(), patches(), subresources(), components()];
     for case in all.into_iter().flatten() {
+        check(&client, case).await;
+    }
+    check(&client, definition()).await;
+    for case in custom() {
         check(&client, case).await;
     }
     let nobody = server.client_for("nobody", &[]).await.unwrap();
