@@ -1,5 +1,6 @@
 //! [`Flow`]: classifies requests and hands out seats.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,9 +22,8 @@ use crate::shuffle::hash_flow;
 use crate::turns::{Turns, Unstarted};
 use crate::watches::Watches;
 
-/// Requests that may leave the queues for each CPU before the ones ahead of them have run: few, because a request that arrives
-/// now runs after them.
-const TURNS_PER_CPU: usize = 4;
+/// Bounds of the turns for each CPU.
+const TURNS_PER_CPU: RangeInclusive<usize> = 4..=64;
 /// How often limits are adjusted to demand.
 pub const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 
@@ -153,10 +153,10 @@ impl Flow {
     /// Starts with the mandatory schemas and levels only.
     pub fn new(settings: Settings) -> Flow {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        Flow::with_turns(settings, cpus * TURNS_PER_CPU)
+        Flow::with_turns(settings, cpus * TURNS_PER_CPU.start()..=cpus * TURNS_PER_CPU.end())
     }
 
-    fn with_turns(settings: Settings, turns: usize) -> Flow {
+    fn with_turns(settings: Settings, turns: RangeInclusive<usize>) -> Flow {
         let flow = Flow {
             settings,
             turns: Turns::new(turns),
@@ -206,7 +206,9 @@ impl Flow {
                 let seats = Seats { route, ticket: Some(ticket), verb: info.verb };
                 if seats.has_turn() {
                     // Requests that have just arrived get into their queues before this one runs.
+                    let began = Instant::now();
                     tokio::task::yield_now().await;
+                    self.turns.waited(began.elapsed());
                 }
                 Ok(seats)
             }

@@ -6,26 +6,35 @@
 //! turns, and a request with a turn first lets all other tasks run, so that those which arrive meanwhile get
 //! into their queues. A turn ends when the request is finished or waits for something else than the CPU.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::level::Level;
 
-/// Up to so many requests that have not begun to run are not a backlog.
-const FEW: usize = 4;
+/// How long a request with a turn may have to wait until it runs: there are as many turns as fit in.
+const WAIT: Duration = Duration::from_micros(300);
+/// The part of the time per turn that each new measurement makes up.
+const SMOOTHING: f64 = 1.0 / 16.0;
 /// How much the virtual time of a level with one seat advances with each turn.
 const TURN_OF_ONE_SEAT: u64 = 1 << 20;
 
 pub struct Turns {
     /// Requests whose tasks were spawned and have not run yet.
     unstarted: AtomicUsize,
+    /// How many turns there are. More requests that have not run yet are a backlog.
+    turns: AtomicUsize,
+    bounds: RangeInclusive<usize>,
     state: Mutex<State>,
 }
 
 struct State {
-    free: usize,
+    taken: usize,
+    /// Seconds for which each turn keeps the next request waiting.
+    seconds: f64,
     /// The virtual time of the latest turn.
     clock: u64,
     /// Levels that have gone leave their places empty for later ones.
@@ -42,14 +51,30 @@ struct Place {
 }
 
 impl Turns {
-    pub fn new(turns: usize) -> Arc<Turns> {
-        let state = State { free: turns, clock: 0, levels: Vec::new() };
-        Arc::new(Turns { unstarted: AtomicUsize::new(0), state: Mutex::new(state) })
+    /// As few as possible at first.
+    pub fn new(bounds: RangeInclusive<usize>) -> Arc<Turns> {
+        let seconds = WAIT.as_secs_f64() / *bounds.start() as f64;
+        let state = State { taken: 0, seconds, clock: 0, levels: Vec::new() };
+        let turns = AtomicUsize::new(*bounds.start());
+        Arc::new(Turns { unstarted: AtomicUsize::new(0), turns, bounds, state: Mutex::new(state) })
+    }
+
+    fn turns(&self) -> usize {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// A request runs that has waited for so long after it got its turn.
+    pub fn waited(&self, time: Duration) {
+        let mut state = self.state.lock();
+        let each = time.as_secs_f64() / state.taken.max(1) as f64;
+        state.seconds += (each - state.seconds) * SMOOTHING;
+        let turns = (WAIT.as_secs_f64() / state.seconds.max(f64::EPSILON)) as usize;
+        self.turns.store(turns.clamp(*self.bounds.start(), *self.bounds.end()), Ordering::Relaxed);
     }
 
     /// Gives turns back and lets levels that wait for turns go on.
     pub fn give_back(&self, turns: usize) {
-        self.state.lock().free += turns;
+        self.state.lock().taken -= turns;
         while let Some(level) = self.next_level() {
             level.change(|queues, now| queues.dispatch(now));
         }
@@ -59,7 +84,7 @@ impl Turns {
     fn next_level(&self) -> Option<Arc<Level>> {
         let mut state = self.state.lock();
         let clock = state.clock;
-        while state.free > 0 {
+        while state.taken < self.turns() {
             let waiting = state.levels.iter_mut().flatten().filter(|place| place.waits);
             let place = waiting.min_by_key(|place| place.next.max(clock))?;
             place.waits = false;
@@ -111,20 +136,20 @@ impl LevelTurns {
 
     /// Whether requests have arrived that the runtime has not begun to work on.
     pub fn has_backlog(&self) -> bool {
-        self.turns.unstarted.load(Ordering::Relaxed) > FEW
+        self.turns.unstarted.load(Ordering::Relaxed) > self.turns.turns()
     }
 
     /// Takes a turn for a level with so many seats. If none is free, [`Queues::dispatch`](crate::queues::Queues::dispatch) is
     /// called when it is this level's turn.
     pub fn take(&self, seats: u64) -> bool {
         let mut state = self.turns.state.lock();
-        let State { free, clock, levels } = &mut *state;
+        let State { taken, clock, levels, .. } = &mut *state;
         let Some(place) = levels.get_mut(self.at).and_then(Option::as_mut) else { return false };
-        if *free == 0 {
+        if *taken >= self.turns.turns() {
             place.waits = true;
             return false;
         }
-        *free -= 1;
+        *taken += 1;
         *clock = place.next.max(*clock);
         place.next = *clock + TURN_OF_ONE_SEAT / seats.clamp(1, TURN_OF_ONE_SEAT);
         true

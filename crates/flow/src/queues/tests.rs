@@ -4,7 +4,7 @@ use super::*;
 
 /// The place of a level among so many turns.
 fn turns(turns: usize) -> LevelTurns {
-    LevelTurns::new(&crate::turns::Turns::new(turns), std::sync::Weak::new())
+    LevelTurns::new(&crate::turns::Turns::new(turns..=turns), std::sync::Weak::new())
 }
 
 fn queues(limit: u64, count: usize, hand: usize, length_limit: usize, now: Instant) -> Queues {
