@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 
 use crate::level::Level;
 
+/// For each turn that there is at least, as many requests that have not run yet are no backlog: it costs less to run them as they come.
+const UNSTARTED_PER_TURN: usize = 8;
 /// How long a request with a turn may have to wait until it runs: there are as many turns as fit in.
 const WAIT: Duration = Duration::from_micros(300);
 /// The part of the time per turn that each new measurement makes up.
@@ -25,7 +27,7 @@ const TURN_OF_ONE_SEAT: u64 = 1 << 20;
 pub struct Turns {
     /// Requests whose tasks were spawned and have not run yet.
     unstarted: AtomicUsize,
-    /// How many turns there are. More requests that have not run yet are a backlog.
+    /// How many turns there are.
     turns: AtomicUsize,
     bounds: RangeInclusive<usize>,
     state: Mutex<State>,
@@ -136,7 +138,7 @@ impl LevelTurns {
 
     /// Whether requests have arrived that the runtime has not begun to work on.
     pub fn has_backlog(&self) -> bool {
-        self.turns.unstarted.load(Ordering::Relaxed) > self.turns.turns()
+        self.turns.unstarted.load(Ordering::Relaxed) > self.turns.bounds.start() * UNSTARTED_PER_TURN
     }
 
     /// Takes a turn for a level with so many seats. If none is free, [`Queues::dispatch`](crate::queues::Queues::dispatch) is

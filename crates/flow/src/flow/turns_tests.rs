@@ -18,7 +18,7 @@ fn flow(turns: usize, length_limit: i64) -> Arc<Flow> {
 }
 
 fn backlog(flow: &Flow) -> Vec<Unstarted> {
-    (0..10).map(|_| flow.spawned()).collect()
+    (0..100).map(|_| flow.spawned()).collect()
 }
 
 async fn admit(flow: &Flow, name: &str, info: &RequestInfo) -> Seats {
