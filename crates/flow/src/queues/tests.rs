@@ -8,7 +8,7 @@ fn turns(turns: usize) -> LevelTurns {
 }
 
 fn queues(limit: u64, count: usize, hand: usize, length_limit: usize, now: Instant) -> Queues {
-    let mut queues = Queues::new(turns(usize::MAX), now);
+    let mut queues = Queues::new(turns(1000), now);
     let dealer = Dealer::new(count, hand).unwrap();
     queues.configure(Discipline::Queue { dealer, queues: count, length_limit }, limit, now);
     queues
@@ -41,7 +41,7 @@ fn requests_start_wait_and_are_refused() {
 #[test]
 fn without_queues_the_limit_decides() {
     let now = Instant::now();
-    let mut queues = Queues::new(turns(usize::MAX), now);
+    let mut queues = Queues::new(turns(1000), now);
     queues.configure(Discipline::Reject, 1, now);
     let Arrival::Starts(first) = arrive(&mut queues, 0, Work::ONE, now) else { panic!() };
     assert!(matches!(arrive(&mut queues, 0, Work::ONE, now), Arrival::Refused("concurrency-limit")));
