@@ -1,5 +1,6 @@
 //! Pages for administrators who look for a fault: `/debug/pprof`, `/debug/flags/v`, `/logs`, and the socket with the first two.
 
+mod cpu;
 mod logs;
 mod profiling;
 mod socket;

@@ -123,3 +123,64 @@ impl outbound::Dial for GlobalOnly {
         self.0.dial(&Address { host: first.ip().to_string(), port: first.port() }).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::Empty;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const BODY_BYTES: usize = 3000;
+
+    /// Connections on which each request is answered with as many bytes.
+    struct Answers;
+
+    #[async_trait]
+    impl outbound::Dial for Answers {
+        async fn dial(&self, _: &Address) -> Result<Box<dyn Stream>, String> {
+            let (near, mut far) = tokio::io::duplex(1 << 20);
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(far.read_u8().await.unwrap());
+                }
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {BODY_BYTES}\r\n\r\n{}", "x".repeat(BODY_BYTES));
+                far.write_all(answer.as_bytes()).await.unwrap();
+            });
+            Ok(Box::new(near))
+        }
+    }
+
+    /// `--max-connection-bytes-per-sec` is for connections that are upgraded.
+    #[tokio::test(start_paused = true)]
+    async fn only_connections_to_be_upgraded_are_throttled() {
+        let dial: Arc<dyn outbound::Dial> = Arc::new(Answers);
+        let pod = Target {
+            kubelet: false,
+            tls: false,
+            host: "10.0.0.1".into(),
+            port: 80,
+            path: "/".into(),
+            only_global: false,
+            unverified: false,
+            websockets: false,
+        };
+        for (max_bytes_per_second, upgrade, seconds) in
+            [(1000, None, 0), (1000, Some("SPDY/3.1"), 3), (0, Some("SPDY/3.1"), 0)]
+        {
+            let dialer = Dialer::new(&Kubelets { max_bytes_per_second, ..Kubelets::default() }, &dial).unwrap();
+            let mut request = Request::new(Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync());
+            if let Some(protocol) = upgrade {
+                request.headers_mut().insert(header::UPGRADE, protocol.parse().unwrap());
+            }
+            let began = Instant::now();
+            let Ok(response) = dialer.send(&pod, request).await else { panic!("no answer to {upgrade:?}") };
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), BODY_BYTES);
+            assert_eq!(began.elapsed().as_secs_f64().round() as u64, seconds, "{max_bytes_per_second} {upgrade:?}");
+        }
+    }
+}

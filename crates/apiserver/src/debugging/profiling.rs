@@ -1,16 +1,16 @@
 //! `/debug/pprof` and `/debug/flags/v`, at upstream's paths.
 //!
-//! Most of Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and the reason.
+//! Some of Go's profiles cannot be made of a program that is not written in Go; asking for one is answered with 501 and the reason.
 
 use async_trait::async_trait;
 use authz::Permitted;
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use rest::{Body, Call, Reply, ReplyBody};
 use server::Paths;
 
-use super::{SetVerbosity, threads};
+use super::{SetVerbosity, cpu, threads};
 
 /// The longest body that is read: a number.
 const BODY_BYTES_MAX: usize = 1024;
@@ -19,8 +19,8 @@ const BODY_BYTES_MAX: usize = 1024;
 const PROFILES: &[(&str, &str)] = &[
     ("cmdline", "The command line that the server was started with."),
     ("threadcreate", "The threads: number, state, CPU time and name."),
-    ("profile", NO_CPU),
-    ("symbol", NO_CPU),
+    ("profile", "CPU time by function, sampled for 30 seconds or as many as ?seconds= says, for go tool pprof."),
+    ("symbol", "Says that there are no symbols to ask for: profiles contain the names of functions."),
     ("allocs", NO_ALLOCATIONS),
     ("heap", NO_ALLOCATIONS),
     ("block", NO_LOCKS),
@@ -28,7 +28,6 @@ const PROFILES: &[(&str, &str)] = &[
     ("goroutine", "There is no goroutine profile: tasks that wait have no stack. threadcreate lists the threads."),
     ("trace", "There is no execution trace of Go's scheduler; --tracing-config-file traces requests."),
 ];
-const NO_CPU: &str = "CPU time is not sampled by the server itself; use perf record -g -p with its process id.";
 const NO_ALLOCATIONS: &str = "There is no profile of allocations, because it would slow each of them down; \
     process_resident_memory_bytes in /metrics is what the server holds, and heaptrack shows where it was allocated.";
 const NO_LOCKS: &str = "There is no profile of waiting for locks, which Go's runtime records; use perf lock.";
@@ -47,21 +46,33 @@ pub struct Page {
     pub code: StatusCode,
     pub content_type: &'static str,
     pub location: Option<&'static str>,
-    pub text: String,
+    /// Whether it is a file to be saved, and under which name.
+    pub file: Option<&'static str>,
+    pub body: Bytes,
 }
 
 impl Page {
     fn new(code: StatusCode, content_type: &'static str, text: impl Into<String>) -> Page {
-        Page { code, content_type, location: None, text: text.into() }
+        Page { code, content_type, location: None, file: None, body: text.into().into() }
     }
 
     fn into_reply(self) -> Reply {
-        let mut reply = Reply::new(self.code, self.content_type, ReplyBody::Ready(self.text.into()));
-        if let Some(location) = self.location {
-            reply.headers.insert(header::LOCATION, HeaderValue::from_static(location));
-        }
-        reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        let mut reply = Reply::new(self.code, self.content_type, ReplyBody::Ready(self.body.clone()));
+        reply.headers.extend(self.headers());
         reply
+    }
+
+    /// All headers but Content-Type.
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Some(location) = self.location {
+            headers.insert(header::LOCATION, HeaderValue::from_static(location));
+        }
+        if let Some(file) = self.file {
+            headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(file));
+        }
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers
     }
 }
 
@@ -77,13 +88,14 @@ impl Profiling {
     }
 
     /// The page at a path that [`Profiling::has`].
-    pub fn page(&self, method: &Method, path: &str, body: &[u8]) -> Page {
+    pub async fn page(&self, method: &Method, path: &str, query: &str, body: &[u8]) -> Page {
         match path.strip_prefix("/debug/pprof") {
             Some("") => Page {
                 location: Some("/debug/pprof/"),
                 ..Page::new(StatusCode::FOUND, HTML, "<a href=\"/debug/pprof/\">Found</a>.\n\n")
             },
             Some("/") => Page::new(StatusCode::OK, HTML, index()),
+            Some("/profile") => cpu_profile(query).await,
             Some(rest) => self.profile(rest.trim_start_matches('/')),
             None if path == "/debug/flags/v" => self.verbosity(method, body),
             None => Page::new(StatusCode::OK, HTML, FLAGS_PAGE),
@@ -93,6 +105,7 @@ impl Profiling {
     fn profile(&self, name: &str) -> Page {
         match name {
             "cmdline" => Page::new(StatusCode::OK, TEXT, self.command_line.join("\0")),
+            "symbol" => Page::new(StatusCode::OK, TEXT, "num_symbols: 0\n"),
             "threadcreate" => match threads::list() {
                 Ok(threads) => Page::new(StatusCode::OK, TEXT, threads),
                 Err(error) => Page::new(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("/proc/self/task: {error}\n")),
@@ -146,12 +159,31 @@ impl Paths for Profiling {
             Body::Ready(bytes) => bytes,
             Body::Empty | Body::Upgrade(_) => Bytes::new(),
         };
-        Some(self.page(&call.method, path, &body).into_reply())
+        let query = call.uri.query().unwrap_or_default();
+        Some(self.page(&call.method, path, query, &body).await.into_reply())
     }
 
     /// Upstream does not list them either.
     fn listed(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+async fn cpu_profile(query: &str) -> Page {
+    let seconds = match cpu::seconds(query) {
+        Ok(seconds) => seconds,
+        Err(why) => return Page::new(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n")),
+    };
+    match cpu::profile(seconds).await {
+        Ok(body) => Page {
+            file: Some("attachment; filename=\"profile\""),
+            body,
+            ..Page::new(StatusCode::OK, "application/octet-stream", "")
+        },
+        Err(why) => {
+            let text = format!("Could not enable CPU profiling: {why}\n");
+            Page::new(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
+        }
     }
 }
 
@@ -174,8 +206,10 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn pages_are_at_upstreams_paths() {
+    const AVAILABLE: [&str; 4] = ["cmdline", "profile", "symbol", "threadcreate"];
+
+    #[tokio::test]
+    async fn pages_are_at_upstreams_paths() {
         let level = Arc::new(AtomicU32::new(0));
         let set = level.clone();
         let pages = Profiling::new(SetVerbosity::new(move |verbosity| {
@@ -184,6 +218,7 @@ mod tests {
         }));
         for (method, path, body, code, text) in [
             (Method::GET, "/debug/pprof", "", 302, "<a href=\"/debug/pprof/\">Found</a>.\n\n"),
+            (Method::GET, "/debug/pprof/symbol", "", 200, "num_symbols: 0\n"),
             (Method::GET, "/debug/pprof/nothing", "", 404, "Unknown profile\n"),
             (Method::GET, "/debug/flags/v", "", 406, "unsupported http method\n"),
             (Method::PUT, "/debug/flags/v", "6", 200, "successfully set klog.logging.verbosity to 6\n"),
@@ -198,15 +233,16 @@ mod tests {
             ),
         ] {
             assert!(Profiling::has(path));
-            let page = pages.page(&method, path, body.as_bytes());
-            assert_eq!((page.code.as_u16(), page.text.as_str()), (code, text), "{path}");
+            let page = pages.page(&method, path, "", body.as_bytes()).await;
+            assert_eq!((page.code.as_u16(), &*page.body), (code, text.as_bytes()), "{path}");
         }
         assert_eq!(level.load(Ordering::Relaxed), 6);
         for (name, what) in PROFILES {
             assert!(index().contains(name));
-            let page = pages.page(&Method::GET, &format!("/debug/pprof/{name}"), b"");
-            assert_eq!(page.code == StatusCode::OK, ["cmdline", "threadcreate"].contains(name), "{name}");
-            assert!(page.code == StatusCode::OK || page.text == format!("{what}\n"), "{name}");
+            // A CPU profile is refused before it begins, because there can be only one in a process.
+            let page = pages.page(&Method::GET, &format!("/debug/pprof/{name}"), "seconds=9999", b"").await;
+            assert_eq!(page.code != StatusCode::NOT_IMPLEMENTED, AVAILABLE.contains(name), "{name}");
+            assert!(AVAILABLE.contains(name) || page.body == format!("{what}\n"), "{name}");
         }
         assert!(!Profiling::has("/debug/pprofile") && !Profiling::has("/debug"));
     }

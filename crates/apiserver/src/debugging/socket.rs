@@ -64,21 +64,20 @@ async fn answer(pages: &Profiling, request: Request<Incoming>) -> Result<Respons
     let mut response = Response::new(Full::default());
     let path = parts.uri.path();
     let read = Limited::new(body, BODY_BYTES_MAX).collect().await;
-    let (code, content_type, text) = match read {
-        Err(error) => (StatusCode::BAD_REQUEST, "text/plain", format!("error reading request body: {error}\n")),
+    let (code, content_type, body) = match read {
+        Err(error) => (StatusCode::BAD_REQUEST, "text/plain", format!("error reading request body: {error}\n").into()),
         Ok(_) if !Profiling::has(path) => {
             (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n".into())
         }
         Ok(read) => {
-            let page = pages.page(&parts.method, path, &read.to_bytes());
-            if let Some(location) = page.location {
-                response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(location));
-            }
-            (page.code, page.content_type, page.text)
+            let query = parts.uri.query().unwrap_or_default();
+            let page = pages.page(&parts.method, path, query, &read.to_bytes()).await;
+            response.headers_mut().extend(page.headers());
+            (page.code, page.content_type, page.body)
         }
     };
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    *response.body_mut() = Full::new(text.into());
+    *response.body_mut() = Full::new(body);
     Ok(response)
 }
