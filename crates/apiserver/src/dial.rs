@@ -140,7 +140,7 @@ mod tests {
 
     #[async_trait]
     impl outbound::Dial for Answers {
-        async fn dial(&self, _: &Address) -> Result<Box<dyn Stream>, String> {
+        async fn dial(&self, _: &Address) -> Result<Box<dyn Stream>, Error> {
             let (near, mut far) = tokio::io::duplex(1 << 20);
             tokio::spawn(async move {
                 let mut head = Vec::new();
