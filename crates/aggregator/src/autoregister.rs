@@ -157,7 +157,7 @@ impl Autoregister {
         failed
     }
 
-    /// Compares whatever changes, for ever.
+    /// Compares each APIService that changes with what it should be. Never returns.
     pub async fn run(&self, client: Client) {
         loop {
             if self.sync(&client).await > 0 {

@@ -30,7 +30,7 @@ pub struct Discovered {
     pub current: bool,
 }
 
-/// Keeps what a backend serves up to date, for ever.
+/// Keeps what a backend serves up to date. Never returns.
 pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
     let mut changes = backend.changes.subscribe();
     let mut etag = String::new();

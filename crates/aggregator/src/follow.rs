@@ -20,7 +20,7 @@ pub struct Batch {
     pub gone: Vec<Arc<Object>>,
 }
 
-/// Hands all objects of a namespace, "" for all of them, to `hear`, then every change; for ever.
+/// Hands all objects of a namespace, "" for all of them, to `hear`, then every change. Never returns.
 pub async fn follow(storage: Arc<ResourceStorage>, namespace: &str, mut hear: impl FnMut(Batch)) {
     loop {
         if let Err(error) = once(&storage, namespace, &mut hear).await {

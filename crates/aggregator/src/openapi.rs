@@ -37,7 +37,7 @@ pub struct Specification {
     pub converted: BTreeMap<String, Arc<Value>>,
 }
 
-/// Keeps a backend's documents up to date, for ever.
+/// Keeps a backend's documents up to date. Never returns.
 pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
     let mut changes = backend.changes.subscribe();
     let mut etag = String::new();

@@ -1,4 +1,4 @@
-//! The commands: `serve` (the default), and those that look after a server's data and users.
+//! The commands: `serve` (the default), and those that maintain a server's data directory and users.
 
 mod completion;
 mod kubeconfig;

@@ -1,4 +1,4 @@
-//! ComponentStatuses: how the other parts of a control plane are, as far as this machine can tell.
+//! ComponentStatuses: probes the scheduler and the controller manager on this machine, and etcd.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! [`Config`]: everything that can be set, with the defaults of a server that was told nothing.
+//! [`Config`]: everything that can be set, with the defaults of a server without flags.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

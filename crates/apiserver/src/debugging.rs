@@ -1,4 +1,4 @@
-//! Pages for administrators who look for a fault: `/debug/pprof`, `/debug/flags/v`, `/logs`, and the socket with the first two.
+//! Debugging pages: `/debug/pprof`, `/debug/flags/v`, `/logs`, and the socket with the first two.
 
 mod cpu;
 mod logs;

@@ -1,4 +1,4 @@
-//! The store with a clock beside it: how long each kind of operation takes, by where in the store it is.
+//! Measures how long the store's operations take, by operation and by resource.
 
 use std::collections::BTreeMap;
 use std::future::Future;

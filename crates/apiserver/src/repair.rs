@@ -1,4 +1,4 @@
-//! Sets addresses and node ports of Services right.
+//! Repairs the allocation of cluster IPs and node ports, as upstream's repair controllers do.
 //!
 //! A server that ended in the middle of a write may leave an address taken that no Service has; another server, or an older
 //! one, may have written Services without taking their addresses. Services and IPAddresses are looked at when they change,

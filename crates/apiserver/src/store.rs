@@ -1,4 +1,4 @@
-//! Which store a server uses: its own file or an etcd, with or without encryption; and how it is doing.
+//! Which store a server uses: its own file or an etcd, with or without encryption; its health and metrics.
 
 mod overrides;
 mod report;

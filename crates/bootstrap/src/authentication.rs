@@ -1,4 +1,4 @@
-//! What others need to know to authenticate as this server does, and since when it watches over old tokens.
+//! What others need to know to authenticate as this server does, and since when the use of legacy tokens is tracked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

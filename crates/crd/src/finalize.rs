@@ -1,4 +1,4 @@
-//! Deleting a definition: its objects go first, then its finalizer.
+//! Deletion of a definition: deletes its objects, then removes its finalizer.
 
 use std::sync::Arc;
 use std::time::Duration;

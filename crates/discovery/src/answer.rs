@@ -19,7 +19,7 @@ use crate::{aggregated, conditional, groups, plain};
 
 mod openapi;
 
-/// Answers for the paths that tell what there is.
+/// Serves discovery and OpenAPI documents.
 #[derive(Clone)]
 pub struct Discovery {
     shared: Arc<Shared>,

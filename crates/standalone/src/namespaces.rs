@@ -1,4 +1,4 @@
-//! A namespace that is being deleted is emptied, and goes away when nothing is left in it.
+//! Deletion of namespaces: deletes the objects in them, then removes the finalizer.
 
 mod elsewhere;
 mod remains;

@@ -1,4 +1,4 @@
-//! Bringing the log from memory into the database, in the background.
+//! Writes the events that are only in the write-ahead log into the database, in the background.
 //!
 //! What is committed is in the write-ahead log and in the ring. This thread takes it from the ring, some megabytes at a
 //! time, and puts it into the database, where history is read from and which makes room in the write-ahead log. It also

@@ -1,4 +1,4 @@
-//! When nothing can be committed: callers are told, reads go on, and writes come back when the disk does.
+//! When commits fail: writes are refused with an error, reads go on, and writes resume when the disk works again.
 //!
 //! If both files of the write-ahead log fail, the group may or may not be on disk, and its callers are told that. If there
 //! is no room because the database cannot be written, nothing was written, and they are told that. Until a file of the

@@ -1,4 +1,4 @@
-//! What is in memory: every current entry, and where history has the older ones.
+//! The state in memory: every current entry, and where older versions are in the history.
 //!
 //! Changed after the commit, so readers neither wait for the disk nor see what is not on it. A copy costs a
 //! few pointers and never changes: of what it shares with a copy, the writer changes a copy.

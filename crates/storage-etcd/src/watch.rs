@@ -1,4 +1,4 @@
-//! Watches that outlive connections, members and leaders.
+//! Watches that are resumed when the connection, the member or the leader is lost.
 //!
 //! A watch is a task with a position: everything up to it has been handed to the consumer. It opens a stream after the
 //! position, and when the stream breaks it opens another one, with another member if need be. As the position moves only

@@ -1,4 +1,4 @@
-//! Writes, and what became of those whose answer was lost.
+//! Writes, and how their outcome is found out when the connection was lost before etcd answered.
 //!
 //! A write is one transaction: "if the key is at this revision, then put, else tell what is there". When the connection
 //! breaks or the leader changes after it was sent, it may or may not have been applied, and reading the key does not tell:

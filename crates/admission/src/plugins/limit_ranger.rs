@@ -67,7 +67,7 @@ fn ranges(attributes: &Attributes<'_>, old: Option<&Value>) -> Vec<Arc<Value>> {
         ("", "persistentvolumeclaims", "") => true,
         _ => false,
     };
-    // An object on its way out must stay changeable, so that its finalizers can go.
+    // An object that is being deleted can always be updated, so that its finalizers can be removed.
     let deleted = old.is_some_and(|old| !old.at(&["metadata", "deletionTimestamp"]).is_null());
     if applies && !deleted { attributes.cx.lookup.list("", "limitranges", attributes.cx.namespace) } else { Vec::new() }
 }

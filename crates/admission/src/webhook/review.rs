@@ -53,7 +53,7 @@ pub fn request(version: ReviewVersion, uid: &str, attributes: &Attributes<'_>, s
     out.0
 }
 
-/// JSON on its way out.
+/// Writes the JSON of a request.
 struct Json(Vec<u8>);
 
 impl Json {

@@ -1,4 +1,4 @@
-//! Evicting a pod: its disruption budget is asked and charged, the pod is marked with why it goes, and then it is deleted.
+//! Eviction: checks and charges the pod's disruption budget, adds the DisruptionTarget condition, and deletes the pod.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Binding a pod to a node; [`evict`](super::evict) takes it away from there.
+//! Binding a pod to a node; [`evict`](super::evict) is eviction.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Reviews: questions about access and identity, answered and forgotten.
+//! Reviews of access and identity: answered in the response, never stored.
 
 mod access;
 

@@ -1,4 +1,4 @@
-//! How a store is doing: health checks and metrics, with upstream's names.
+//! Health checks and metrics of the store, with upstream's names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! How a cache gets to know what is in the store: it lists, then follows, and lists again when the feed ends.
+//! Fills a cache: lists the store, then subscribes to changes, and lists again when the subscription ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -309,31 +309,8 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        self.out.push_str(&json_text(text));
+        object::write_json_string(text, &mut self.out);
     }
-}
-
-/// A string as JSON writes it, with Go's escapes.
-pub fn json_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}') => {
-                write!(out, "\\u{:04x}", c as u32).expect("writing to a string cannot fail");
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

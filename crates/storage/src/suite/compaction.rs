@@ -1,4 +1,4 @@
-//! Forgetting the past, also while it is being read.
+//! Compaction, also of revisions that are being read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

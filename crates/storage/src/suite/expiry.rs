@@ -1,4 +1,4 @@
-//! Keys that go by themselves.
+//! Keys with a time to live.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Many keys in order.
+//! Ranges of keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Being called instead of polling.
+//! Subscriptions: callbacks instead of a stream.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Following changes.
+//! Watches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
