@@ -40,8 +40,7 @@ async fn order(turns: usize, arriving: &[&'static str], has_backlog: bool) -> St
         })
     };
     futures::future::join_all(arriving.iter().map(|name| run(name))).await;
-    let ran = ran.lock().concat();
-    ran
+    ran.lock().concat()
 }
 
 #[tokio::test(start_paused = true)]
