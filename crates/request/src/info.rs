@@ -207,25 +207,29 @@ fn is_true(query: &[(String, String)], name: &str) -> bool {
     given.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
-/// Percent-decodes a path or a segment of it; a broken escape is kept as it stands.
-pub fn decode(segment: &str) -> String {
-    let bytes = segment.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let hex = (bytes[i] == b'%').then(|| bytes.get(i + 1..i + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                i += 3;
-            }
-            None => {
-                out.push(bytes[i]);
-                i += 1;
-            }
-        }
+/// Percent-decodes a path; one with a broken escape is kept as it stands.
+pub fn decode(path: &str) -> String {
+    unescape(path).unwrap_or_else(|| path.to_string())
+}
+
+/// Percent-decodes; None if an escape is broken.
+pub fn unescape(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        let (decoded, after) = match (byte, after) {
+            (b'%', [high, low, after @ ..]) => (hex(*high)? << 4 | hex(*low)?, after),
+            (b'%', _) => return None,
+            _ => (*byte, after),
+        };
+        out.push(decoded);
+        rest = after;
     }
-    String::from_utf8_lossy(&out).into_owned()
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

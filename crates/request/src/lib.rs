@@ -7,5 +7,5 @@ mod info;
 mod user;
 
 pub use access::{Access, Selection};
-pub use info::{RequestInfo, Verb, decode};
+pub use info::{RequestInfo, Verb, decode, unescape};
 pub use user::User;

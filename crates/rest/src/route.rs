@@ -86,7 +86,7 @@ fn is_in_scope(resource: &Resource, info: &RequestInfo) -> bool {
         return false;
     }
     // The path has two slashes in a row before the subresource.
-    if info.parts.iter().take(3).any(String::is_empty) {
+    if info.parts.iter().take(3).any(String::is_empty) || info.in_namespace && info.namespace.is_empty() {
         return false;
     }
     match (resource.namespaced, info.in_namespace) {
@@ -175,8 +175,11 @@ fn check_served(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
     let (info, resource, method) = (&scope.call.info, &scope.resource, &scope.call.method);
     let is_connect = matches!(part, Part::Connect(_));
     // The prefixes /proxy and /watch are not paths of subresources, and a watch is a GET.
-    if info.verb == Verb::Proxy || (info.is_watch_path && (method != Method::GET || !info.subresource.is_empty())) {
+    if info.verb == Verb::Proxy || (info.is_watch_path && !info.subresource.is_empty()) {
         return Err(no_such_resource());
+    }
+    if info.is_watch_path && method != Method::GET {
+        return Err(if resource.is_custom() { no_such_resource() } else { method_not_allowed() });
     }
     if resource.is_custom() {
         return check_custom(scope, part);

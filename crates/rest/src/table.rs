@@ -173,18 +173,27 @@ pub fn go_type(scope: &Scope, kind: &str) -> String {
 
 /// A Table of the one Scale of an object.
 pub fn of_scale(scope: &Scope, version: &str, scale: &Value) -> Result<Value, Status> {
-    let column = |name: &str, kind: &str, format: &str| Column {
+    let column = |name: &str, kind: &str, format: &str, description: &str| Column {
         name: name.into(),
         kind: kind.into(),
         format: format.into(),
+        description: description.into(),
         ..Column::default()
     };
-    let columns = [
-        column("Name", "string", ""),
-        column("Desired", "integer", ""),
-        column("Available", "integer", ""),
-        column("Age", "string", ""),
-    ];
+    let columns = match scope.resource.is_custom() {
+        true => [
+            column("Name", "string", "name", ""),
+            column("Desired", "integer", "", "Number of desired replicas"),
+            column("Available", "integer", "", "Number of actual replicas"),
+            column("Age", "date", "", ""),
+        ],
+        false => [
+            column("Name", "string", "", ""),
+            column("Desired", "integer", "", ""),
+            column("Available", "integer", "", ""),
+            column("Age", "string", "", ""),
+        ],
+    };
     let number = |part: &str| Value::from(scale.at(&[part, "replicas"]).as_int().unwrap_or(0));
     let age = registry::columns::age(&scope.context(false), scale);
     let cells = vec![Value::from(scale.name()), number("spec"), number("status"), age];

@@ -466,7 +466,7 @@ impl Server {
     }
 
     async fn path(&self, call: &Permitted<Call>, mut body: Body) -> Reply {
-        let path = call.info.path.trim_end_matches('/').to_string();
+        let path = request::decode(&call.info.path).trim_end_matches('/').to_string();
         if let Some(reply) = self.own_path(&path, call).await {
             return reply;
         }

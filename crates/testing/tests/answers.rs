@@ -110,6 +110,10 @@ fn spelling() -> Vec<Case> {
         get("/api//v1/configmaps", "", 404, "the server could not find the requested resource"),
         get("//api/v1/configmaps", "", 404, "404 page not found"),
         get("/apis//apps/v1/deployments", "", 404, "404 page not found"),
+        get("/apis/%2Fapps/v1/deployments", "", 404, "404 page not found"),
+        get("/%76ersion", "", 200, r#""gitVersion""#),
+        get(&format!("{MAP}?resourceVersion=%zz"), "", 200, r#""kind":"ConfigMap""#),
+        send("POST", "/api/v1/watch/namespaces/default/configmaps", "{}", 405, ""),
         typed("APPLICATION/JSON; charset=utf-8", 201),
         typed("application/json; charset", 415),
         typed("application/json; a=1; a=2", 415),
@@ -141,6 +145,7 @@ fn custom() -> Vec<Case> {
             "",
         ),
         get(thing, METADATA_LIST, 500, "content is not a list"),
+        get("/apis/answers.example.com/v1/namespaces//things/t", "", 404, "404 page not found"),
         patch(
             thing,
             merge,

@@ -145,14 +145,13 @@ impl Strategy for Definition {
 
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         let spec = object.field("spec");
-        let version = |version: &Value| {
-            let is = |field: &str| version.field(field).as_bool() == Some(true);
-            let marks = [("storage", is("storage")), ("unserved", !is("served")), ("deprecated", is("deprecated"))];
-            let marks: Vec<&str> = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();
-            let name = version.str_at(&["name"]);
-            if marks.is_empty() { name.to_string() } else { format!("{name}({})", marks.join(",")) }
+        let is = |version: &Value, field: &str| version.field(field).as_bool() == Some(true);
+        let served = spec.list_at(&["versions"]).iter().filter(|version| is(version, "served"));
+        let shown = |version: &Value| {
+            format!("{}{}", version.str_at(&["name"]), if is(version, "storage") { "(storage)" } else { "" })
         };
-        let versions: Vec<String> = spec.list_at(&["versions"]).iter().map(version).collect();
+        let mut versions: Vec<String> = served.map(shown).collect();
+        versions.sort();
         let short: Vec<&str> = spec.list_at(&["names", "shortNames"]).iter().filter_map(Value::as_str).collect();
         vec![
             object.name().into(),
