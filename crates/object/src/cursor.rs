@@ -31,8 +31,11 @@ pub struct Cursor<'a> {
 }
 
 /// A few steps; a path is made where there are more.
-#[derive(Clone, Copy, Debug, Default)]
-struct Steps<'a>([Option<Step<'a>>; 3]);
+#[derive(Clone, Copy, Debug)]
+struct Steps<'a> {
+    few: [Step<'a>; 3],
+    count: usize,
+}
 
 /// The way from a value to one inside of it.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +46,10 @@ enum Step<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn is_full(&self) -> bool {
-        self.0.iter().all(Option::is_some)
-    }
+    const NONE: Steps<'static> = Steps { few: [Step::Index(0); 3], count: 0 };
 
-    fn then(mut self, step: Step<'a>) -> Steps<'a> {
-        if let Some(free) = self.0.iter_mut().find(|place| place.is_none()) {
-            *free = Some(step);
-        }
-        self
+    fn is_full(&self) -> bool {
+        self.count == self.few.len()
     }
 
     fn below(&self, path: &Path) -> Path {
@@ -60,7 +58,7 @@ impl<'a> Steps<'a> {
             Step::Key(key) => path.key(key),
             Step::Index(index) => path.index(index),
         };
-        self.0.iter().flatten().fold(path.clone(), step)
+        self.few[..self.count].iter().fold(path.clone(), step)
     }
 }
 
@@ -71,7 +69,7 @@ impl<'a> Cursor<'a> {
 
     /// A cursor on `value` that reports errors at `path`.
     pub fn new(value: &'a Value, path: Path) -> Cursor<'a> {
-        Cursor { value, outer: path, steps: Steps::default(), path: OnceCell::new() }
+        Cursor { value, outer: path, steps: Steps::NONE, path: OnceCell::new() }
     }
 
     pub fn value(&self) -> &'a Value {
@@ -82,21 +80,25 @@ impl<'a> Cursor<'a> {
         self.path.get_or_init(|| self.steps.below(&self.outer))
     }
 
-    /// The same place with room for a step, for cursors on values inside.
+    /// The same place with room for a step.
     fn open(&self) -> Cursor<'a> {
-        match self.steps.is_full() {
-            true => Cursor::new(self.value, self.path().clone()),
-            false => Cursor { value: self.value, outer: self.outer.clone(), steps: self.steps, path: OnceCell::new() },
-        }
+        if self.steps.is_full() { Cursor::new(self.value, self.path().clone()) } else { self.clone() }
     }
 
-    /// A value inside of the one that this cursor, which has room, is on.
-    fn inside(self, value: &'a Value, step: Step<'a>) -> Cursor<'a> {
-        Cursor { value, steps: self.steps.then(step), ..self }
+    /// A value inside of this one.
+    #[inline]
+    fn inside(&self, value: &'a Value, step: Step<'a>) -> Cursor<'a> {
+        if self.steps.is_full() {
+            return self.open().inside(value, step);
+        }
+        let mut inside = Cursor { value, outer: self.outer.clone(), steps: self.steps, path: OnceCell::new() };
+        inside.steps.few[self.steps.count] = step;
+        inside.steps.count += 1;
+        inside
     }
 
     pub fn field(&self, name: &'a str) -> Cursor<'a> {
-        self.open().inside(self.value.field(name), Step::Field(name))
+        self.inside(self.value.field(name), Step::Field(name))
     }
 
     /// The descendant along `names`.
@@ -106,25 +108,24 @@ impl<'a> Cursor<'a> {
 
     /// The entry `key` of a map, whose path is printed with brackets.
     pub fn key(&self, key: &'a str) -> Cursor<'a> {
-        self.open().inside(self.value.field(key), Step::Key(key))
+        self.inside(self.value.field(key), Step::Key(key))
     }
 
     pub fn index(&self, index: usize) -> Cursor<'a> {
         let value = self.value.as_list().and_then(|list| list.get(index)).unwrap_or(&NULL);
-        self.open().inside(value, Step::Index(index))
+        self.inside(value, Step::Index(index))
     }
 
     /// The items of a list; none if it is anything else.
     pub fn each(&self) -> impl ExactSizeIterator<Item = Cursor<'a>> + use<'a> {
         let (list, items) = (self.open(), self.value.as_list().unwrap_or(&[]));
-        items.iter().enumerate().map(move |(i, value)| list.open().inside(value, Step::Index(i)))
+        items.iter().enumerate().map(move |(i, value)| list.inside(value, Step::Index(i)))
     }
 
     /// The entries of a map in key order; none if it is anything else.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Cursor<'a>)> + use<'a> {
         let (map, entries) = (self.open(), self.value.as_map().map_or(&[][..], |map| map.entries()));
-        let entry =
-            move |(key, value): &'a (crate::Str, Value)| (key.as_str(), map.open().inside(value, Step::Key(key)));
+        let entry = move |(key, value): &'a (crate::Str, Value)| (key.as_str(), map.inside(value, Step::Key(key)));
         entries.iter().map(entry)
     }
 

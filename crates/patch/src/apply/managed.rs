@@ -236,7 +236,7 @@ pub(super) fn is_of(entry: &Value, (manager, operation, version, subresource): E
 /// Whether an entry is about exactly these fields.
 pub(super) fn has_fields(entry: &Value, fields: &str) -> bool {
     match entry.field("fieldsV1") {
-        Value::Raw(raw) => raw.text() == fields,
+        Value::Raw(raw) => raw.compact() == fields,
         // What is stored of a custom resource is no text.
         opened @ Value::Map(_) => codec::json::open(&Raw::new(fields)) == *opened,
         _ => false,

@@ -1,7 +1,7 @@
 //! Metadata of custom resources: read with the schema of ObjectMeta, whatever the definition says.
 
-use object::Value;
 use object::timestamp::Time;
+use object::{Raw, Value};
 use schema::{Schema, Shape};
 
 /// Reads the metadata of an object in place and returns the paths of fields that ObjectMeta does not have, below
@@ -12,6 +12,7 @@ pub fn read(object: &mut Value, prefix: &str) -> Result<Vec<String>, String> {
         return Ok(Vec::new());
     };
     if is_clean(schema, metadata, Origin::Client) {
+        keep_fields_as_text(metadata);
         return Ok(Vec::new());
     }
     let mut notes = codec::Notes::collect();
@@ -23,6 +24,18 @@ pub fn read(object: &mut Value, prefix: &str) -> Result<Vec<String>, String> {
         Some(format!("{prefix}.{path}"))
     });
     Ok(unknown.collect())
+}
+
+/// Makes text of the fields of each manager, which is how they are read.
+fn keep_fields_as_text(metadata: &mut Value) {
+    let entries = metadata.get_mut("managedFields").and_then(Value::as_list_mut);
+    for fields in entries.into_iter().flatten().filter_map(|entry| entry.get_mut("fieldsV1")) {
+        let mut text = Vec::new();
+        codec::json::encode(fields, None, &mut text);
+        if let Ok(text) = String::from_utf8(text) {
+            *fields = Value::Raw(Raw::new(text));
+        }
+    }
 }
 
 /// Brings the metadata of a stored object into the form of ObjectMeta: unknown fields go, and so do fields that cannot be
@@ -81,10 +94,44 @@ fn is_clean(schema: Schema<'_>, value: &Value, origin: Origin) -> bool {
             let is_usual = text.len() == RFC3339_SECONDS && text.ends_with('Z') && !text.starts_with('0');
             is_usual && (origin == Origin::Store || Time::parse(text).is_ok())
         }
-        (Shape::Fields, _) => origin == Origin::Store,
+        (Shape::Fields, fields) => origin == Origin::Store || fields.as_map().is_some(),
         _ => false,
     }
 }
 
 /// The length of `2006-01-02T15:04:05Z`.
 const RFC3339_SECONDS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is clean is read as everything is.
+    #[test]
+    fn reading_clean_metadata_is_reading_it() {
+        let entry = r#"{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","time":"2026-01-02T03:04:05Z","fieldsV1":{"f:b":{"k:{\"<a>\":1}":{}},"f:a":{}}}"#;
+        let schema = schema::object_meta().expect("the table has ObjectMeta");
+        for (text, is_clean_too) in [
+            (r#"{"name":"a","labels":{"a":"","b":"c"},"finalizers":["x"],"generation":3}"#.to_string(), true),
+            (r#"{"name":"a","creationTimestamp":"2026-01-02T03:04:05Z"}"#.to_string(), true),
+            (format!(r#"{{"managedFields":[{entry}]}}"#), true),
+            (r#"{"name":"a","creationTimestamp":null}"#.to_string(), false),
+            (r#"{"name":"a","creationTimestamp":"2026-13-02T03:04:05Z"}"#.to_string(), false),
+            (r#"{"name":"a","creationTimestamp":"0001-01-01T00:00:00Z"}"#.to_string(), false),
+            (r#"{"name":"","unknown":1,"labels":{"a":1}}"#.to_string(), false),
+            (r#"{"managedFields":[{"fieldsV1":"x"}]}"#.to_string(), false),
+        ] {
+            let decode = || codec::json::decode(text.as_bytes(), None, &mut codec::Notes::ignore());
+            let metadata = decode().expect("it is JSON");
+            assert_eq!(is_clean(schema, &metadata, Origin::Client), is_clean_too, "{text}");
+            let mut object = Value::map();
+            object.set(&["metadata"], metadata.clone());
+            let coerced = codec::json::coerce(&metadata, Some(schema), &mut codec::Notes::ignore());
+            let want = coerced.map_err(|error| error.to_string()).map(|mut read| {
+                schema::normalise(schema, &mut read);
+                read
+            });
+            assert_eq!(read(&mut object, "metadata").map(|_| object.field("metadata").clone()), want, "{text}");
+        }
+    }
+}
