@@ -215,7 +215,8 @@ async fn watches_end_with_the_definition() {
             _ => server.0.catalog.change(&[], std::slice::from_ref(&other)),
         }
         if ends {
-            assert_eq!(of_widgets.next().await, None, "{what}");
+            let ended = tokio::time::timeout(Duration::from_secs(10), of_widgets.next()).await;
+            assert_eq!(ended, Ok(None), "{what}");
         }
         create(&server, "y").await;
         assert_eq!(of_maps.names(1).await, ["ADDED y"], "{what}");
