@@ -61,6 +61,9 @@ struct Compiler<'c> {
     mode: &'c dyn Fn(&str) -> Mode,
 }
 
+/// Why the rules of a schema without a type are not compiled.
+pub const NO_TYPE: &str = "failed to convert to declType for CEL validation rules";
+
 /// Compiles the rules of a schema. `mode` tells which expressions are new. Rules with the same text and types are kept once.
 pub fn compile_rules(
     schema: &Value,
@@ -72,7 +75,7 @@ pub fn compile_rules(
     if rules.is_empty() {
         return Ok(Vec::new());
     }
-    let Some(ty) = decl.ty() else { return Err("failed to convert to declType for CEL validation rules") };
+    let Some(ty) = decl.ty() else { return Err(NO_TYPE) };
     let own = Declarations::new().declared("self", decl).unwrap_or_default();
     let fingerprint = decl.fingerprint();
     let compiler = |old: Type, kind: &str| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object::{BadValue, ErrorType, Errors, FieldError, Path, Str, Value};
 
-use super::compile::{Rule, compile_rules};
+use super::compile::{NO_TYPE, Rule, compile_rules};
 use super::ratchet::Ratchet;
 use super::{MAX_MESSAGE_BYTES, RUNTIME_BUDGET};
 use crate::arena::Arena;
@@ -370,7 +370,14 @@ fn build(schema: &Value, node: &Value, is_resource: bool, pool: &Pool) -> Option
         let both = schema.as_map().is_some() && node.as_map().is_some();
         both.then(|| build(schema, node, is_embedded(node), pool)).flatten().map(Box::new)
     };
-    let (items, values) = (child("items"), child("additionalProperties"));
+    let (mut items, values) = (child("items"), child("additionalProperties"));
+    // Items of what is no array have no type, so that rules for them cannot be compiled.
+    if node.str_at(&["type"]) != "array"
+        && let Some(validator) =
+            items.as_mut().filter(|items| items.rules.as_ref().is_ok_and(|rules| !rules.is_empty()))
+    {
+        validator.rules = Err(NO_TYPE);
+    }
     let mut properties = Vec::new();
     for (name, property) in schema.field("properties").as_map().into_iter().flat_map(|map| map.iter()) {
         let Some(node) = node.field("properties").get(name) else { continue };
@@ -412,4 +419,28 @@ fn has_rules(schema: &Value) -> bool {
 
 fn has_rules_below(schema: &Value) -> bool {
     schema.as_map().is_some() && has_rules(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+
+    #[test]
+    fn items_of_what_is_no_array_have_no_rules_that_compile() {
+        let items = value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5"}]});
+        for (kind, want) in [
+            ("array", "root[1]: Invalid value: 7: failed rule: self < 5"),
+            ("object", "root[0]: Invalid value: \"integer\": rule compiler initialization error"),
+        ] {
+            let schema = value!({"type": kind, "maxItems": 9, "items": (items.clone())});
+            let validator = Validator::new(&schema, false, &Pool::default()).unwrap();
+            let (mut budget, mut errors) = (Budget::default(), Errors::new());
+            let object = value!([1, 7]);
+            validator.validate(&Path::of("root"), &object, None, Ratchet::none(), &mut budget, &mut errors);
+            let shown = errors.aggregate();
+            assert!(shown.contains(want), "{kind}: {shown}");
+        }
+    }
 }
