@@ -1,7 +1,7 @@
 //! Greedy clients: many clients of one user that list without a pause. They are a process of low priority on CPUs of their own, so
 //! that what they cost themselves delays neither the server nor the polite client.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,8 +79,8 @@ pub async fn run(port: u16, manners: Manners) -> Result<(), String> {
     stop.store(true, Ordering::Relaxed);
     let drained = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(30), drained).await;
-    println!("{} {}", counts.0.load(Ordering::Relaxed), counts.1.load(Ordering::Relaxed));
-    Ok(())
+    let report = format!("{} {}\n", counts.0.load(Ordering::Relaxed), counts.1.load(Ordering::Relaxed));
+    std::io::stdout().write_all(report.as_bytes()).map_err(|error| error.to_string())
 }
 
 async fn ask(client: Client, manners: Manners, stop: Arc<AtomicBool>, counts: Arc<(AtomicU64, AtomicU64)>) {
