@@ -136,7 +136,7 @@ async fn paths_without_the_verb_are_refused() {
         ("GET", "/api/v1/namespaces/ns/namespaces", 404),
         ("GET", "/api/v1/namespaces/ns/nothings", 404),
         ("GET", "/api/v1/proxy/namespaces/ns/configmaps/m", 404),
-        ("POST", "/api/v1/watch/namespaces/ns/configmaps", 404),
+        ("POST", "/api/v1/watch/namespaces/ns/configmaps", 405),
     ] {
         assert_eq!(server.ask(method, path, Value::Null).await.0, want, "{method} {path}");
     }
