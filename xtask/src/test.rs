@@ -9,7 +9,7 @@ const STEPS: &[(&str, &[&str])] = &[
     ("the code is formatted", &["fmt", "--all", "--check"]),
     ("generated tables are what the facts say", &["run", "--quiet", "--package", "xtask", "--", "generate", "--check"]),
     ("lints", &["clippy", "--quiet", "--workspace", "--lib", "--bins", "--bench", "*", "--", "--deny", "warnings"]),
-    ("tests", &["test", "--workspace", "--", "--nocapture"]),
+    ("tests", &["test", "--workspace", "--no-fail-fast", "--", "--nocapture"]),
 ];
 
 /// Advisories are left to a scheduled job: they need the network and change without us.

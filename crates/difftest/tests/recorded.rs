@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use apiserver::{Config, StoreConfig, start};
+use apiserver::{Config, OwnServiceConfig, StoreConfig, start};
 use difftest::{Client, cases, run};
 use storage_etcd::testing::Cluster;
 
@@ -35,6 +35,8 @@ async fn check(engine: &str, store: StoreConfig) {
         token_auth_file: Some(tokens),
         disable_admission_plugins: vec!["ServiceAccount".into()],
         store,
+        // A case asks for the address 10.0.0.77: in a small network another Service may have been given it by chance.
+        own_service: OwnServiceConfig { cluster_ip_range: "10.0.0.0/12".into(), ..OwnServiceConfig::default() },
         ..Config::default()
     };
     let server = start(config).await.unwrap();

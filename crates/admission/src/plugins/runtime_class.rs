@@ -60,6 +60,10 @@ impl Plugin for RuntimeClass {
 
 fn class(attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
     let Some(name) = pod.at(&["spec", "runtimeClassName"]).as_str() else { return Ok(None) };
+    if name.is_empty() {
+        // Upstream's client refuses to send a request without a name.
+        return Err(Status::unknown(500, "resource name may not be empty"));
+    }
     let class = attributes.cx.lookup.get("node.k8s.io", "runtimeclasses", "", name);
     let missing = || forbidden(attributes, format!("pod rejected: RuntimeClass {} not found", object::quote(name)));
     class.map(Some).ok_or_else(missing)
@@ -180,5 +184,8 @@ mod tests {
             let expected = expected.map_err(|why| format!("pods \"p\" is forbidden: {why}"));
             assert_eq!(made, expected);
         }
+        let nameless = value!({ "metadata": { "name": "p" }, "spec": { "runtimeClassName": "" } });
+        let refused = create(&RuntimeClass, &world(), "pods", nameless).err();
+        assert_eq!(refused.as_deref(), Some("resource name may not be empty"));
     }
 }

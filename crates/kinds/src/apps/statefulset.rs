@@ -129,10 +129,6 @@ impl Strategy for StatefulSet {
         let (containers, images) = columns::containers(object.at(&TEMPLATE).field("spec"));
         vec![object.name().into(), ready.into(), cells::age(cx, object), containers.into(), images.into()]
     }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
-    }
 }
 
 /// What an update lets pass because it was there before.

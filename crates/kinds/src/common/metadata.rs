@@ -50,9 +50,10 @@ pub fn of_template(metadata: &Cursor, errors: &mut Errors) {
     annotations(&metadata.field("annotations"), errors);
     selector::labels(&metadata.field("labels"), errors);
     for (field, shown) in FORBIDDEN {
-        // A list is set even if nothing is in it.
+        // Upstream has pointers to some values: an empty list and a grace period of 0 are set.
         let field = metadata.field(field);
-        if !field.is_empty() || matches!(field.value(), Value::List(_)) {
+        let is_pointer = matches!(field.value(), Value::List(_)) || shown == "deletionGracePeriodSeconds";
+        if !field.is_empty() || (is_pointer && !field.value().is_null()) {
             errors.forbidden(&metadata.path().field(shown), "cannot be set");
         }
     }

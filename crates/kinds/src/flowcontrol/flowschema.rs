@@ -63,6 +63,10 @@ impl Strategy for FlowSchema {
         ]
     }
 
+    fn row_order(&self) -> Option<fn(&Value) -> i64> {
+        Some(|object| object.at(&["spec", "matchingPrecedence"]).as_int().unwrap_or(0))
+    }
+
     fn checks_updated_generate_name(&self) -> bool {
         true
     }

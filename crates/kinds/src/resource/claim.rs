@@ -91,17 +91,17 @@ pub fn require_admin_namespace(cx: &Context, path: &Path, errors: &mut Errors) {
 
 /// Checks a new ResourceClaimSpec.
 pub fn validate(cx: &Context, spec: &Cursor, errors: &mut Errors) {
-    validate_written(cx, spec, false, errors);
+    validate_written(cx, spec, errors);
     RESOURCE.validate(cx, "ResourceClaimSpec", spec, None, errors);
 }
 
-/// The rules that upstream does not declare. `stored` says that the spec is stored already.
-pub fn validate_written(cx: &Context, spec: &Cursor, stored: bool, errors: &mut Errors) {
+/// The rules that upstream does not declare.
+pub fn validate_written(cx: &Context, spec: &Cursor, errors: &mut Errors) {
     let claim = spec.field("devices");
     let known = Names::of(spec.value());
     let targets = Targets::of(&claim);
     for request in up_to(&claim.field("requests"), REQUESTS_MAX) {
-        validate_request((cx, stored), &request, &targets, errors);
+        validate_request(cx, &request, &targets, errors);
     }
     for constraint in up_to(&claim.field("constraints"), CONSTRAINTS_MAX) {
         for name in up_to(&constraint.field("requests"), REQUESTS_MAX) {
@@ -187,7 +187,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-fn validate_request(cx: (&Context, bool), request: &Cursor, targets: &Targets, errors: &mut Errors) {
+fn validate_request(cx: &Context, request: &Cursor, targets: &Targets, errors: &mut Errors) {
     let name = request.field("name");
     name.check(errors, names::dns1123_label);
     let (exactly, first) = (request.field("exactly"), request.field("firstAvailable"));
@@ -214,14 +214,8 @@ fn validate_request(cx: (&Context, bool), request: &Cursor, targets: &Targets, e
     }
 }
 
-fn validate_devices(
-    (cx, stored): (&Context, bool),
-    request: &Cursor,
-    name: &str,
-    targets: &Targets,
-    errors: &mut Errors,
-) {
-    devices::selectors(cx, &request.field("selectors"), stored, errors);
+fn validate_devices(cx: &Context, request: &Cursor, name: &str, targets: &Targets, errors: &mut Errors) {
+    devices::selectors(cx, &request.field("selectors"), false, errors);
     let mut seen = BTreeSet::new();
     let attributes = request.field("derivedAttributes");
     for attribute in attributes.each().map(|attribute| attribute.field("name")) {

@@ -1,11 +1,15 @@
 //! A device in a slice: its attributes, what can be had of it, and where it is.
 
-use object::{Cursor, Errors, Value, names};
+use object::{Cursor, Errors, Map, Value, names};
 
 use super::claim::up_to;
 use super::{capacity, devices};
-use crate::common::checks::{Checks, same};
+use crate::common::checks::Checks;
 use crate::common::pod_spec::affinity;
+use crate::common::versioned;
+
+const CAPACITY: &str = "io.k8s.api.resource.v1.DeviceCapacity";
+const TAINT: &str = "io.k8s.api.resource.v1.DeviceTaint";
 
 const ATTRIBUTES_MAX: usize = 32;
 const ATTRIBUTE_VALUES_MAX: usize = 48;
@@ -39,15 +43,14 @@ pub fn validate(device: &Cursor, old: Option<&Value>, placed: bool, errors: &mut
         qualified_name(&attributes, name, errors);
         validate_attribute(&at_short_key(&attributes, name, &attribute), errors);
     }
-    let changed = |field: &str| old.is_none_or(|old| !same(old.field(field), device.field(field).value()));
-    if changed("capacity") {
+    if old.is_none_or(|old| !same_capacities(old.field("capacity"), capacities.value())) {
         let shared = device.field("allowMultipleAllocations").bool();
         for (name, entry) in capacities.entries() {
             qualified_name(&capacities, name, errors);
             capacity::validate(&at_short_key(&capacities, name, &entry), shared, errors);
         }
     }
-    if changed("taints") {
+    if old.is_none_or(|old| !versioned::same(TAINT, old.field("taints"), taints.value())) {
         if taints.len() > TAINTS_MAX {
             errors.too_many(taints.path(), taints.len(), TAINTS_MAX);
         }
@@ -58,6 +61,13 @@ pub fn validate(device: &Cursor, old: Option<&Value>, placed: bool, errors: &mut
     }
     validate_place(device, placed, errors);
     devices::binding_conditions(device, errors);
+}
+
+/// Whether two maps of capacities are the same: an empty request policy is not a missing one.
+fn same_capacities(old: &Value, new: &Value) -> bool {
+    let count = |map: &Value| map.as_map().map_or(0, Map::len);
+    let mut entries = new.as_map().into_iter().flat_map(Map::iter);
+    count(old) == count(new) && entries.all(|(name, entry)| versioned::same(CAPACITY, old.field(name), entry))
 }
 
 /// A map of counters that is not too large.

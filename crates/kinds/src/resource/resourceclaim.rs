@@ -118,7 +118,7 @@ impl Strategy for ResourceClaimTemplate {
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         let (spec, before) = (new.at(&["spec", "spec"]), old.at(&["spec", "spec"]));
         metadata::of_template(&new.at(&["spec", "metadata"]), errors);
-        claim::validate_written(cx, &spec, true, errors);
+        claim::validate_written(cx, &spec, errors);
         let shown = internal::shown("ResourceClaimTemplateSpec", new.field("spec").value());
         immutable_spec("io.k8s.api.resource.v1.ResourceClaimTemplateSpec", new, old, shown, errors);
         RESOURCE.validate(cx, "ResourceClaimSpec", &spec, Some(before.value()), errors);

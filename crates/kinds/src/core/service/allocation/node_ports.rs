@@ -321,7 +321,8 @@ impl Ports {
     fn take_any(&mut self) -> Result<i64, Failure> {
         if self.dry_run {
             // A number that looks like a port; upstream counts from here as well.
-            let port = self.taken.iter().max().copied().unwrap_or(32768).saturating_add(1);
+            // Negative node ports, which nothing has refused yet, do not count.
+            let port = self.taken.iter().max().map_or(32768, |port| (*port).max(0)).saturating_add(1);
             self.taken.push(port);
             return Ok(port);
         }

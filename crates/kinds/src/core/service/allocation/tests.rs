@@ -244,6 +244,12 @@ async fn addresses_by_name() {
     server.create(&cluster.context(true), &mut dry).await.unwrap();
     assert_eq!(cluster_ip(&dry), "10.0.0.0");
     assert_eq!(cluster.world.addresses.lock().unwrap().len(), 1);
+    // A dry run allocates the port after the highest one that was asked for, and after 0 if that is negative.
+    let ports = value!([{"port": 80, "nodePort": (-1)}]);
+    let mut negative =
+        service("negative", value!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports}));
+    server.create(&cluster.context(true), &mut negative).await.unwrap();
+    assert_eq!(negative.at(&["spec", "healthCheckNodePort"]).as_int(), Some(1));
 }
 
 #[tokio::test]
