@@ -285,6 +285,11 @@ pub trait Strategy: Send + Sync + 'static {
         objects.iter().map(|object| self.cells(cx, object)).collect()
     }
 
+    /// What the rows of a list in a Table are sorted by, for kinds that have another order there than their names'.
+    fn row_order(&self) -> Option<fn(&Value) -> i64> {
+        None
+    }
+
     /// Annotations that only the whole object shows: upstream keeps them in fields of its own, so that they are missing
     /// where it shows nothing but metadata.
     fn hidden_annotations(&self) -> &'static [&'static str] {

@@ -52,8 +52,11 @@ pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
 
 /// Answers with a page, however the client wants it. Only protobuf and CBOR, which put lengths in front, are made whole where
 /// the objects are not sent as they are.
-pub async fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
+pub async fn respond(scope: &Arc<Scope>, mut page: Page) -> Result<Reply, Status> {
     let accept = &scope.accept;
+    if matches!(accept.transform, Transform::Table(_)) {
+        sort_rows(scope, &mut page)?;
+    }
     let is_text = matches!(accept.media, Media::Json | Media::Yaml);
     match &accept.transform {
         Transform::None if accept.media == Media::Proto => join::proto(scope, page).await,
@@ -65,6 +68,16 @@ pub async fn respond(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
         Transform::None => Ok(join::empty(scope, &page)),
         _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page)),
     }
+}
+
+/// Puts the page in the order that the kind's Tables have; the pages themselves stay those of the keys' order.
+fn sort_rows(scope: &Scope, page: &mut Page) -> Result<(), Status> {
+    let Some(order) = scope.strategy()?.row_order() else { return Ok(()) };
+    let orders = read(scope, &page.objects)?.into_iter().map(|object| order(&object));
+    let mut sorted: Vec<_> = orders.zip(std::mem::take(&mut page.objects)).collect();
+    sorted.sort_by_key(|(order, _)| *order);
+    page.objects = sorted.into_iter().map(|(_, object)| object).collect();
+    Ok(())
 }
 
 /// Answers with objects in the storage version. `list` has the list's metadata.

@@ -16,6 +16,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MAP: &str = "/api/v1/namespaces/default/configmaps/c";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/d/scale";
+const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
 const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// A request, and the code and some of the text of its answer.
@@ -88,6 +89,8 @@ fn negotiation() -> Vec<Case> {
         get(MAP, METADATA_LIST, 406, "the requested object is not a list (*core.ConfigMap)"),
         get(MAPS, METADATA, 406, "the requested object is a list (*core.ConfigMapList)"),
         get(SCALE, TABLE, 200, r#""cells":["d",1,0,""#),
+        get(FLOW_SCHEMAS, TABLE, 200, r#""rows":[{"cells":["exempt","exempt",1,"#),
+        get(FLOW_SCHEMAS, "application/json", 200, r#""items":[{"metadata":{"name":"catch-all""#),
         get(SCALE, METADATA, 200, r#""kind":"PartialObjectMetadata""#),
         get(SCALE, METADATA_LIST, 406, "the requested object is not a list (*autoscaling.Scale)"),
         get("/api/v1/namespaces/default/finalize", TABLE, 405, "the server does not allow this method"),
