@@ -101,7 +101,11 @@ const NEWER: [(&str, &str); 3] = [
         "Selects a part of the objects by a hash of their uid or namespace. Needs the feature gate ShardedListAndWatch.",
     ),
     ("stream", "Which stream of the container to read: All, Stdout or Stderr. The default is All."),
-    ("watch", "Stream changes to the objects instead of answering with a list. Specify resourceVersion."),
+    (
+        "watch",
+        "Watch for changes to the described resources and return them as a stream of add, update, and remove notifications. \
+         Specify resourceVersion.",
+    ),
 ];
 
 #[cfg(test)]

@@ -260,7 +260,7 @@ fn write_custom_list(json: &mut Json, resource: &Resource, flavor: Flavor) {
                 write_reference(json.key("items"), &item, flavor);
             });
             write_type_field(json, "kind");
-            write_described_reference(json.key("metadata"), LIST_METADATA, LIST_META, flavor);
+            write_described_reference(json.key("metadata"), list_metadata(), LIST_META, flavor);
         });
         write_kinds(json, &[resource.kind.group_version().with_kind(&kind)]);
         write_selectable_fields(json, resource);
@@ -311,7 +311,6 @@ fn write_described_reference(json: &mut Json, description: &str, name: &str, fla
 }
 
 const ANY_KIND: &str = "io.k8s.api.core.v1.Pod";
-const LIST_METADATA: &str = "The metadata of the list: its revision, and how to go on where it is not complete.";
 
 fn describe(json: &mut Json, description: &str) {
     if !description.is_empty() {
@@ -330,8 +329,8 @@ fn struct_description(owner: &Struct) -> String {
 fn field_description(owner: &Struct, field: &Field) -> String {
     let mut description = match (descriptions::of(&owner.name, &field.name), field.name.as_str(), listed_kind(owner)) {
         (Some(description), _, _) => description.to_string(),
-        (None, "items", Some(kind)) => format!("The objects of the list, each a {kind}."),
-        (None, "metadata", Some(_)) => LIST_METADATA.into(),
+        (None, "items", Some(kind)) => format!("List of {}", plural(kind)),
+        (None, "metadata", Some(_)) => list_metadata().into(),
         _ => String::new(),
     };
     let values = field.node.rules.as_ref().map(|rules| rules.enumeration.as_slice()).unwrap_or_default();
@@ -342,6 +341,17 @@ fn field_description(owner: &Struct, field: &Field) -> String {
         }
     }
     description
+}
+
+/// The description of a list's metadata: a Status has the same, in the words that most lists and all custom ones have.
+fn list_metadata() -> &'static str {
+    descriptions::of("io.k8s.apimachinery.pkg.apis.meta.v1.Status", "metadata").unwrap_or_default()
+}
+
+/// The resource of a built-in kind, as `services`.
+fn plural(kind: &str) -> &str {
+    let resource = builtin().resources().find(|resource| resource.kind.kind == kind);
+    resource.map_or(kind, |resource| resource.name.resource.as_str())
 }
 
 /// The kind that a struct is a list of; lists are described here only.

@@ -280,4 +280,9 @@ async fn people_find_descriptions() {
     }
     // As few as a real server leaves without one.
     assert!(bare.len() < 10, "{bare:?}");
+    // What people and scripts look for in a server's document.
+    let answer = server.get("/openapi/v2", &[]).await;
+    for text in ["List of services", "Standard list metadata.", "Watch for changes to the described resources"] {
+        assert!(answer.text().contains(text), "{text}");
+    }
 }
