@@ -162,7 +162,10 @@ fn known<'a>(schema: Schema<'a>, keeps_unknown: bool) -> Atom<'a> {
             Atom { list: Some(List { relation: relation(schema), items }), ..Atom::default() }
         }
         Shape::Map(values) => {
-            let others = Some(Type::Known { schema: schema.with(values), keeps_unknown });
+            // `additionalProperties: true`: values are what they look like.
+            let others =
+                if values.untyped { Type::Deduced } else { Type::Known { schema: schema.with(values), keeps_unknown } };
+            let others = Some(others);
             let map = Fields { atomic: is_atomic(schema), declared: None, keeps_unknown, others };
             Atom { map: Some(map), ..Atom::default() }
         }

@@ -155,7 +155,8 @@ impl Compiler {
             Some(Value::Bool(_)) => {
                 let keeps = place.preserve || flag(schema, PRESERVE);
                 let shape = self.define(Vec::new(), keeps);
-                Shape::Map(Box::new(Node { shape, untyped: true, ..Node::default() }))
+                // Values have no schema, so that null is as good as any other.
+                Shape::Map(Box::new(Node { shape, untyped: true, nullable: true, ..Node::default() }))
             }
             _ => self.structure(schema, place),
         }

@@ -54,6 +54,7 @@ impl Pruner {
                     self.index(at, |pruner| pruner.walk(inner, item, depth + 1));
                 }
             }
+            (Shape::Struct(id), Value::List(_)) if schema.types.get(*id).preserve_unknown => {}
             // Not what the schema expects: nothing inside can be known. Validation will say what is wrong.
             (_, value) => self.everything(value, depth),
         }

@@ -58,11 +58,16 @@ fn objects_are_pruned_defaulted_and_validated() {
     );
     check(
         schema,
-        r#"{"spec":{"a":"x","open":{"s":1,"m":{"gone":1}}}}"#,
-        r#"{"spec":{"a":"x","open":{"s":1,"m":{}}}}"#,
+        r#"{"spec":{"a":"x","open":{"s":1,"m":{"gone":1},"n":null,"l":[1]}}}"#,
+        r#"{"spec":{"a":"x","open":{"s":1,"m":{},"n":null,"l":[1]}}}"#,
         &["spec.open.m.gone"],
         &[],
     );
+    // What should be an object that keeps unknown fields and is a list loses nothing.
+    let kept = r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#;
+    let schema = format!(r#"{{"type":"object","properties":{{"p":{kept}}}}}"#);
+    let list = r#"{"p":[{"q":1}]}"#;
+    check(&schema, list, list, &[], &[r#"p: Invalid value: "array": p in body must be of type object: "array""#]);
 }
 
 #[test]

@@ -179,3 +179,13 @@ fn one_walk_along_a_custom_resource_gives_what_a_comparison_gives() {
     }
     assert!(created * 3 > all && updated * 4 > all, "{created} and {updated} of {all}");
 }
+
+/// `additionalProperties: true`: whatever is in the map, its entries are owned.
+#[test]
+fn entries_of_maps_without_a_schema_are_owned() {
+    let schema = value!({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": true}}});
+    let (types, node) = schema::from_openapi(&schema, false);
+    let object = value!({"m": {"a": 1, "b": "x", "c": [1], "d": {}, "e": null}});
+    let owned = created_unstructured(&object, Schema::new(&types, &node), None, &FieldSet::default());
+    assert_eq!(owned.as_deref(), Some(r#"{"f:m":{".":{},"f:a":{},"f:b":{},"f:c":{},"f:d":{},"f:e":{}}}"#));
+}

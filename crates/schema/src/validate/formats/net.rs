@@ -54,14 +54,15 @@ fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
     given.next().is_none().then(|| Ipv4Addr::from(parts))
 }
 
-/// 6, 8 or 20 bytes in pairs of digits between colons or dashes, or in fours between dots.
+/// 6, 8 or 20 bytes in pairs of digits between colons or dashes, in fours between dots, or without anything between them.
 pub fn is_mac(text: &str) -> bool {
     let hex = |group: &str, length: usize| group.len() == length && group.bytes().all(|b| b.is_ascii_hexdigit());
     let groups = |separator: char, length: usize, counts: [usize; 3]| {
         let groups: Vec<&str> = text.split(separator).collect();
         counts.contains(&groups.len()) && groups.iter().all(|group| hex(group, length))
     };
-    groups(':', 2, [6, 8, 20]) || groups('-', 2, [6, 8, 20]) || groups('.', 4, [3, 4, 10])
+    let plain = [12, 16, 40].contains(&text.len()) && hex(text, text.len());
+    plain || groups(':', 2, [6, 8, 20]) || groups('-', 2, [6, 8, 20]) || groups('.', 4, [3, 4, 10])
 }
 
 /// What Go's `url.ParseRequestURI` takes: an absolute URI or an absolute path.
