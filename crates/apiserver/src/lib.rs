@@ -24,6 +24,7 @@ mod logging;
 mod metered;
 mod metrics;
 mod openid;
+mod own_objects;
 mod own_service;
 mod peering;
 mod pki;

@@ -1,6 +1,5 @@
 //! From a configuration to a serving server.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ use crate::served::Served;
 use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
-use crate::{Config, Pki, aggregation, consistency, own_service, repair, serving, traces};
+use crate::{Config, Pki, aggregation, consistency, own_objects, own_service, repair, serving, traces};
 
 /// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
 const RENDITION_BUDGET_BYTES: usize = 512 * 1024 * 1024;
@@ -204,8 +203,9 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
         limits_anonymous_http2: api.features.enabled("UnauthenticatedHTTP2DOSMitigation"),
         refuses_while_leaving: config.serving.connections.answer_while_leaving,
     });
-    create_own_objects(&api, &authentication.trust.published()).await;
+    own_objects::create(&api, &authentication.trust.published()).await;
     let mut tasks = repair::start(kinds.allocation.clone(), api.clone(), &config.hostname);
+    tasks.spawn(own_objects::keep(api.clone()));
     consistency::start(&api, &server.metrics, &mut tasks);
     begin_tasks(&config, &api, authentication, &pki, &mut tasks)?;
     let own = start_own(&config, &api, &peering, &seats);
@@ -309,13 +309,6 @@ fn kinds_options(config: &Config) -> Result<kinds::KindOptions, StartError> {
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
     let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range));
     Ok(kinds::KindOptions { event_ttl: config.event_ttl, allocation, ..kinds::KindOptions::default() })
-}
-
-async fn create_own_objects(api: &Arc<Api>, authentication: &BTreeMap<String, String>) {
-    let failed = bootstrap::run(api, authentication).await;
-    if failed > 0 {
-        tracing::warn!(failed, "some of the system's own objects could not be created");
-    }
 }
 
 /// Binds the listener. The address it gets has the port that was picked, if the configuration leaves that open.

@@ -1,5 +1,5 @@
-//! Default roles and bindings in a store that another server has written: those that took over from others, what is missing from
-//! them, and what administrators have changed.
+//! Default roles, bindings and flow schemas in a store that another server has written: those that took over from others, what is
+//! missing from them, and what administrators have changed.
 
 mod support;
 
@@ -115,5 +115,42 @@ async fn rules_subjects_and_roles_of_defaults() {
     let services = ["list", "watch"].map(|verb| rule("", "services", verb));
     assert_eq!(rules.as_list().unwrap_or_default()[1..], services);
     assert_eq!(get(&mut client, &binding).await.str_at(&["roleRef", "name"]), "system:basic-user");
+    node.stop().await;
+}
+
+/// Flow schemas are the server's until an administrator takes them over. Those that no server has any more are deleted.
+#[tokio::test]
+async fn flow_schemas_that_nobody_took_over() {
+    const SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
+    let node = Node::start(&[], RANGE).await;
+    let mut client = node.client().await;
+    let (ours, theirs) = (format!("{SCHEMAS}/global-default"), format!("{SCHEMAS}/service-accounts"));
+    for (path, note) in [(&ours, "true"), (&theirs, "false")] {
+        let mut schema = get(&mut client, path).await;
+        schema.set(&["spec", "matchingPrecedence"], 5000);
+        schema.set_annotation(AUTOUPDATE, note);
+        put(&mut client, path, &schema).await;
+    }
+    for (name, note) in [("former", "true"), ("own", "false")] {
+        let mut schema = get(&mut client, &ours).await;
+        schema.set(&["metadata"], value!({"name": name}));
+        schema.set_annotation(AUTOUPDATE, note);
+        let (status, answer) = client.ask("POST", SCHEMAS, &schema).await;
+        assert_eq!(status, 201, "{answer:?}");
+    }
+    delete(&mut client, &format!("{SCHEMAS}/probes")).await;
+
+    let node = node.start_again(RANGE).await;
+    let mut client = node.client().await;
+    let (status, list) = client.ask("GET", SCHEMAS, &Value::Null).await;
+    assert_eq!(status, 200, "{list:?}");
+    let schemas = list.list_at(&["items"]);
+    let precedence = |name: &str| {
+        let schema = schemas.iter().find(|schema| schema.name() == name);
+        schema.and_then(|schema| schema.at(&["spec", "matchingPrecedence"]).as_int())
+    };
+    let names = ["global-default", "service-accounts", "former", "own", "probes"];
+    assert_eq!(names.map(precedence), [Some(9900), Some(5000), None, Some(5000), Some(2)]);
     node.stop().await;
 }

@@ -4,6 +4,7 @@
 //! Everything goes through the registry as any write does, by the server's own user.
 
 mod authentication;
+mod flow;
 mod migrate;
 mod objects;
 mod reconcile;
@@ -31,12 +32,28 @@ pub fn run<'a>(api: &'a Arc<Api>, authentication: &'a BTreeMap<String, String>) 
         }
         let tracking = authentication::tracking(api.clock.now());
         failed += create(api, others.into_iter().chain([tracking]).collect()).await;
+        failed += remove_unwanted(api).await;
         if let Err(status) = authentication::publish(api, authentication).await {
             tracing::error!(%status, "how to authenticate cannot be published");
             failed += 1;
         }
         failed
     })
+}
+
+/// Brings back what is created again when somebody deletes it, and what has to stay as the server has it. Answers how many
+/// objects could not be.
+pub fn keep(api: &Arc<Api>) -> BoxFuture<'_, usize> {
+    Box::pin(async move {
+        let is_kept = |resource: &str| resource == "namespaces" || flow::RESOURCES.contains(&resource);
+        let kept = objects::defaults().filter(|(resource, _)| is_kept(resource)).collect();
+        create(api, kept).await + remove_unwanted(api).await
+    })
+}
+
+async fn remove_unwanted(api: &Arc<Api>) -> usize {
+    let outcome = flow::remove_unwanted(api).await;
+    outcome.inspect_err(|status| tracing::error!(%status, "a former default object cannot be deleted")).is_err().into()
 }
 
 /// The default ClusterRole of this name.

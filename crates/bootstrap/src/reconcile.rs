@@ -9,10 +9,14 @@ use registry::{AdmitAll, Context, ResourceStorage, UpdateOptions, UpdatedObject}
 use request::User;
 use rest::{Api, ManagedKind, Snapshot};
 
+use crate::flow::{self, Revise};
+
 const SELECTORS: &[&str] = &["aggregationRule", "clusterRoleSelectors"];
+const RBAC: &str = "rbac.authorization.k8s.io";
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// Creates the object if it is missing; adds what a default role or binding has lost since.
+/// Creates the object if it is missing; adds what a default role or binding has lost since, and gives flow schemas and priority
+/// levels that nobody has taken over their spec.
 pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(), Status> {
     let group = GroupVersion::parse(object.api_version()).map_err(Status::internal)?.group;
     let api = api.snapshot();
@@ -26,17 +30,23 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
         schema::default(schema, &mut wanted);
     }
     storage.strategy.default(&mut wanted);
-    let wanted = owned(&api, storage, wanted);
+    let wanted = owned(&api, storage, &Value::map(), wanted);
     if storage.cache.get(&storage.key(&namespace, wanted.name())).is_none() {
         return create(storage, &cx, wanted).await;
     }
-    if group != "rbac.authorization.k8s.io" {
-        return Ok(());
-    }
-    replace_other_role(storage, &cx, &wanted).await?;
     let name = wanted.name().to_string();
-    let mut change = AddMissing { wanted };
-    storage.update(&cx, &name, &mut change, &AdmitAll, &UpdateOptions::default()).await?;
+    let options = UpdateOptions::default();
+    match group.as_str() {
+        RBAC => {
+            replace_other_role(storage, &cx, &wanted).await?;
+            storage.update(&cx, &name, &mut AddMissing { wanted }, &AdmitAll, &options).await?;
+        }
+        flow::GROUP => {
+            let mut revise = Revise { api: &api, storage, wanted };
+            storage.update(&cx, &name, &mut revise, &AdmitAll, &options).await?;
+        }
+        _ => {}
+    }
     Ok(())
 }
 
@@ -70,10 +80,10 @@ fn is_protected(object: &Value) -> bool {
     object.annotation(AUTOUPDATE) == Some("false")
 }
 
-/// The object with the fields it brings as those of the server, under the names that upstream's servers use.
-fn owned(api: &Snapshot, storage: &ResourceStorage, object: Value) -> Value {
+/// The object with what it has other than the live one as the server's fields, under the names that upstream's servers use.
+pub fn owned(api: &Snapshot, storage: &ResourceStorage, live: &Value, object: Value) -> Value {
     let manager = match storage.resource.group.as_str() {
-        "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
+        flow::GROUP => "api-priority-and-fairness-config-producer-v1",
         _ => "kube-apiserver",
     };
     let now = api.clock.now();
@@ -84,7 +94,7 @@ fn owned(api: &Snapshot, storage: &ResourceStorage, object: Value) -> Value {
     let Some(resource) = served.find(|r| r.resource.resource == id.resource && r.kind == *kind) else { return object };
     let resets = storage.strategy.reset_fields("");
     let tracked = ManagedKind { kind, form: &resource.form, subresource: "", resets };
-    rest::track(&tracked, &Value::map(), object, manager, now)
+    rest::track(&tracked, live, object, manager, now)
 }
 
 /// Adds rules, subjects, labels and annotations that a default role or binding should have, unless its owner said not to.
