@@ -90,6 +90,9 @@ async fn a_definition_comes_and_goes() {
     assert_eq!(tester.get(LIST).await.0, 404);
     let (code, made) = tester.json("POST", DEFINITIONS, definition()).await;
     assert_eq!((code, &made["status"]["conditions"]), (201, &Value::Null), "{made}");
+    // Its status was written before the answer: what is read now can be updated without a conflict.
+    let (_, read) = tester.get(DEFINITION).await;
+    assert_eq!(read["status"]["conditions"][1]["status"], "True", "{read}");
 
     writes(&tester).await;
     reads(&tester).await;

@@ -15,7 +15,7 @@ use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
 use registry::{Form, ResourceStorage};
 use rest::Api;
-use storage::{Revision, Store};
+use storage::{Key, Revision, Store};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -63,6 +63,8 @@ pub struct Definitions {
     pub(crate) stores: Stores,
     /// The revision up to which the catalog has followed the definitions.
     followed: watch::Sender<Revision>,
+    /// Definitions whose status does not say yet what was decided about them.
+    owed: watch::Sender<HashSet<Str>>,
     status_writes: Semaphore,
     pub(crate) versions: Arc<Served>,
 }
@@ -98,6 +100,7 @@ impl Definitions {
                     cbor: setup.api.features.enabled("CBORServingAndStorage"),
                 },
                 followed: watch::Sender::new(0),
+                owed: watch::Sender::new(HashSet::new()),
                 status_writes: Semaphore::new(STATUS_WRITES_MAX),
                 versions: setup.versions,
                 api: setup.api,
@@ -121,6 +124,35 @@ impl Definitions {
         let mut followed = self.followed.subscribe();
         let waiting = followed.wait_for(|reached| *reached >= revision);
         let _ = tokio::time::timeout(FOLLOW_TIMEOUT, waiting).await;
+    }
+
+    /// Waits until the catalog has followed a write of a definition and the status that follows from it is stored. Clients
+    /// take a resource that is in discovery for Established, and the server is not to write the definition after that.
+    pub(crate) async fn settled(&self, key: &Key, revision: Revision) {
+        let name = self.name_of(key);
+        let waiting = async {
+            let _ = self.followed.subscribe().wait_for(|reached| *reached >= revision).await;
+            let _ = self.owed.subscribe().wait_for(|owed| !owed.contains(&name)).await;
+        };
+        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, waiting).await;
+    }
+
+    pub(crate) fn name_of(&self, key: &Key) -> Str {
+        let key = key.to_string();
+        Str::from(key.strip_prefix(&self.storage.prefix).unwrap_or(&key))
+    }
+
+    /// Notes for definitions that were decided about whether their status is still to be written.
+    pub(crate) fn note_owed<'n>(&self, decided: impl Iterator<Item = &'n Str>, writes: &[Status]) {
+        let owing: HashSet<&Str> = writes.iter().map(|status| &status.name).collect();
+        self.owed.send_modify(|owed| {
+            for name in decided {
+                match owing.contains(name) {
+                    true => owed.insert(name.clone()),
+                    false => owed.remove(name),
+                };
+            }
+        });
     }
 
     async fn follow(self: Arc<Self>, ready: tokio::sync::oneshot::Sender<()>) {
@@ -196,6 +228,7 @@ impl Definitions {
         })
         .await;
         if let Err(status) = written {
+            self.owed.send_modify(|owed| _ = owed.remove(name));
             tracing::warn!(name, message = status.message, "the status of a definition could not be written");
         }
     }

@@ -1,4 +1,4 @@
-//! Writes of definitions are answered when the catalog has followed them.
+//! Writes of definitions are answered when the catalog has followed them and their status says so.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -9,7 +9,7 @@ use storage::{Layer, Store};
 use crate::Definitions;
 use crate::definitions::{GROUP, RESOURCE};
 
-/// A store whose writes wait until the catalog has followed them.
+/// A store whose writes wait until the catalog has followed them and the status that follows is stored.
 pub struct FollowedStore {
     store: Arc<dyn Store>,
     definitions: Arc<OnceLock<Weak<Definitions>>>,
@@ -39,9 +39,10 @@ impl Layer for FollowedStore {
     }
 
     async fn write(&self, write: storage::Write) -> storage::Result<storage::Written> {
+        let key = write.key.clone();
         let written = self.store.write(write).await?;
         if let Some(definitions) = self.definitions.get().and_then(Weak::upgrade) {
-            definitions.followed_to(written.revision).await;
+            definitions.settled(&key, written.revision).await;
         }
         Ok(written)
     }

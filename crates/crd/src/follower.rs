@@ -82,7 +82,7 @@ impl Follower {
             Ok(object) => kinds::apiextensions::to_v1(object),
             Err(why) => {
                 tracing::error!(key = %entry.key.to_string(), %why, "a definition cannot be read and is not served");
-                let name = name_of(definitions, entry);
+                let name = definitions.name_of(&entry.key);
                 self.unreadable.insert(name.clone());
                 return name;
             }
@@ -99,7 +99,7 @@ impl Follower {
     }
 
     pub fn forget(&mut self, definitions: &Definitions, entry: &Entry) -> Str {
-        let name = name_of(definitions, entry);
+        let name = definitions.name_of(&entry.key);
         self.remove(&name);
         name
     }
@@ -137,6 +137,7 @@ impl Follower {
         if !outcome.put.is_empty() || !outcome.removed.is_empty() {
             definitions.api.catalog.change(&outcome.put, &outcome.removed);
         }
+        definitions.note_owed(decided.keys(), &outcome.writes);
         for status in outcome.writes {
             let definitions = definitions.clone();
             self.works.spawn(async move { definitions.write_status(status).await });
@@ -255,9 +256,4 @@ impl Follower {
             self.works.spawn(async move { finalize::run(&definitions, &name, storage).await });
         }
     }
-}
-
-fn name_of(definitions: &Definitions, entry: &Entry) -> Str {
-    let key = entry.key.to_string();
-    Str::from(key.strip_prefix(&definitions.storage.prefix).unwrap_or(&key))
 }

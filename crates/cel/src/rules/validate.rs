@@ -29,7 +29,6 @@ pub struct Validator {
     properties: Vec<(Str, Validator)>,
     /// The keys by which items of a list are told apart.
     list_keys: Vec<Str>,
-    is_set: bool,
 }
 
 /// What is left to spend, and what to do about errors.
@@ -126,15 +125,14 @@ impl Validator {
         let old = old.and_then(Value::as_list).unwrap_or(&[]);
         for (i, item) in items.iter().enumerate() {
             let before = self.correlated(item, old);
-            let known = if self.is_set { old.iter().find(|old| *old == item) } else { before };
-            validator.validate(&path.index(i), item, before, ratchet.item(item, known), budget, errors);
+            validator.validate(&path.index(i), item, before, ratchet.item(item, before), budget, errors);
             if budget.is_used_up() {
                 return;
             }
         }
     }
 
-    /// The old item with the same keys.
+    /// The old item with the same keys. Items of a set have none, even if the set had them before.
     fn correlated<'v>(&self, item: &Value, old: &'v [Value]) -> Option<&'v Value> {
         if self.list_keys.is_empty() {
             return None;
@@ -399,7 +397,6 @@ fn build(schema: &Value, node: &Value, is_resource: bool, pool: &Pool) -> Option
         values,
         properties,
         list_keys: if list_type == "map" { keys.collect() } else { Vec::new() },
-        is_set: list_type == "set",
     };
     let has_any = validator.rules.as_ref().map_or(true, |rules| !rules.is_empty())
         || !validator.all_of.is_empty()
@@ -441,6 +438,33 @@ mod tests {
             validator.validate(&Path::of("root"), &object, None, Ratchet::none(), &mut budget, &mut errors);
             let shown = errors.aggregate();
             assert!(shown.contains(want), "{kind}: {shown}");
+        }
+    }
+
+    #[test]
+    fn errors_about_items_that_did_not_change_count_where_items_cannot_be_told_apart() {
+        let rule = || value!([{"rule": "self != 'bad'"}]);
+        let plain = |kind: &str| {
+            value!({"type": "array", "maxItems": 9, "x-kubernetes-list-type": kind,
+                "items": {"type": "string", "maxLength": 9, "x-kubernetes-validations": (rule())}})
+        };
+        let keyed = value!({"type": "array", "maxItems": 9, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"},
+                "v": {"type": "string", "maxLength": 9, "x-kubernetes-validations": (rule())}}}});
+        let (old, new) = (value!(["bad"]), value!(["bad", "good"]));
+        let (old_keyed, new_keyed) =
+            (value!([{"k": "a", "v": "bad"}]), value!([{"k": "a", "v": "bad"}, {"k": "b", "v": "good"}]));
+        for (schema, old, new, want) in [
+            (plain("set"), &old, &new, 1),
+            (plain("atomic"), &old, &new, 1),
+            (plain("set"), &old, &old, 0),
+            (keyed, &old_keyed, &new_keyed, 0),
+        ] {
+            let validator = Validator::new(&schema, false, &Pool::default()).unwrap();
+            let (mut budget, mut errors) = (Budget::default(), Errors::new());
+            let ratchet = Ratchet::update(new, old);
+            validator.validate(&Path::of("root"), new, Some(old), ratchet, &mut budget, &mut errors);
+            assert_eq!(errors.len(), want, "{schema:?}: {}", errors.aggregate());
         }
     }
 }
