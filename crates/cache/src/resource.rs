@@ -273,10 +273,13 @@ impl Cache {
     }
 
     /// The objects of a range as they were at `revision`: the present with what came later undone. None if the revision
-    /// has not been reached, or if the ring does not reach back to it; the store may know then.
+    /// has not been reached, or if the ring does not reach back to it; the store may know then. Nor is there one of a
+    /// revision that was compacted, so that continue tokens expire as they do on etcd.
     pub fn snapshot_at(&self, range: &KeyRange, revision: Revision) -> Option<Snapshot> {
+        // Not with the lock: a commit that holds the store's may wait for it.
+        let oldest = self.store.compacted(range);
         let state = self.state.read();
-        if revision > state.revision() {
+        if revision > state.revision() || revision < oldest {
             return None;
         }
         let mut then: BTreeMap<&[u8], Option<&Arc<Object>>> = BTreeMap::new();

@@ -130,6 +130,12 @@ async fn old_states_come_from_the_ring_as_long_as_it_reaches_back() {
     }
     assert_eq!(answered, 21, "the ring's events, and the state before the first of them");
     assert!(cache.snapshot_at(&range, points.last().unwrap() + 1).is_none(), "the future");
+    store.compact(points[50]).await.unwrap();
+    assert!(
+        cache.snapshot_at(&range, points[49]).is_none(),
+        "what was compacted is not known, even if the ring has it"
+    );
+    assert!(cache.snapshot_at(&range, points[50]).is_some());
 }
 
 #[tokio::test]

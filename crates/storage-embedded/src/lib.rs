@@ -41,8 +41,8 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use storage::{
-    Change, Error, Event, Page, Progress, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
-    WatchRequest, WatchStream, Write, Written,
+    Change, Error, Event, KeyRange, Page, Progress, RangeQuery, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 use crate::checkpoint::{Checkpoint, Checkpointer};
@@ -246,6 +246,10 @@ impl Store for EmbeddedStore {
 
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.shared.queue.ask(|reply| Job::Compact(revision, reply)).await
+    }
+
+    fn compacted(&self, _: &KeyRange) -> Revision {
+        self.shared.state.read().compacted
     }
 
     async fn status(&self) -> Result<Status> {

@@ -145,6 +145,10 @@ impl Store for EtcdStore {
         self.shared.compact(revision).await
     }
 
+    fn compacted(&self, _: &KeyRange) -> Revision {
+        self.shared.compacted.load(Ordering::Acquire)
+    }
+
     async fn status(&self) -> Result<Status> {
         let status: Result<proto::StatusResponse, _> = self.shared.client.repeat(proto::STATUS, StatusRequest {}).await;
         let status = status.map_err(|failed| read_failed(&failed))?;

@@ -78,6 +78,10 @@ impl<L: Layer> Store for L {
         self.below().compact(revision).await
     }
 
+    fn compacted(&self, range: &KeyRange) -> Revision {
+        self.below().compacted(range)
+    }
+
     async fn status(&self) -> Result<Status> {
         self.below().status().await
     }

@@ -140,6 +140,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn compacted(&self, _: &KeyRange) -> Revision {
+        self.shared.state.lock().compacted
+    }
+
     async fn status(&self) -> Result<Status> {
         let state = self.shared.state.lock();
         let size = state.current.values().map(|entry| (entry.key.len() + entry.value.len()) as u64).sum();

@@ -72,6 +72,10 @@ impl Store for SplitStore {
         self.main.compact(revision).await
     }
 
+    fn compacted(&self, range: &KeyRange) -> Revision {
+        self.of(&range.start).compacted(range)
+    }
+
     /// Revisions of the main part; the size and health of all.
     async fn status(&self) -> Result<Status> {
         let mut status = self.main.status().await?;

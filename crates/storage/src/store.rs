@@ -51,6 +51,11 @@ pub trait Store: Send + Sync + 'static {
     /// revision does nothing.
     async fn compact(&self, revision: Revision) -> Result<()>;
 
+    /// The oldest revision of the range that is readable as far as is known here, without asking anybody.
+    fn compacted(&self, _range: &KeyRange) -> Revision {
+        0
+    }
+
     async fn status(&self) -> Result<Status>;
 
     /// Finishes what was asked and lets go of files; afterwards the store is only good for being dropped.
