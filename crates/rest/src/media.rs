@@ -95,6 +95,8 @@ fn after_quote(text: &str) -> Option<&str> {
     Some(&text[end + 1..])
 }
 
+const TEXT: &str = "text/plain";
+
 /// What a resource can answer with.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
@@ -105,6 +107,8 @@ pub struct Offer {
     pub tables: bool,
     /// Whether upstream's router refuses unknown media types first; custom resources are not behind it.
     pub router: bool,
+    /// Whether the router lets `text/plain` pass, for the logs of pods.
+    pub text: bool,
 }
 
 impl Offer {
@@ -160,6 +164,9 @@ impl Offer {
     /// The router's refusal of unknown media types.
     fn not_acceptable(self, call: &Call) -> String {
         let mut all = self.list();
+        if self.text {
+            all.insert_str(0, "text/plain, ");
+        }
         if matches!(call.info.verb, request::Verb::List | request::Verb::Watch) {
             all.push_str(", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch");
         }
@@ -181,7 +188,8 @@ impl Accept {
     /// For a resource: the first clause of the Accept header, by weight, that can be honoured.
     pub fn negotiate(call: &Call, offer: Offer) -> Result<Accept, Refused> {
         let offered: Vec<Media> = offer.media().collect();
-        let names: Vec<&str> = offered.iter().map(|media| media.content_type()).collect();
+        let text = offer.text.then_some(TEXT);
+        let names: Vec<&str> = text.into_iter().chain(offered.iter().map(|media| media.content_type())).collect();
         if offer.router && !accept::passes_router(accept::header(&call.headers), &names) {
             let status = Status::generic(406, "", &GroupResource::default(), "", &offer.not_acceptable(call));
             return Err(Refused::ByRouter(status));

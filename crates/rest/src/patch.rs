@@ -126,9 +126,11 @@ impl Patch {
     }
 
     /// Refuses bytes that are not even of the patch's format, before anything else is looked at.
-    fn check(&self, options: &WriteOptions) -> Result<(), Status> {
+    pub fn check(&self, options: &WriteOptions) -> Result<(), Status> {
         match self.kind {
             PatchKind::Apply | PatchKind::ApplyCbor if self.applied(options).is_ok() => Ok(()),
+            // Taken for JSON, which is read when it is applied.
+            PatchKind::Apply if self.bytes.trim_ascii_start().starts_with(b"{") => Ok(()),
             PatchKind::Apply => codec::yaml::to_json(&self.bytes, false)
                 .map(|_| ())
                 .map_err(|error| Status::bad_request(format!("error encoding patch: {error}"))),
@@ -258,7 +260,10 @@ impl Patch {
             let mut notes = notes(options);
             let media = if self.kind == PatchKind::ApplyCbor { Media::Cbor } else { Media::Yaml };
             let decoded = wire::decode(&self.bytes, media, None, &mut notes);
-            let config = decoded.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+            let config = decoded.map_err(|error| {
+                let step = if media == Media::Yaml { "error converting YAML to JSON: " } else { "" };
+                Status::bad_request(format!("error decoding patch: {step}{error}"))
+            })?;
             check_is_object(&config)?;
             let (strict, warnings) = (notes.messages().first().cloned(), body::warnings_of(&notes));
             Ok(Applied { config, strict, warnings })

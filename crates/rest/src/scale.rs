@@ -49,6 +49,7 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
 pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
     let patch = Patch::read(scope).await?;
     let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
+    patch.check(&options)?;
     patch.record(scope);
     write(scope, &options, Wanted::Patch(patch)).await
 }

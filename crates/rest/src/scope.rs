@@ -8,7 +8,7 @@ use authz::Permitted;
 use bytes::Bytes;
 use object::{GroupResource, Meta, Status, Value};
 use parking_lot::Mutex;
-use registry::{Context, Resource, ResourceStorage, Strategy};
+use registry::{Context, Exchange, Resource, ResourceStorage, Strategy};
 use request::Access;
 use schema::Schema;
 
@@ -47,8 +47,19 @@ impl Scope {
 
     /// Settles how the answer is written; failures until then are JSON.
     pub fn negotiate(&mut self) -> Result<(), Refused> {
-        self.accept = Accept::negotiate(&self.call, self.offer())?;
+        self.accept = match self.exchange() {
+            None | Some(Exchange::Log) => Accept::negotiate(&self.call, self.offer())?,
+            // What the client accepts is for the other end of the connection to look at.
+            Some(_) => self.api.accept_of_status(&self.call.headers, &self.call.query),
+        };
         Ok(())
+    }
+
+    /// What goes over the connection that the request asks for, if it asks for one.
+    fn exchange(&self) -> Option<Exchange> {
+        let name = self.call.info.subresource.as_str();
+        let subresource = if name.is_empty() { None } else { self.resource.subresource(name) };
+        Some(subresource?.connect.as_ref()?.exchange())
     }
 
     pub fn offer(&self) -> Offer {
@@ -56,7 +67,8 @@ impl Scope {
         let part = self.call.info.subresource.as_str();
         let tables = self.resource.strategy().is_some_and(|strategy| strategy.has_table(part));
         let (protobuf, router) = (self.resource.form.is_structured(), !self.resource.is_custom());
-        Offer { protobuf, cbor, tables, router }
+        let text = self.exchange() == Some(Exchange::Log);
+        Offer { protobuf, cbor, tables, router, text }
     }
 
     /// The request's body, which can be taken once.

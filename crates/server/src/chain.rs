@@ -33,7 +33,7 @@ use crate::track::Tracked;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
 const JSON: &str = "application/json";
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
 /// Audit annotations with the decision of authorization.
 const DECISION: &str = "authorization.k8s.io/decision";

@@ -93,6 +93,22 @@ fn negotiation() -> Vec<Case> {
         get(FLOW_SCHEMAS, "application/json", 200, r#""items":[{"metadata":{"name":"catch-all""#),
         get(SCALE, METADATA, 200, r#""kind":"PartialObjectMetadata""#),
         get(SCALE, METADATA_LIST, 406, "the requested object is not a list (*autoscaling.Scale)"),
+        // The other end of a connection decides what it can send; a log is text.
+        get("/api/v1/nodes/none/proxy", "text/html", 404, "nodes \"none\" not found"),
+        get("/api/v1/namespaces/default/pods/none/proxy/x", "image/png", 404, "pods \"none\" not found"),
+        get("/api/v1/namespaces/default/pods/none/exec", ";", 404, "pods \"none\" not found"),
+        get(
+            "/api/v1/namespaces/default/pods/none/log",
+            "text/html",
+            406,
+            "representations: text/plain, application/json",
+        ),
+        get(
+            "/api/v1/namespaces/default/pods/none/log",
+            "text/plain",
+            406,
+            "only the following media types are accepted",
+        ),
         get("/api/v1/namespaces/default/finalize", TABLE, 405, "the server does not allow this method"),
         get(&format!("{MAPS}?limit=1&continue=zz"), "application/json", 400, "invalid character"),
     ]
@@ -242,6 +258,9 @@ fn patches() -> Vec<Case> {
     let merge = "merge-patch+json";
     let json = "json-patch+json";
     vec![
+        patch("/apis/apps/v1/namespaces/default/deployments/none/scale", merge, "{", 400, "invalid JSON patch"),
+        patch(MAP, "apply-patch+yaml", "{", 400, "error decoding patch: error converting YAML to JSON: yaml: line 1: "),
+        patch(MAP, "apply-patch+yaml", "a: [", 400, "error encoding patch: yaml: line 1: "),
         patch(MAP, merge, r#"{"kind": "X"}"#, 422, r#"no kind "X" is registered for version "v1""#),
         patch(
             MAP,
