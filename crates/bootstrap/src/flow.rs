@@ -40,7 +40,7 @@ impl UpdatedObject for Revise<'_> {
 /// What becomes of an existing object; None if it stays as it is.
 fn revised(existing: &Value, wanted: &Value, differ: impl Fn(&Value, &Value) -> bool) -> Option<Value> {
     let noted = existing.annotation(AUTOUPDATE).and_then(parse_bool);
-    // Without a note, the spec is nobody's as long as it has never changed.
+    // Without a note, the spec is the server's as long as it has never changed.
     let is_ours = MANDATORY.contains(&existing.name()) || noted.unwrap_or(existing.generation() == 1);
     let mut expected = wanted.clone();
     if existing.name() == "exempt" && !existing.at(&["spec", "exempt"]).is_null() {
