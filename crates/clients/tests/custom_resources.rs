@@ -116,7 +116,8 @@ async fn a_definition_comes_and_goes() {
     assert_eq!(tester.json("DELETE", DEFINITION, Value::Null).await.0, 200);
     deleted(&tester, &version).await;
     let rest = tokio::time::timeout(std::time::Duration::from_secs(10), watch.collect()).await;
-    rest.expect("watches of a resource that is no longer served end").unwrap();
+    let rest = rest.expect("watches of a resource that is no longer served end").unwrap().to_bytes();
+    assert!(rest.starts_with(b"{\"type\":\"DELETED\""), "the last objects' deletion comes first: {rest:?}");
     assert_eq!(tester.get(DEFINITION).await.0, 404);
     assert_eq!(tester.get(LIST).await.0, 404);
     assert_eq!(tester.get("/apis/stable.example.com/v1").await.0, 404);

@@ -16,7 +16,7 @@ pub struct Definition {
     pub group: Str,
     pub namespaced: bool,
     pub preserve_unknown: bool,
-    /// The definition is being deleted: objects cannot be created any more.
+    /// Objects cannot be created any more, because the definition is being deleted.
     pub terminating: bool,
     pub established: bool,
     /// It is being deleted and its objects have to go first.

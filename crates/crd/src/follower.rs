@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::{FutureExt, StreamExt, stream};
 use hashbrown::{HashMap, HashSet};
@@ -51,19 +52,14 @@ struct Known {
 #[derive(Clone, PartialEq, Eq)]
 struct Made {
     uid: Str,
+    /// Goes up with changes of the spec, not when the deletion begins.
     generation: i64,
     accepted: Names,
-    terminating: bool,
 }
 
 impl Made {
     fn of(definition: &Definition) -> Made {
-        Made {
-            uid: definition.uid.clone(),
-            generation: definition.generation,
-            accepted: definition.accepted.clone(),
-            terminating: definition.terminating,
-        }
+        Made { uid: definition.uid.clone(), generation: definition.generation, accepted: definition.accepted.clone() }
     }
 }
 
@@ -230,7 +226,8 @@ impl Follower {
     /// Compares what is served of a definition with what was served before.
     fn compare(&mut self, definitions: &Definitions, name: &Str, is_served: bool, outcome: &mut Outcome) {
         let opened = self.known.get(name).filter(|_| is_served).and_then(|known| known.opened.as_ref());
-        let mut now = opened.map(|(_, opened)| opened.resources.clone()).unwrap_or_default();
+        let opened = opened.map(|(_, opened)| opened);
+        let mut now = opened.map(|opened| opened.resources.clone()).unwrap_or_default();
         let builtin = definitions.api.catalog.load();
         now.retain(|resource| !builtin.has_builtin(&resource.resource.group_version()));
         let before = match now.is_empty() {
@@ -240,7 +237,11 @@ impl Follower {
         let before = before.unwrap_or_default();
         let is_gone = |known: &&Arc<Resource>| !now.iter().any(|resource| resource.resource == known.resource);
         outcome.removed.extend(before.iter().filter(is_gone).map(|resource| resource.resource.clone()));
-        let is_new = |resource: &&Arc<Resource>| !before.iter().any(|known| Arc::ptr_eq(known, resource));
+        // Discovery does not list all verbs of a definition that is being deleted.
+        let terminating = self.known.get(name).is_some_and(|known| known.definition.terminating);
+        let changed =
+            opened.is_some_and(|opened| opened.terminating.swap(terminating, Ordering::AcqRel) != terminating);
+        let is_new = |resource: &&Arc<Resource>| changed || !before.iter().any(|known| Arc::ptr_eq(known, resource));
         outcome.put.extend(now.iter().filter(is_new).cloned());
     }
 

@@ -1,6 +1,7 @@
 //! From a definition to the resources that the catalog serves: one storage and one cache for all versions, and a
 //! resource for each served one.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
@@ -47,6 +48,8 @@ pub struct Opened {
     pub resources: Vec<Arc<Resource>>,
     /// The storage in the version that is stored, whether or not it is served.
     pub storage: Arc<ResourceStorage>,
+    /// Whether the definition is being deleted.
+    pub terminating: Arc<AtomicBool>,
 }
 
 /// Loads what is stored of a definition and follows it from then on. `entry` is the stored definition itself, which
@@ -66,6 +69,7 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
         .webhook
         .clone()
         .map(|webhook| Arc::new(Converter::new(stores.webhooks.clone(), webhook, stores.meters.clone())));
+    let terminating = Arc::new(AtomicBool::new(definition.terminating));
     let parts = definition.versions.iter().zip(&schemas.versions).map(|(version, (_, shape))| {
         let kind = definition.kind_in(version);
         let codec: Arc<dyn StoredCodec> = Arc::new(VersionCodec {
@@ -75,13 +79,9 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             converter: converter.clone(),
             cbor: stores.cbor,
         });
-        let strategy: Arc<dyn Strategy> = Arc::new(strategy(
-            definition,
-            version,
-            shape,
-            &version.selectable_fields,
-            rules(version, entry, &stores.expressions),
-        ));
+        let rules = rules(version, entry, &stores.expressions);
+        let strategy = strategy(definition, version, shape, &version.selectable_fields, rules);
+        let strategy: Arc<dyn Strategy> = Arc::new(VersionStrategy { terminating: terminating.clone(), ..strategy });
         (version, kind, codec, strategy)
     });
     let parts: Vec<_> = parts.collect();
@@ -118,9 +118,17 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
         };
     let served = parts.iter().zip(&schemas.versions).filter(|((version, ..), _)| version.served);
     let resources = served.map(|((version, kind, codec, strategy), (_, shape))| {
-        Arc::new(described(definition, version, shape, entry, storage(kind, codec, strategy)))
+        let source = (entry.clone(), version.name.clone());
+        let described_by = registry::Definition {
+            openapi: Box::new(move || read_openapi(&source.0, &source.1)),
+            preserve_unknown: definition.preserve_unknown,
+            terminating: terminating.clone(),
+            scale: version.scale.clone(),
+        };
+        Arc::new(described(definition, version, shape, described_by, storage(kind, codec, strategy)))
     });
-    Ok(Opened { resources: resources.collect(), storage: Arc::new(storage(kind, codec, strategy)) })
+    let resources = resources.collect();
+    Ok(Opened { resources, storage: Arc::new(storage(kind, codec, strategy)), terminating })
 }
 
 /// The schema of a version, compiled from the stored definition when it is first used.
@@ -191,7 +199,7 @@ fn strategy(
         printer: Printer::new(&version.columns),
         selectable,
         selectable_paths,
-        terminating: definition.terminating,
+        terminating: Arc::default(),
         rules,
     }
 }
@@ -200,12 +208,11 @@ fn described(
     definition: &Definition,
     version: &Version,
     shape: &Shape,
-    entry: &Arc<Entry>,
+    described_by: registry::Definition,
     storage: ResourceStorage,
 ) -> Resource {
     let names = &definition.accepted;
     let kind = definition.kind_in(version);
-    let source = (entry.clone(), version.name.clone());
     Resource {
         id: Resource::next_id(),
         resource: kind.group_version().with_resource(&names.plural),
@@ -225,12 +232,7 @@ fn described(
         deprecation: version.deprecated.then(|| deprecation(definition, version)),
         conversion: None,
         withdrawn: Default::default(),
-        definition: Some(Arc::new(registry::Definition {
-            openapi: Box::new(move || read_openapi(&source.0, &source.1)),
-            preserve_unknown: definition.preserve_unknown,
-            terminating: definition.terminating,
-            scale: version.scale.clone(),
-        })),
+        definition: Some(Arc::new(described_by)),
         kind,
     }
 }

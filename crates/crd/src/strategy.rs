@@ -1,5 +1,6 @@
 //! The rules of custom resources: what their schema, their subresources and their definition say.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ pub struct VersionStrategy {
     /// Names as selectors use them, `spec.color`, beside their paths.
     pub selectable: Vec<Str>,
     pub selectable_paths: Vec<JsonPath>,
-    pub terminating: bool,
+    pub terminating: Arc<AtomicBool>,
     /// The rules of the schema, compiled when they are first used.
     pub rules: Arc<Rules>,
 }
@@ -148,7 +149,7 @@ impl Strategy for VersionStrategy {
     }
 
     async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
-        if self.terminating {
+        if self.terminating.load(Ordering::Acquire) {
             let why = "create not allowed while custom resource definition is terminating";
             return Err(Status::forbidden(&self.resource, object.name(), why).into());
         }

@@ -1,5 +1,7 @@
 //! The documents of `/api`, `/apis`, a group, and a version: one at a time, as they have been since the first release.
 
+use std::sync::atomic::Ordering;
+
 use aggregator::Group;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource, Subresource};
@@ -75,7 +77,7 @@ fn describe_resource(resource: &Resource) -> Value {
 
 /// What can be done with a resource. One whose definition is being deleted is not written any more.
 pub fn verbs(resource: &Resource) -> Vec<Str> {
-    let terminating = resource.definition.as_ref().is_some_and(|definition| definition.terminating);
+    let terminating = resource.definition.as_ref().is_some_and(|definition| definition.terminating.load(Ordering::Acquire));
     let is_listed = |verb: &&Str| !terminating || !matches!(verb.as_str(), "create" | "update" | "patch");
     resource.verbs.iter().filter(is_listed).cloned().collect()
 }

@@ -5,6 +5,9 @@ mod embedded;
 mod metadata;
 mod scale;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use object::{Value, quote};
 use schema::Schema;
 
@@ -17,8 +20,8 @@ pub struct Definition {
     pub openapi: Box<dyn Fn() -> Value + Send + Sync>,
     /// Unknown fields are kept everywhere, as in definitions older than structural schemas.
     pub preserve_unknown: bool,
-    /// The definition is being deleted: objects cannot be created any more.
-    pub terminating: bool,
+    /// The definition is being deleted: objects cannot be created any more. Watches go on, so that the entry stays the same.
+    pub terminating: Arc<AtomicBool>,
     /// Where the scale subresource finds its numbers; None if there is no such subresource.
     pub scale: Option<ScalePaths>,
 }

@@ -53,9 +53,10 @@ impl Strategy for PriorityClass {
         false
     }
 
-    fn validate_deletion(&self, _cx: &Context, object: &Value) -> Result<(), Error> {
+    fn validate_deletion(&self, cx: &Context, object: &Value) -> Result<(), Error> {
         let name = object.name();
-        if !SYSTEM_CLASSES.iter().any(|(system, _)| *system == name) {
+        // Upstream refuses single deletions only.
+        if cx.verb == "deletecollection" || !SYSTEM_CLASSES.iter().any(|(system, _)| *system == name) {
             return Ok(());
         }
         let resource = GroupResource::new("scheduling.k8s.io", "priorityclasses");
@@ -144,6 +145,9 @@ mod tests {
             PriorityClass.validate_deletion(&check.context(""), &object).map_err(|error| Status::from(error).message)
         };
         assert_eq!(delete("a"), Ok(()));
+        let collection = Context { verb: "deletecollection", ..check.context("") };
+        let system = check.object("metadata: {name: system-node-critical}");
+        assert!(PriorityClass.validate_deletion(&collection, &system).is_ok());
         assert_eq!(
             delete("system-node-critical"),
             Err(r#"priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted"#.into())

@@ -219,7 +219,7 @@ pub fn widgets(maps: &Resource) -> Resource {
     let resource = kind.group_version().with_resource("widgets");
     let form = Form::unstructured(Shape::new(Arc::new(types), node));
     let definition =
-        Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: false, scale: None };
+        Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: Default::default(), scale: None };
     Resource {
         verbs: maps.verbs.clone(),
         list_kind: "WidgetList".into(),
