@@ -77,7 +77,8 @@ fn describe_resource(resource: &Resource) -> Value {
 
 /// What can be done with a resource. One whose definition is being deleted is not written any more.
 pub fn verbs(resource: &Resource) -> Vec<Str> {
-    let terminating = resource.definition.as_ref().is_some_and(|definition| definition.terminating.load(Ordering::Acquire));
+    let terminating =
+        resource.definition.as_ref().is_some_and(|definition| definition.terminating.load(Ordering::Acquire));
     let is_listed = |verb: &&Str| !terminating || !matches!(verb.as_str(), "create" | "update" | "patch");
     resource.verbs.iter().filter(is_listed).cloned().collect()
 }

@@ -154,8 +154,12 @@ pub fn crontabs(version: &str) -> Resource {
         }}})
     };
     let (types, node) = schema::from_openapi(&openapi(), false);
-    let definition =
-        registry::Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: Default::default(), scale: None };
+    let definition = registry::Definition {
+        openapi: Box::new(openapi),
+        preserve_unknown: false,
+        terminating: Default::default(),
+        scale: None,
+    };
     let kind = GroupVersionKind::new("stable.example.com", version, "CronTab");
     let own = |name: &str, kind: GroupVersionKind| Subresource {
         name: name.into(),

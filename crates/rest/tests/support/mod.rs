@@ -218,8 +218,12 @@ pub fn widgets(maps: &Resource) -> Resource {
     let kind = GroupVersionKind::new("example.com", "v1", "Widget");
     let resource = kind.group_version().with_resource("widgets");
     let form = Form::unstructured(Shape::new(Arc::new(types), node));
-    let definition =
-        Definition { openapi: Box::new(openapi), preserve_unknown: false, terminating: Default::default(), scale: None };
+    let definition = Definition {
+        openapi: Box::new(openapi),
+        preserve_unknown: false,
+        terminating: Default::default(),
+        scale: None,
+    };
     Resource {
         verbs: maps.verbs.clone(),
         list_kind: "WidgetList".into(),
