@@ -16,7 +16,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// Creates the object if it is missing; adds what a default role or binding has lost since, and gives flow schemas and priority
-/// levels that nobody has taken over their spec.
+/// levels that no administrator has taken over their spec.
 pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(), Status> {
     let group = GroupVersion::parse(object.api_version()).map_err(Status::internal)?.group;
     let api = api.snapshot();

@@ -165,7 +165,7 @@ impl Offer {
     fn not_acceptable(self, call: &Call) -> String {
         let mut all = self.list();
         if self.text {
-            all.insert_str(0, "text/plain, ");
+            all = format!("{TEXT}, {all}");
         }
         if matches!(call.info.verb, request::Verb::List | request::Verb::Watch) {
             all.push_str(", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch");

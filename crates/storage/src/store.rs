@@ -51,7 +51,7 @@ pub trait Store: Send + Sync + 'static {
     /// revision does nothing.
     async fn compact(&self, revision: Revision) -> Result<()>;
 
-    /// The oldest revision of the range that is readable as far as is known here, without asking anybody.
+    /// The oldest revision of the range that is readable as far as is known here, without I/O.
     fn compacted(&self, _range: &KeyRange) -> Revision {
         0
     }
