@@ -6,7 +6,6 @@ mod audit;
 mod call;
 mod chain;
 mod compress;
-mod cork;
 mod cors;
 mod extended_connect;
 mod health;

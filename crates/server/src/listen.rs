@@ -12,12 +12,12 @@ use http::Version;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use streams::Cork;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Server;
-use crate::cork::Cork;
 use crate::extended_connect;
 use crate::lifecycle::Phase;
 use crate::peer::Peer;

@@ -10,11 +10,12 @@ use storage::{Error, Result, Revision};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::client::Grpc;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use crate::connect::{self, CannotConnect};
+use crate::channel::Channel;
+use crate::connect::CannotConnect;
 use crate::proto::{self, WatchAction, WatchRequest, WatchResponse};
 use crate::{EtcdOptions, StartError};
 
@@ -71,7 +72,7 @@ impl Client {
             return Err(StartError("no etcd endpoint is given".into()));
         }
         let member = |endpoint: &String| {
-            connect::channel(endpoint, options).map(|channel| Member { endpoint: endpoint.clone(), channel })
+            Channel::new(endpoint, options).map(|channel| Member { endpoint: endpoint.clone(), channel })
         };
         Ok(Client {
             members: options.endpoints.iter().map(member).collect::<Result<_, _>>()?,
@@ -102,9 +103,9 @@ impl Client {
         let _ = self.current.compare_exchange(member, next, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    fn pick(&self) -> (usize, Channel) {
+    fn pick(&self) -> (usize, Grpc<Channel>) {
         let index = self.current.load(Ordering::Acquire);
-        (index, self.members[index].channel.clone())
+        (index, self.members[index].channel.client())
     }
 
     /// A call that may be made any number of times: tried until a member answers or the time is over.
@@ -130,15 +131,13 @@ impl Client {
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
-        let (member, channel) = self.pick();
+        let (member, mut client) = self.pick();
         let mut request = Request::new(request);
         let mut span = spans::begin(Kind::Client, || path.trim_start_matches('/').into());
         if let Some(span) = &mut span {
             describe(span, path, &mut request);
         }
         let call = async {
-            let mut client = grpc(channel);
-            client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
             let codec = ProstCodec::<Q, A>::default();
             client.unary(request, PathAndQuery::from_static(path), codec).await
         };
@@ -161,13 +160,11 @@ impl Client {
 
     /// Opens a stream of watch answers.
     pub async fn watch(&self, create: proto::WatchCreate) -> Result<WatchCall, Failed> {
-        let (member, channel) = self.pick();
+        let (member, mut client) = self.pick();
         let (requests, outgoing) = mpsc::channel(4);
         let call = async {
             let first = WatchRequest { action: Some(WatchAction::Create(create)) };
             requests.send(first).await.map_err(|_| Status::internal("the stream was just opened"))?;
-            let mut client = grpc(channel);
-            client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
             let mut request = Request::new(ReceiverStream::new(outgoing));
             // A member that loses its leader ends the stream instead of leaving us without news.
             request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
@@ -195,11 +192,6 @@ fn describe<Q>(span: &mut OpenSpan, path: &str, request: &mut Request<Q>) {
     if let Ok(traceparent) = span.traceparent().parse() {
         request.metadata_mut().insert("traceparent", traceparent);
     }
-}
-
-fn grpc(channel: Channel) -> tonic::client::Grpc<Channel> {
-    // Pages are as large as what is stored; their number of keys is limited where they are asked for.
-    tonic::client::Grpc::new(channel).max_decoding_message_size(usize::MAX)
 }
 
 fn classify(status: Status) -> Failed {

@@ -4,28 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
+use http::Uri;
 use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::{Dial, EtcdOptions, Io, StartError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// HTTP/2 keepalive pings are sent this often to an idle member, and the connection is closed without an answer. etcd refuses
-/// pings more often than every five seconds.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What may be under way to us on one stream, and on all of a connection. Slow watchers close their streams, so they
-/// cannot hold the connection's share for long.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 
 /// A request that failed with this was never sent.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot connect to {address}: {why}")]
 pub(crate) struct CannotConnect {
     address: String,
@@ -33,8 +24,8 @@ pub(crate) struct CannotConnect {
 }
 
 /// One member: its address and how to speak to it.
-#[derive(Clone, Debug)]
-struct Target {
+#[derive(Debug)]
+pub(crate) struct Target {
     place: Place,
     tls: Option<Tls>,
     dial: Option<Dial>,
@@ -80,36 +71,8 @@ struct Tls {
     identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Makes a channel for an endpoint. It connects with the first request, and again whenever the connection is lost.
-pub(crate) fn channel(endpoint: &str, options: &EtcdOptions) -> Result<Channel, StartError> {
-    let target = Target::parse(endpoint, options)?;
-    if let Some(tls) = &target.tls {
-        // Read once now, so that a wrong file is found when the server is started.
-        tls.config().map_err(StartError)?;
-    }
-    let wrong =
-        |error: &dyn std::fmt::Display| StartError(format!("etcd endpoint {endpoint:?} is not usable: {error}"));
-    let scheme = if target.tls.is_some() { "https" } else { "http" };
-    let authority = target.place.authority();
-    let origin: Uri = format!("{scheme}://{authority}").parse().map_err(|error| wrong(&error))?;
-    // TLS is the connector's business, so tonic sees a plain address.
-    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| wrong(&error))?;
-    let endpoint = endpoint
-        .origin(origin)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
-        let target = target.clone();
-        async move { target.connect().await.map(TokioIo::new) }
-    })))
-}
-
 impl Target {
-    fn parse(endpoint: &str, options: &EtcdOptions) -> Result<Target, StartError> {
+    pub fn parse(endpoint: &str, options: &EtcdOptions) -> Result<Target, StartError> {
         let wrong = |why: &str| StartError(format!("etcd endpoint {endpoint:?} {why}"));
         let (scheme, address) = endpoint.split_once("://").unwrap_or(("http", endpoint));
         let place = if matches!(scheme, "unix" | "unixs") {
@@ -139,11 +102,24 @@ impl Target {
         Ok(Target { place, tls, dial: options.dial.clone() })
     }
 
-    async fn connect(&self) -> Result<Box<dyn Io>, CannotConnect> {
+    /// Reads the certificates once, so that a wrong file is found when the server is started.
+    pub fn check_files(&self) -> Result<(), StartError> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.config().map(drop)).map_err(StartError)
+    }
+
+    /// What requests to the member begin with.
+    pub fn origin(&self) -> Result<Uri, http::uri::InvalidUri> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.place.authority()).parse()
+    }
+
+    pub async fn connect(&self) -> Result<Box<dyn Io>, CannotConnect> {
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.attempt()).await;
-        connected
-            .unwrap_or_else(|_| Err("timed out".into()))
-            .map_err(|why| CannotConnect { address: self.place.to_string(), why })
+        connected.unwrap_or_else(|_| Err("timed out".into())).map_err(|why| self.cannot_connect(&why))
+    }
+
+    pub fn cannot_connect(&self, why: &dyn std::fmt::Display) -> CannotConnect {
+        CannotConnect { address: self.place.to_string(), why: why.to_string() }
     }
 
     async fn attempt(&self) -> Result<Box<dyn Io>, String> {

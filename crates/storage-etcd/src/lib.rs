@@ -7,6 +7,7 @@
 //! becomes of one whose answer was lost, with the help of `receipt`); a watch is a task that reconnects and resumes by itself (`watch`); `client`
 //! knows the members of the cluster and asks the next one when one fails.
 
+mod channel;
 mod client;
 mod compactor;
 mod connect;
