@@ -49,6 +49,9 @@ pub struct Arguments {
     /// How many pods of about 4 KB are listed.
     #[arg(long, default_value_t = 5000)]
     pub pods: usize,
+    /// How many config maps are created: the same for every server, so that memory can be compared afterwards.
+    #[arg(long, default_value_t = 20_000)]
+    pub config_maps: u64,
     /// How many pods and config maps a large cluster has.
     #[arg(long, default_value_t = 80_000)]
     pub scale_pods: u64,
@@ -115,6 +118,7 @@ impl Arguments {
         if self.quick {
             self.seconds = 1;
             self.pods /= 10;
+            self.config_maps /= 10;
             self.definitions /= 10;
             self.scale_pods /= 10;
             self.scale_config_maps /= 10;
@@ -169,30 +173,40 @@ fn write_report(arguments: &Arguments, results: &[(Kind, Vec<Line>)]) -> Result<
     Ok(text)
 }
 
+/// All parts that were asked for. A part that another server than ours does not survive is left out of its column.
 async fn measure(arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String> {
     eprintln!("== {}", kind.name());
-    let has = |part| arguments.parts.contains(&part);
     let mut lines = Vec::new();
-    if has(Part::Loads) {
-        lines.extend(scenarios::all(arguments, kind).await?);
-    }
-    if has(Part::Custom) && kind != Kind::KubeApiserverOnKine {
-        lines.extend(custom::run(arguments, kind).await?);
-    }
-    if has(Part::Definitions) && kind != Kind::KubeApiserverOnKine {
-        lines.extend(definitions::run(arguments, kind).await?);
-    }
-    if has(Part::Tail) && kind != Kind::KubeApiserverOnKine {
-        lines.extend(tail::run(arguments, kind).await?);
-    }
-    // Filling SQLite takes longer than everything else together; what etcd adds is the same under both servers.
-    if has(Part::Scale) && !matches!(kind, Kind::KubeApiserverOnKine | Kind::FerrokubeOnEtcd) {
-        lines.extend(scale::run(arguments, kind).await?);
-    }
-    if has(Part::Streams) && kind != Kind::KubeApiserverOnKine {
-        lines.extend(streams::run(arguments, kind).await?);
+    for part in arguments.parts.iter().filter(|part| part.is_for(kind)) {
+        match part.run(arguments, kind).await {
+            Ok(measured) => lines.extend(measured),
+            Err(why) if !kind.is_ferrokube() => eprintln!("{} ended early: {why}", kind.name()),
+            Err(why) => return Err(why),
+        }
     }
     Ok(lines)
+}
+
+impl Part {
+    fn is_for(self, kind: Kind) -> bool {
+        match self {
+            Part::Loads => true,
+            Part::Custom | Part::Definitions | Part::Tail | Part::Streams => kind != Kind::KubeApiserverOnKine,
+            // Filling SQLite takes longer than everything else together; what etcd adds is the same under both servers.
+            Part::Scale => !matches!(kind, Kind::KubeApiserverOnKine | Kind::FerrokubeOnEtcd),
+        }
+    }
+
+    async fn run(self, arguments: &Arguments, kind: Kind) -> Result<Vec<Line>, String> {
+        match self {
+            Part::Loads => scenarios::all(arguments, kind).await,
+            Part::Custom => custom::run(arguments, kind).await,
+            Part::Definitions => definitions::run(arguments, kind).await,
+            Part::Tail => tail::run(arguments, kind).await,
+            Part::Scale => scale::run(arguments, kind).await,
+            Part::Streams => streams::run(arguments, kind).await,
+        }
+    }
 }
 
 /// Both builds in turn, several times: the best of each line counts, which other processes disturbed least.

@@ -86,7 +86,8 @@ async fn writes(target: &Target, arguments: &Arguments) -> Result<Vec<Line>, Str
     }
     let name = "create a config map of 1 KB";
     if arguments.wants(name) {
-        lines.extend(load::run(target, name, for_a_while, create_config_maps("new")).await?.lines(name));
+        let all_maps = Extent { at_most: arguments.config_maps, ..all_pods };
+        lines.extend(load::run(target, name, all_maps, create_config_maps("new")).await?.lines(name));
     }
     let update = {
         let maps = maps.clone();

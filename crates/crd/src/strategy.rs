@@ -169,7 +169,7 @@ impl VersionStrategy {
                        complete validation";
             return errors.invalid(&Path::root(), Value::Null, why);
         }
-        let ratchet = old.map_or(Ratchet::none(), |old| Ratchet::update(object, old));
+        let ratchet = old.map_or(Ratchet::none(), |old| Ratchet::update(self.shape.schema(), object, old));
         let mut budget = Budget::default();
         validator.validate(&Path::root(), object, old, ratchet, &mut budget, errors);
         // What is wrong in parts that an update did not change is tolerated.

@@ -242,7 +242,7 @@ fn objects_of_schemas() {
             errors.extend(schema::validate_lists(schema, &object));
             custom::validate_embedded(schema, &object, custom::At::Resource, &mut errors);
             if let Some(validator) = &validator {
-                let ratchet = Ratchet::update(&object, &stored);
+                let ratchet = Ratchet::update(schema, &object, &stored);
                 validator.validate(&Path::root(), &object, Some(&stored), ratchet, &mut Budget::default(), &mut errors);
             }
             errors.aggregate();

@@ -32,7 +32,7 @@ pub use types::{
     Validation,
 };
 pub use validate::{
-    check_format, go_number, is_known_format, validate, validate_lists, validate_part, validate_part_update,
+    Old, check_format, go_number, is_known_format, validate, validate_lists, validate_part, validate_part_update,
     validate_update,
 };
 pub use zero::is_zero;

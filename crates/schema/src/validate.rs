@@ -19,7 +19,7 @@ pub use lists::validate_lists;
 pub use number::go_number;
 use outcome::Outcome;
 use place::{Place, Steps};
-use ratchet::Old;
+pub use ratchet::Old;
 
 /// Everything that is wrong with a value.
 pub fn validate(schema: Schema<'_>, value: &Value) -> Errors {

@@ -1,8 +1,9 @@
 //! [`Cork`]: sends several HTTP/2 frames in one TLS record and one system call.
 //!
 //! h2 flushes after every DATA frame that is not tiny. With a TLS record and a system call each, one event for fifty watches
-//! on one connection would cost fifty of both. [`Cork`] buffers what is written until h2 next reads, which it does when it has
-//! written everything it had. Large responses are sent in pieces that fill their TLS records and share a system call.
+//! on one connection would cost fifty of both. [`Cork`] buffers what is written and asks for the connection to be polled once
+//! more, after the tasks that are ready now. What h2 had to write by then leaves together. Large responses are sent in pieces
+//! that fill their TLS records and share a system call.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,15 +21,15 @@ pub struct Cork<S> {
     held: Vec<u8>,
     /// How many bytes of `held` have been written.
     gone: usize,
-    /// The last write would have blocked; the stream wakes the task when it can go on.
-    blocked: bool,
+    /// How often h2 has read since something is buffered: once in each poll of the connection, and again for every frame.
+    reads: u32,
     /// False for HTTP/1, which does not always read after it has written, so that nothing may be buffered.
     holds: bool,
 }
 
 impl<S: AsyncWrite + Unpin> Cork<S> {
     pub fn new(stream: S, holds: bool) -> Cork<S> {
-        Cork { stream, held: Vec::new(), gone: 0, blocked: false, holds }
+        Cork { stream, held: Vec::new(), gone: 0, reads: 0, holds }
     }
 
     fn let_go(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -36,14 +37,12 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
             return Poll::Ready(Ok(()));
         }
         while self.gone < self.held.len() {
-            let written = Pin::new(&mut self.stream).poll_write(cx, &self.held[self.gone..]);
-            self.blocked = written.is_pending();
-            match ready!(written)? {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.held[self.gone..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.gone += written,
             }
         }
-        self.gone = 0;
+        (self.gone, self.reads) = (0, 0);
         if self.held.len() <= KEPT_MAX {
             self.held.shrink_to(KEPT_MAX);
         }
@@ -54,9 +53,15 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Cork<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // A peer that does not read must not keep us from reading; the write wakes the task when it can go on.
-        if let Poll::Ready(Err(error)) = self.let_go(cx) {
-            return Poll::Ready(Err(error));
+        if !self.held.is_empty() {
+            self.reads += 1;
+            // The first read begins the poll whose flush sends everything. A peer that does not read must not keep us from
+            // reading; the write wakes the task when it can go on.
+            if self.reads > 1
+                && let Poll::Ready(Err(error)) = self.let_go(cx)
+            {
+                return Poll::Ready(Err(error));
+            }
         }
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
@@ -94,8 +99,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         if self.held.is_empty() {
             return Pin::new(&mut self.stream).poll_flush(cx);
         }
-        if !self.blocked {
+        if self.reads == 0 {
             cx.waker().wake_by_ref();
+        } else if let Poll::Ready(Err(error)) = self.let_go(cx) {
+            return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(()))
     }
@@ -115,23 +122,39 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_flushed_leaves_with_the_next_read() {
+    async fn what_is_written_in_two_polls_leaves_together() {
         let (near, mut far) = duplex(1 << 20);
         let mut cork = Cork::new(near, true);
-        for word in ["one ", "two ", "three"] {
-            cork.write_all(word.as_bytes()).await.unwrap();
+        let (mut byte, mut text) = ([0], [0; 18]);
+        for words in [["one ", "two "], ["three ", "four"]] {
+            let nothing =
+                Pin::new(&mut far).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut text));
+            assert!(nothing.is_pending(), "before {words:?}");
+            // As h2 does it: it reads what has arrived, writes what it has, and flushes.
+            let answer = cork.read(&mut byte);
+            tokio::pin!(answer);
+            assert!(futures::poll!(answer).is_pending());
+            for word in words {
+                cork.write_all(word.as_bytes()).await.unwrap();
+            }
             cork.flush().await.unwrap();
         }
-        let mut text = [0; 13];
-        let nothing =
-            Pin::new(&mut far).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut text));
-        assert!(nothing.is_pending());
-        let mut byte = [0];
+        far.read_exact(&mut text).await.unwrap();
+        assert_eq!(&text, b"one two three four");
+    }
+
+    #[tokio::test]
+    async fn a_second_read_sends_what_was_not_flushed() {
+        let (near, mut far) = duplex(1 << 20);
+        let mut cork = Cork::new(near, true);
+        cork.write_all(b"now").await.unwrap();
+        let (mut byte, mut text) = ([0], [0; 3]);
         let answer = cork.read(&mut byte);
         tokio::pin!(answer);
         assert!(futures::poll!(&mut answer).is_pending());
+        assert!(futures::poll!(&mut answer).is_pending());
         far.read_exact(&mut text).await.unwrap();
-        assert_eq!(&text, b"one two three");
+        assert_eq!(&text, b"now");
     }
 
     #[tokio::test]

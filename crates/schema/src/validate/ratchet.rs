@@ -41,7 +41,7 @@ impl<'a> Old<'a> {
 
     /// Whether the value is still what it was. Lists that are maps may have changed their order; fields that the schema
     /// does not know cannot be told to be the same.
-    fn is_same(self, value: &Value) -> bool {
+    pub fn is_same(self, value: &Value) -> bool {
         match (self.value, value) {
             (Value::List(old), Value::List(new)) => {
                 if !matches!(self.schema.node.list_type, ListType::Map(_)) {
