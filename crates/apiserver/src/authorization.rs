@@ -312,7 +312,7 @@ fn node(catalog: &Catalog, features: &Features) -> Result<Arc<Node>, StartError>
         resource_slices: find("resource.k8s.io", "resourceslices"),
         pod_certificate_requests: find("certificates.k8s.io", "podcertificaterequests"),
     };
-    let role = bootstrap::default_cluster_role("system:node").unwrap_or_default();
+    let role = bootstrap::default_cluster_role(features, "system:node").unwrap_or_default();
     let node = Arc::new(Node::new(sources, rbac::rules(&role), features));
     tokio::spawn(keep_current(Arc::downgrade(&node)));
     Ok(node)

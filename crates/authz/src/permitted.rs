@@ -11,7 +11,7 @@ use crate::{Authorizer, Decision, Verdict};
 /// what was authorized.
 #[derive(Debug)]
 pub struct Permitted<T> {
-    call: T,
+    call: Box<T>,
     reason: String,
 }
 
@@ -38,7 +38,7 @@ pub trait Ask {
 /// A call that was not allowed.
 #[derive(Debug)]
 pub struct Refused<T> {
-    pub call: T,
+    pub call: Box<T>,
     pub refusal: Refusal,
 }
 
@@ -60,8 +60,8 @@ pub enum Refusal {
     Failed { error: String },
 }
 
-/// Asks the authorizer about a call.
-pub async fn authorize<T: Ask>(authorizer: &dyn Authorizer, call: T) -> Result<Permitted<T>, Box<Refused<T>>> {
+/// Asks the authorizer about a call, which is large and moved often and therefore in a box.
+pub async fn authorize<T: Ask>(authorizer: &dyn Authorizer, call: Box<T>) -> Result<Permitted<T>, Box<Refused<T>>> {
     let access = call.access();
     let Decision { verdict, reason, error } = authorizer.decide(&access).await;
     if verdict == Verdict::Allow {

@@ -5,6 +5,7 @@
 
 mod authentication;
 mod flow;
+mod gated;
 mod migrate;
 mod objects;
 mod reconcile;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
 use object::{Meta, Status, Value};
+use registry::Features;
 use rest::Api;
 
 pub use authentication::publish as publish_authentication;
@@ -24,7 +26,8 @@ pub use authentication::publish as publish_authentication;
 pub fn run<'a>(api: &'a Arc<Api>, authentication: &'a BTreeMap<String, String>) -> BoxFuture<'a, usize> {
     Box::pin(async move {
         // Namespaces come before what is in them.
-        let (namespaces, others): (Vec<_>, Vec<_>) = objects::defaults().partition(|(kind, _)| *kind == "namespaces");
+        let (namespaces, others): (Vec<_>, Vec<_>) =
+            defaults(&api.features).into_iter().partition(|(kind, _)| *kind == "namespaces");
         let mut failed = create(api, namespaces).await;
         if let Err(status) = migrate::run(api).await {
             tracing::error!(%status, "default roles and bindings cannot be copied from their predecessors");
@@ -57,10 +60,16 @@ async fn remove_unwanted(api: &Arc<Api>) -> usize {
 }
 
 /// The default ClusterRole of this name.
-pub fn default_cluster_role(name: &str) -> Option<Value> {
-    objects::defaults()
-        .find(|(resource, object)| *resource == "clusterroles" && object.name() == name)
-        .map(|(_, role)| role)
+pub fn default_cluster_role(features: &Features, name: &str) -> Option<Value> {
+    let mut roles = defaults(features).into_iter().filter(|(resource, _)| *resource == "clusterroles");
+    roles.find(|(_, role)| role.name() == name).map(|(_, role)| role)
+}
+
+/// All default objects with these gates.
+fn defaults(features: &Features) -> Vec<(&'static str, Value)> {
+    let mut objects = objects::defaults().collect();
+    gated::apply(features, &mut objects);
+    objects
 }
 
 /// Creates objects all at once: what waits for the store is committed together, and each commit is a wait for the disk.

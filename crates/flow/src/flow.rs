@@ -194,7 +194,7 @@ impl Flow {
             Arrival::Refused(reason) => Err(reason),
             Arrival::Waits(ticket, woken) => {
                 let waiting = Waiting { level: level.clone(), ticket: Some(ticket) };
-                waiting.wait(woken, deadline).await
+                Box::pin(waiting.wait(woken, deadline)).await
             }
         };
         if route.response != Response::Exempt {

@@ -159,8 +159,9 @@ impl Client {
         let user = self.user.clone();
         let uri = Default::default();
         let call = Call { info, user, method, uri, headers, query, timeout: TIMEOUT, client: None, record: None };
-        let call =
-            authz::authorize(&*self.api.authorizer, call).await.map_err(|refused| from_status(refused.status()))?;
+        let call = authz::authorize(&*self.api.authorizer, Box::new(call))
+            .await
+            .map_err(|refused| from_status(refused.status()))?;
         Ok(crate::serve(&self.api, call, body).await)
     }
 }

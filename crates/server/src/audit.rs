@@ -42,10 +42,11 @@ pub fn begin(
 
 /// Waits for a future and notes in the record, if there is one, how long that took.
 pub async fn timed<T>(record: Option<&Record>, layer: &'static str, future: impl Future<Output = T>) -> T {
-    let Some(record) = record else { return future.await };
-    let began = tokio::time::Instant::now();
+    let noted = record.map(|record| (record, tokio::time::Instant::now()));
     let output = future.await;
-    record.took(layer, began.elapsed());
+    if let Some((record, began)) = noted {
+        record.took(layer, began.elapsed());
+    }
     output
 }
 

@@ -12,9 +12,10 @@ use authn::{Authenticator, Credentials, Identity};
 use authz::{Authorizer, Permitted, Refusal, Refused};
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version as HttpVersion};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::OnUpgrade;
 use object::{GroupResource, GroupVersionKind, Status};
 use peers::Peers;
 use request::{RequestInfo, User};
@@ -97,12 +98,12 @@ struct Parsed<'a> {
 
 /// A request whose user is known, be it by impersonation.
 struct Identified {
-    request: Request<Incoming>,
-    info: RequestInfo,
-    query: Vec<(String, String)>,
-    user: User,
+    /// In a box because it is large and every further step would move it.
+    call: Box<Call>,
+    incoming: Incoming,
+    upgrade: Option<OnUpgrade>,
+    version: HttpVersion,
     warnings: Vec<String>,
-    timeout: Duration,
 }
 
 impl Server {
@@ -197,7 +198,7 @@ impl Server {
         let is_check = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
         if self.refuses_while_leaving && self.lifecycle.phase().is_leaving() && !is_check {
             let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
-            if request.version() != http::Version::HTTP_2 {
+            if request.version() != HttpVersion::HTTP_2 {
                 reply.headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
             return Some(reply);
@@ -284,12 +285,20 @@ impl Server {
             record.impersonated(&user, constraint);
         }
         drop(span);
-        self.limit(Identified { request, info, query, user, warnings, timeout }, tracked, audit_id).await
+        let (mut parts, incoming) = request.into_parts();
+        // Proxied servers must not see the client's credentials.
+        self.authenticator.strip(&mut parts.headers);
+        impersonate::strip(&mut parts.headers);
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
+        let (client, record) = (Some(peer.address.ip()), tracked.record.clone());
+        let http::request::Parts { method, uri, headers, version, .. } = parts;
+        let call = Box::new(Call { info, user, method, uri, headers, query, timeout, client, record });
+        self.limit(Identified { call, incoming, upgrade, version, warnings }, tracked, audit_id).await
     }
 
     /// Flow control: a request waits for a seat or is refused with 429.
     async fn limit(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
-        let Identified { info, query, user, timeout, .. } = &identified;
+        let Call { info, query, user, timeout, .. } = &*identified.call;
         let span = trace::filter(&tracked.span, "priorityandfairness");
         let waits_until = tracked.began + *timeout / 4;
         let work = |flow: &flow::Flow, most: u64| flow.work(info, most, || self.list_cost(info, query));
@@ -314,24 +323,15 @@ impl Server {
 
     /// Authorization; then the request is carried out.
     async fn authorize(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
-        let Identified { request, info, query, user, warnings, timeout } = identified;
+        let Identified { call, incoming, upgrade, version, warnings } = identified;
         let peer = tracked.open.peer().clone();
-        tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&info));
+        tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&call.info));
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
-        let (mut parts, incoming) = request.into_parts();
-        // Proxied servers must not see the client's credentials.
-        self.authenticator.strip(&mut parts.headers);
-        impersonate::strip(&mut parts.headers);
-        let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
         let body = match upgrade {
-            Some(upgrade) if parts.headers.contains_key(http::header::UPGRADE) => Body::Upgrade(upgrade),
+            Some(upgrade) if call.headers.contains_key(http::header::UPGRADE) => Body::Upgrade(upgrade),
             _ if incoming.is_end_stream() => Body::Empty,
             _ => Body::Stream(self.unfinished.receive(incoming, tracked.seat.clone())),
         };
-        let record = tracked.record.clone();
-        let client = Some(peer.address.ip());
-        let http::request::Parts { method, uri, headers, version, .. } = parts;
-        let call = Call { info, user, method, uri, headers, query, timeout, client, record };
         // Authorization: verbs take nothing but a call that was permitted.
         let (span, began) = (trace::filter(&tracked.span, "authorization"), std::time::Instant::now());
         let decided = authz::authorize(&*self.authorizer, call);
@@ -445,8 +445,8 @@ impl Server {
 
     /// Over HTTP/2 a client that has not authenticated must make a new connection for its next request, because requests over an
     /// open one cost it next to nothing.
-    fn send_anonymous_away(&self, version: http::Version, peer: &Peer) {
-        if self.limits_anonymous_http2 && version == http::Version::HTTP_2 {
+    fn send_anonymous_away(&self, version: HttpVersion, peer: &Peer) {
+        if self.limits_anonymous_http2 && version == HttpVersion::HTTP_2 {
             peer.go_away();
         }
     }

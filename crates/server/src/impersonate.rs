@@ -90,19 +90,32 @@ impl Impersonation {
         requestor: User,
         headers: &HeaderMap,
     ) -> Result<(User, &'static str), Status> {
-        let Some(wanted) = wanted(headers)? else { return Ok((requestor, "")) };
-        let request = Access::of(info, &requestor);
+        match wanted(headers)? {
+            None => Ok((requestor, "")),
+            // In a box, so that requests without impersonation do not carry its state.
+            Some(wanted) => Box::pin(self.decide(authorizer, info, &requestor, &wanted)).await,
+        }
+    }
+
+    async fn decide(
+        &self,
+        authorizer: &dyn Authorizer,
+        info: &RequestInfo,
+        requestor: &User,
+        wanted: &User,
+    ) -> Result<(User, &'static str), Status> {
+        let request = Access::of(info, requestor);
         let last = self.last.lock().get(&requestor.name).copied();
         let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
         let mut refused = None;
         for at in last.into_iter().chain(rest).filter(|at| self.constrained || *at == PLAIN) {
             let mode = &MODES[at];
-            if !(mode.covers)(&wanted, &requestor) {
+            if !(mode.covers)(wanted, requestor) {
                 continue;
             }
-            match Check::new(authorizer, mode, request).run(&wanted).await {
+            match Check::new(authorizer, mode, request).run(wanted).await {
                 Ok(user) => {
-                    self.remember(&requestor, at);
+                    self.remember(requestor, at);
                     return Ok((user, mode.verb));
                 }
                 Err(status) => {
