@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::StatusCode;
 use object::{BadValue, Errors, GroupKind, GroupVersion, GroupVersionKind, Map, Meta, Path, Status, Value};
-use registry::UNREADABLE;
+use registry::{Context, UNREADABLE};
 use schema::{Node, Schema, Shape};
 
 use crate::body;
@@ -114,7 +114,7 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
 async fn delete_one(scope: &Scope, object: &Object, options: &Value, dry_run: bool) -> Result<(), Status> {
     let storage = scope.storage()?;
     let header = object.header(storage.cache.describe());
-    let cx = scope.api.context(&scope.call.user, &header.namespace, &scope.call.info.version, "", dry_run);
+    let cx = Context { namespace: &header.namespace, ..scope.context(dry_run) };
     let attributes = scope.admission(Operation::Delete, "", cx, options);
     let admit = Admission { scope, attributes: &attributes };
     let deleted = storage.delete(&cx, &header.name, options, &admit).await;

@@ -17,6 +17,7 @@ const MAP: &str = "/api/v1/namespaces/default/configmaps/c";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/d/scale";
 const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// A request, and the code and some of the text of its answer.
@@ -247,6 +248,9 @@ fn deletion() -> Vec<Case> {
         delete(&unsafely(&format!("{MAPS}/gone"), ""), 404, "not found"),
         delete(&unsafely(MAPS, ""), 422, "is not allowed with DELETECOLLECTION"),
         delete(&unsafely(binding, ""), 500, "no unsafe deleter provided"),
+        // Upstream refuses to delete system classes one by one only.
+        delete(&format!("{CLASSES}/system-node-critical?dryRun=All"), 403, "cannot be deleted"),
+        delete(&format!("{CLASSES}?dryRun=All"), 200, "system-node-critical"),
         delete("/api/v1/configmaps", 405, "the server does not allow this method on the requested resource"),
         send("POST", "/api/v1/configmaps", r#"{"metadata": {"name": "x"}}"#, 405, ""),
         get(MAP, "application/json", 200, r#""name":"c""#),
