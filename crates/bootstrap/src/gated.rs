@@ -1,8 +1,9 @@
 //! What default roles and bindings have only with a feature gate.
 
-use codec::Notes;
 use object::{Meta, Value};
 use registry::Features;
+
+use crate::objects::{json, rows};
 
 const TABLE: &str = include_str!("../data/gated.txt");
 
@@ -59,14 +60,13 @@ enum Change {
 }
 
 fn lines() -> impl Iterator<Item = Line> {
-    TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(parse)
+    rows(TABLE).filter_map(parse)
 }
 
 fn parse(line: &'static str) -> Option<Line> {
     let (gates, rest) = line.split_once(' ')?;
     let (what, rest) = rest.split_once(' ')?;
     let (first, rest) = rest.split_once(' ')?;
-    let json = |text: &str| codec::json::decode(text.as_bytes(), None, &mut Notes::ignore()).ok();
     let change = match what {
         "rule" => {
             let (at, rule) = rest.split_once(' ')?;
@@ -97,10 +97,9 @@ mod tests {
 
     #[test]
     fn every_line_is_understood_and_names_what_exists() {
-        let lines = TABLE.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(super::lines().count(), lines);
+        assert_eq!(lines().count(), rows(TABLE).count());
         let known: Vec<_> = objects::defaults().collect();
-        for line in super::lines() {
+        for line in lines() {
             let (resource, name) = match &line.change {
                 Change::Rule { role, .. } | Change::Url { role, .. } => ("clusterroles", *role),
                 Change::Only { resource, name } => (*resource, *name),

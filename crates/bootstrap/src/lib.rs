@@ -61,8 +61,11 @@ async fn remove_unwanted(api: &Arc<Api>) -> usize {
 
 /// The default ClusterRole of this name.
 pub fn default_cluster_role(features: &Features, name: &str) -> Option<Value> {
-    let mut roles = defaults(features).into_iter().filter(|(resource, _)| *resource == "clusterroles");
-    roles.find(|(_, role)| role.name() == name).map(|(_, role)| role)
+    let is_it = |(resource, object): &(&str, Value)| *resource == "clusterroles" && object.name() == name;
+    // Gates are applied to this role alone, and the rest of the table is not read.
+    let mut found = objects::defaults().find(is_it).into_iter().collect();
+    gated::apply(features, &mut found);
+    found.into_iter().find(is_it).map(|(_, role)| role)
 }
 
 /// All default objects with these gates.

@@ -5,7 +5,7 @@
 //!
 //! Start reading at `store`. A write is one transaction on the revision of its key (`write`, which also tells what
 //! becomes of one whose answer was lost, with the help of `receipt`); a watch is a task that reconnects and resumes by itself (`watch`); `client`
-//! knows the members of the cluster and asks the next one when one fails.
+//! knows the members of the cluster and asks the next one when one fails, each over its `channel`.
 
 mod channel;
 mod client;
