@@ -8,7 +8,14 @@ use crate::components;
 use crate::conformance::target_folder;
 
 pub fn run(arguments: &[String]) -> Result<String, String> {
-    crate::test::cargo_run(&["build", "--release", "--package", "apiserver", "--package", "bench"])?;
+    crate::test::cargo_run(&[
+        "build",
+        "--release",
+        "--package",
+        "ferrokube-apiserver",
+        "--package",
+        "ferrokube-bench",
+    ])?;
     let release = target_folder().join("release");
     let mut command = Command::new(release.join("bench"));
     command.arg("--ferrokube").arg(release.join("ferrokube"));
@@ -69,7 +76,7 @@ fn build_at(commit: &str) -> Result<PathBuf, String> {
     succeed(git.current_dir(root()?).args(["worktree", "add", "--force", "--detach"]).arg(&checkout).arg(&revision))?;
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&checkout).env("CARGO_TARGET_DIR", folder.join("build"));
-    let built = succeed(cargo.args(["build", "--release", "--package", "apiserver"]));
+    let built = succeed(cargo.args(["build", "--release", "--bin", "ferrokube"]));
     succeed(Command::new("git").current_dir(root()?).args(["worktree", "remove", "--force"]).arg(&checkout))?;
     built?;
     let copied = std::fs::copy(folder.join("build/release/ferrokube"), &binary);

@@ -10,7 +10,14 @@ use crate::conformance::target_folder;
 pub fn run(arguments: &[String]) -> Result<String, String> {
     let given = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let (upstream, mixed) = (given("--kube-apiserver"), given("--mixed"));
-    crate::test::cargo_run(&["build", "--release", "--package", "apiserver", "--package", "cluster"])?;
+    crate::test::cargo_run(&[
+        "build",
+        "--release",
+        "--package",
+        "ferrokube-apiserver",
+        "--package",
+        "ferrokube-cluster",
+    ])?;
     let release = target_folder().join("release");
     let wanted: &[&str] = match upstream || mixed {
         true => &["etcd", "porcupine", "kube-apiserver"],

@@ -20,7 +20,7 @@ const BUILDS_KEPT: usize = 3;
 const VERSION_PACKAGES: [&str; 2] = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
 
 /// The module whose sources have to look as they do in a release build; see [`compiler_flags`].
-const SCHEME_MODULE: &str = "k8s.io/apimachinery";
+pub const SCHEME_MODULE: &str = "k8s.io/apimachinery";
 
 /// A module that is C: what needs it is built with cgo, everything else without.
 const C_MODULE: &str = "github.com/mattn/go-sqlite3";
@@ -28,7 +28,7 @@ const C_MODULE: &str = "github.com/mattn/go-sqlite3";
 /// Makes sure that the named components are built, and says where their binaries are.
 pub fn ensure(names: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?;
-    let cache = cache_root(|name| std::env::var_os(name).map(PathBuf::from))?;
+    let cache = cache()?;
     let toolchain = toolchain()?;
     let mut paths = BTreeMap::new();
     for name in names {
@@ -132,7 +132,7 @@ impl Component {
 }
 
 /// Without debug information, and with the Kubernetes release that `go.mod` asks for stamped in.
-fn linker_flags(go_mod: &str) -> String {
+pub fn linker_flags(go_mod: &str) -> String {
     let mut flags = "-s -w".to_owned();
     if let Some(version) = required_version(go_mod, "github.com/k3s-io/kine") {
         flags.push_str(&format!(" -X github.com/k3s-io/kine/pkg/version.Version={version}"));
@@ -156,7 +156,7 @@ fn linker_flags(go_mod: &str) -> String {
 
 /// A scheme is named after the file that made it, and error messages quote that name. It looks for the first caller
 /// outside its own package by a path without a version, which is what release builds have and module builds have not.
-fn compiler_flags(folder: &str) -> String {
+pub fn compiler_flags(folder: &str) -> String {
     format!("-gcflags={SCHEME_MODULE}/pkg/runtime=-trimpath={folder}=>{SCHEME_MODULE}")
 }
 
@@ -171,6 +171,11 @@ fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
         let mut words = line.split_whitespace().skip_while(|word| *word == "require");
         (words.next() == Some(module)).then(|| words.next()).flatten().filter(|word| word.starts_with('v'))
     })
+}
+
+/// Where what was built or fetched is kept, outside of the tree.
+pub fn cache() -> Result<PathBuf, String> {
+    cache_root(|name| std::env::var_os(name).map(PathBuf::from))
 }
 
 /// `$FERROKUBE_TOOLS`, else the user's cache folder.

@@ -21,7 +21,7 @@ mod soak;
 mod streams;
 mod swap;
 
-pub use lab::target_folder;
+pub use lab::{Kubectl, Lab, Server, free_port, openssl, standard_output, succeed, target_folder};
 
 /// What can be run, in the order of a run without names: quick ones first. The soak is run by name only.
 const RUNS: &[(&str, fn() -> Result<String, String>)] = &[

@@ -1,15 +1,15 @@
 //! `cargo xtask generate`: writes `crates/schema/data/v1.37.table`, the one table of every built-in type and resource.
 //!
-//! It brings together what reflection over the published Go modules tells (`crates/schema/facts/go-fields.txt`), what was
-//! recorded from a real server (`../shared/kubernetes-1.37`: OpenAPI schemas, protobuf tags, discovery, table columns)
-//! and the defaults that live in upstream's code (`crates/schema/facts/defaults.txt`). Where two sources speak of the
+//! It brings together what was recorded (`versions/1.37`: what reflection over the published Go modules tells, OpenAPI schemas, protobuf
+//! tags, discovery, table columns) and the defaults that live in upstream's code (`crates/schema/facts/defaults.txt`). Where two sources speak of the
 //! same thing they must agree, otherwise generation fails and says where.
 
 mod apis;
 mod bootstrap;
-mod facts;
+mod descriptions;
 mod flags;
 mod openapi;
+mod types;
 mod write;
 
 use std::collections::BTreeMap;
@@ -21,7 +21,6 @@ type Result<T> = std::result::Result<T, String>;
 const TABLE: &str = "crates/schema/data/v1.37.table";
 const FLAGS: &str = "crates/apiserver/data/flags.txt";
 const BOOTSTRAP: &str = "crates/bootstrap/data/objects.txt";
-pub const RECORDED: &str = "../shared/kubernetes-1.37";
 
 /// Runs `generate` (writes the table) or `generate --check` (fails if the checked-in table is not what would be written).
 pub fn run(arguments: &[String]) -> Result<String> {
@@ -31,22 +30,18 @@ pub fn run(arguments: &[String]) -> Result<String> {
         _ => return Err("usage: cargo xtask generate [--check]".into()),
     };
     let root = workspace()?;
-    let recorded = root.join(RECORDED);
-    if !recorded.is_dir() {
-        let message = format!("{RECORDED} is not here, so the table cannot be generated");
-        let required = !check || std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        return if required { Err(message) } else { Ok(format!("skipped: {message}")) };
-    }
+    let descriptions = descriptions::run(&root, check)?;
+    let recorded = facts::current()?;
     let files = [
-        (TABLE, generate(&root.join("crates/schema/facts"), &recorded)?),
-        (BOOTSTRAP, bootstrap::table(|file| read(&recorded.join(file)))?),
-        (FLAGS, flags::table(&read(&recorded.join("flags.json"))?)?),
+        (TABLE, generate(&root.join("crates/schema/facts"), recorded)?),
+        (BOOTSTRAP, bootstrap::table(recorded)?),
+        (FLAGS, flags::table(&recorded.json("flags.json")?)?),
     ];
     let outcomes: Result<Vec<String>> = files
         .iter()
         .map(|(name, text)| if check { compare(&root, name, text) } else { save(&root, name, text) })
         .collect();
-    Ok(outcomes?.join("\n"))
+    Ok(format!("{descriptions}\n{}", outcomes?.join("\n")))
 }
 
 fn save(root: &Path, name: &str, text: &str) -> Result<String> {
@@ -55,7 +50,10 @@ fn save(root: &Path, name: &str, text: &str) -> Result<String> {
 }
 
 fn compare(root: &Path, name: &str, text: &str) -> Result<String> {
-    let checked_in = read(&root.join(name))?;
+    compare_texts(name, &read(&root.join(name))?, text)
+}
+
+fn compare_texts(name: &str, checked_in: &str, text: &str) -> Result<String> {
     if checked_in == text {
         return Ok(format!("{name} is what the facts say"));
     }
@@ -64,18 +62,17 @@ fn compare(root: &Path, name: &str, text: &str) -> Result<String> {
 }
 
 /// The whole table as text.
-fn generate(facts: &Path, recorded: &Path) -> Result<String> {
-    let mut facts_read = facts::Facts::parse(&read(&facts.join("go-fields.txt"))?)?;
-    let mut definitions = openapi::definitions(&json(&recorded.join("openapi/v3-schemas.json"))?)?;
-    definitions.extend(openapi::definitions(&json(&recorded.join("all-apis/v3-schemas-added.json"))?)?);
+fn generate(facts: &Path, recorded: &facts::Facts) -> Result<String> {
+    let mut facts_read = types::Facts::parse(recorded.text("go-fields.txt")?)?;
+    let mut definitions = openapi::definitions(&recorded.json("openapi/v3-schemas.json")?)?;
+    definitions.extend(openapi::definitions(&recorded.json("all-apis/v3-schemas-added.json")?)?);
     openapi::merge(&mut facts_read, &definitions)?;
-    openapi::check_protobuf(&facts_read, &json(&recorded.join("protobuf-fields.json"))?)?;
+    openapi::check_protobuf(&facts_read, &recorded.json("protobuf-fields.json")?)?;
     let defaults = facts.join("defaults.txt");
     if defaults.is_file() {
         facts_read.add_defaults(&read(&defaults)?)?;
     }
-    let hashes = read(&facts.join("storage-hashes.txt"))?;
-    let groups = apis::groups(recorded, &hashes, &facts_read)?;
+    let groups = apis::groups(recorded, &facts_read)?;
     Ok(write::table(&facts_read, &groups))
 }
 
@@ -86,10 +83,6 @@ fn workspace() -> Result<PathBuf> {
 
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-fn json(path: &Path) -> Result<serde_json::Value> {
-    serde_json::from_str(&read(path)?).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Joins what is wrong into one message, or says that nothing is.

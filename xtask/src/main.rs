@@ -6,7 +6,9 @@ mod bench;
 mod cluster;
 mod components;
 mod conformance;
+mod dist;
 mod generate;
+mod record;
 mod reliability;
 mod test;
 
@@ -14,17 +16,20 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "generate" => generate::run(rest),
+        Some((command, rest)) if command == "record" => record::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "cluster" => cluster::run(rest),
         Some((command, rest)) if command == "reliability" => reliability::run(rest),
+        Some((command, rest)) if command == "dist" => dist::run(rest),
+        Some((command, names)) if command == "suites" => test::program().and_then(|program| dist::suites(&program, names)),
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | generate [--check] | growth | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
+            "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
-             components <name>…"
+             components <name>… | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),
         ),
     };

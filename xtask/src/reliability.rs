@@ -10,7 +10,7 @@ const RUNS: &[(&str, &str, &str)] =
 pub fn run(arguments: &[String]) -> Result<String, String> {
     for (test, what, count) in RUNS {
         let mut command = Command::new(env!("CARGO"));
-        command.args(["test", "--release", "-p", "storage-embedded", "--test", test, "--", what, count]);
+        command.args(["test", "--release", "-p", "ferrokube-storage-embedded", "--test", test, "--", what, count]);
         if let Some(seed) = arguments.first() {
             command.args(["--seed", seed]);
         }

@@ -15,6 +15,10 @@ const STEPS: &[(&str, &[&str])] = &[
 /// Advisories are left to a scheduled job: they need the network and change without us.
 const DEPENDENCIES: (&str, &[&str]) = ("dependencies are allowed", &["deny", "check", "bans", "licenses", "sources"]);
 
+/// Languages whose packages are tried with every change, in seconds each, and the program that each needs. Maven takes its time to fetch what it needs for the first
+/// time, so that Java's are tried by `cargo xtask suites java` and `cargo xtask dist --check`.
+const SUITES: [(&str, &str); 4] = [("go", "go"), ("python", "python3"), ("node", "npm"), ("envtest", "go")];
+
 /// For each of the four decoders, a minute together, and for the rules of all kinds.
 const CI_FUZZ_SECONDS: &str = "15";
 
@@ -48,11 +52,19 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
         cargo_with(arguments, &environment).map_err(|why| format!("{purpose}: {why}"))?;
         eprintln!("    {} s", step.elapsed().as_secs());
     }
-    let skipped = match std::path::Path::new(crate::generate::RECORDED).is_dir() {
-        true => String::new(),
-        false => format!("; tests against recordings were SKIPPED: {} is not here", crate::generate::RECORDED),
-    };
-    Ok(format!("all tests pass ({} s){skipped}", began.elapsed().as_secs()))
+    let (names, missing): (Vec<_>, Vec<_>) = SUITES.iter().partition(|(_, program)| is_installed(program));
+    for (name, program) in missing {
+        eprintln!("==> the package for {name}: left out, {program} is not installed");
+    }
+    let names: Vec<String> = names.into_iter().map(|(name, _)| (*name).to_string()).collect();
+    eprintln!("==> packages for test programs: {}", names.join(", "));
+    eprintln!("{}", crate::dist::suites(&server_beside_us()?, &names)?);
+    Ok(format!("all tests pass ({} s)", began.elapsed().as_secs()))
+}
+
+fn is_installed(program: &str) -> bool {
+    let argument = if program == "go" { "version" } else { "--version" };
+    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
 }
 
 /// `cargo xtask growth`: every list and map of every kind, large, through every kind of write, against an ordinary Pod of the
@@ -61,9 +73,19 @@ pub fn growth() -> Result<String, String> {
     const BYTES: &str = "262144";
     let environment = [("FERROKUBE_GROWTH_BYTES", BYTES), ("FERROKUBE_GROWTH_ALL", "1")];
     let environment = environment.map(|(name, value)| (name.to_string(), PathBuf::from(value)));
-    let test = ["test", "--release", "--package", "kinds", "--test", "rules", "growth", "--", "--nocapture"];
+    let test = ["test", "--release", "--package", "ferrokube-kinds", "--test", "rules", "growth", "--", "--nocapture"];
     cargo_with(&test, &environment)?;
     Ok("no list or map takes time with its square".into())
+}
+
+/// The server that the packages for test programs are tried with: what `FERROKUBE_BINARY` names, or a debug build.
+#[allow(clippy::disallowed_methods)]
+pub fn program() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("FERROKUBE_BINARY") {
+        return Ok(named.into());
+    }
+    cargo_run(&["build", "--workspace", "--bin", "ferrokube"])?;
+    server_beside_us()
 }
 
 /// Where `cargo test --workspace` leaves the server's binary before the first test runs: beside this program.

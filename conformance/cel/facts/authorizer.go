@@ -15,11 +15,11 @@ import (
 
 // fakeAuthorizer decides by verb; its reason lists what it was asked.
 type fakeAuthorizer struct {
-	User     string   `json:"user"`
-	Allow    []string `json:"allow,omitempty"`
-	Deny     []string `json:"deny,omitempty"`
-	Error    []string `json:"error,omitempty"`
-	Resource any      `json:"resource,omitempty"`
+	User     string    `json:"user"`
+	Allow    []string  `json:"allow,omitempty"`
+	Deny     []string  `json:"deny,omitempty"`
+	Error    []string  `json:"error,omitempty"`
+	Resource *resource `json:"resource,omitempty"`
 }
 
 func (f *fakeAuthorizer) user() user.Info { return &user.DefaultInfo{Name: f.User} }

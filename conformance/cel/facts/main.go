@@ -2,6 +2,8 @@
 // cel play (CEL_FACTS), one JSON object a line.
 //
 //	facts record < inputs        fills in the outcomes of the facts it reads
+//	facts outcomes < inputs      prints only their names and outcomes, and fails if one has no steady outcome
+//	facts functions              prints every overload of every function, and every macro
 //	facts generate SEED COUNT    makes random expressions and records them
 package main
 
@@ -28,6 +30,24 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "record":
 		read(os.Stdin, record)
+	case len(os.Args) == 2 && os.Args[1] == "outcomes":
+		read(os.Stdin, func(f *fact) {
+			if !f.record() {
+				panic(f.Name + " has no steady outcome")
+			}
+			outcome := map[string]any{"outcome": f.Outcome}
+			if f.OutcomeNew != nil {
+				outcome[outcomeNew] = f.OutcomeNew
+			}
+			var line bytes.Buffer
+			encoder := json.NewEncoder(&line)
+			encoder.SetEscapeHTML(false)
+			check(encoder.Encode(outcome))
+			fmt.Fprintf(out, "{\"name\":%q,%s", f.Name, line.Bytes()[1:])
+		})
+	case len(os.Args) == 2 && os.Args[1] == "functions":
+		encoder.SetIndent("", " ")
+		check(encoder.Encode(functions()))
 	case len(os.Args) == 4 && os.Args[1] == "generate":
 		seed, err := strconv.ParseUint(os.Args[2], 10, 64)
 		check(err)
@@ -35,7 +55,7 @@ func main() {
 		check(err)
 		generate(seed, count, record)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: facts record < inputs | facts generate SEED COUNT")
+		fmt.Fprintln(os.Stderr, "usage: facts record < inputs | facts outcomes < inputs | facts functions | facts generate SEED COUNT")
 		os.Exit(2)
 	}
 }

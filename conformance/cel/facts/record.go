@@ -17,7 +17,6 @@ import (
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/version"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -42,11 +41,25 @@ type fact struct {
 	Origin  string              `json:"origin,omitempty"`
 	Env     string              `json:"env"`
 	Expr    string              `json:"expr,omitempty"`
-	ExprGen []any               `json:"expr_gen,omitempty"`
+	ExprGen []piece             `json:"expr_gen,omitempty"`
 	Vars    map[string]variable `json:"vars,omitempty"`
 	Rule    *rule               `json:"rule,omitempty"`
 	Outcome map[string]any      `json:"outcome"`
+	// OutcomeNew is set where a new expression is judged otherwise; see [outcomeNew].
+	OutcomeNew map[string]any `json:"-"`
 }
+
+// piece is a text and how often it is repeated, written `["text", 3]`.
+type piece struct {
+	text  string
+	count int
+}
+
+func (p *piece) UnmarshalJSON(text []byte) error {
+	return json.Unmarshal(text, &[]any{&p.text, &p.count})
+}
+
+func (p piece) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.text, p.count}) }
 
 var selfTypeName = regexp.MustCompile(`selfType\d+`)
 
@@ -59,45 +72,68 @@ func (f *fact) record() (steady bool) {
 			steady = false
 		}
 	}()
-	f.Outcome = map[string]any{}
 	if f.Rule != nil {
+		f.Outcome = map[string]any{}
 		return f.Rule.record(f.Outcome)
 	}
-	return f.expression()
+	set, inputs, self := f.environment(served)
+	if f.Outcome, steady = f.outcome(set.StoredExpressionsEnv(), inputs, self); !steady {
+		return false
+	}
+	// What a server with default flags says of a new expression, which has to work with the version before too.
+	set, inputs, self = f.environment(environment.DefaultCompatibilityVersion())
+	ofNew, steady := f.outcome(set.NewExpressionsEnv(), inputs, self)
+	if steady && !reflect.DeepEqual(ofNew, f.Outcome) {
+		f.OutcomeNew = ofNew
+	}
+	return steady
 }
 
-func (f *fact) expression() bool {
-	env, inputs, self := f.environment()
-	ast, issues := env.Compile(f.Expr)
+func (f *fact) outcome(env *cel.Env, inputs map[string]any, self *apiservercel.DeclType) (outcome map[string]any, steady bool) {
+	outcome = map[string]any{}
+	ast, issues := env.Compile(f.text())
 	if issues.Err() != nil {
-		f.Outcome["compile_error"] = masked(issues.String())
-		return true
+		outcome["compile_error"] = masked(issues.String())
+		return outcome, true
 	}
-	f.Outcome["type"] = masked(ast.OutputType().String())
+	// A field that is not known has a type without a name.
+	if name := masked(ast.OutputType().String()); name != "" {
+		outcome["type"] = name
+	}
 	estimator := &library.CostEstimator{}
 	if self != nil {
 		estimator.SizeEstimator = &sizes{self}
 	}
 	if estimate, err := env.EstimateCost(ast, estimator); err != nil {
-		f.Outcome["est_error"] = err.Error()
+		outcome["est_error"] = err.Error()
 	} else {
-		f.Outcome["est_cost"] = map[string]uint64{"min": estimate.Min, "max": estimate.Max}
+		outcome["est_cost"] = map[string]uint64{"min": estimate.Min, "max": estimate.Max}
 	}
 	program, err := env.Program(ast, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(estimator), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	if err != nil {
-		f.Outcome["program_error"] = masked(err.Error())
-		return true
+		outcome["program_error"] = masked(err.Error())
+		return outcome, true
 	}
 	first := evaluated(program, inputs)
 	for range evaluations - 1 {
 		if !reflect.DeepEqual(first, evaluated(program, inputs)) {
-			return false
+			return nil, false
 		}
 	}
 	for key, value := range first {
-		f.Outcome[key] = value
+		outcome[key] = value
 	}
-	return true
+	return outcome, true
+}
+
+// text is the expression, or the pieces that it is made of, each so many times.
+func (f *fact) text() string {
+	var text strings.Builder
+	text.WriteString(f.Expr)
+	for _, piece := range f.ExprGen {
+		text.WriteString(strings.Repeat(piece.text, piece.count))
+	}
+	return text.String()
 }
 
 func evaluated(program cel.Program, inputs map[string]any) map[string]any {
@@ -112,49 +148,6 @@ func evaluated(program cel.Program, inputs map[string]any) map[string]any {
 		out["cost"] = *details.ActualCost()
 	}
 	return out
-}
-
-// environment is the one for stored expressions with the variables of the fact, the values that are bound, and the type of self.
-func (f *fact) environment() (*cel.Env, map[string]any, *apiservercel.DeclType) {
-	set := environment.MustBaseEnvSet(version.MajorMinor(1, 37))
-	inputs := map[string]any{}
-	var self *apiservercel.DeclType
-	if variable, ok := f.Vars["self"]; ok {
-		self = variable.declared().MaybeAssignTypeName("selfType0")
-	}
-	options := environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0)}
-	for name, variable := range f.Vars {
-		if variable.Authz != nil {
-			options.EnvOptions = append(options.EnvOptions, cel.Variable(name, library.AuthorizerType))
-			inputs[name] = library.NewAuthorizerVal(variable.Authz.user(), variable.Authz)
-			continue
-		}
-		if f.Env == "admission" {
-			options.EnvOptions = append(options.EnvOptions, cel.Variable(name, cel.DynType))
-			inputs[name] = decoded(variable.Value)
-			continue
-		}
-		var typeName string
-		if json.Unmarshal(variable.Schema, &typeName) == nil {
-			options.EnvOptions = append(options.EnvOptions, cel.Variable(name, namedType(typeName)))
-		} else {
-			decl := self
-			if name != "self" {
-				decl = variable.declared().MaybeAssignTypeName("selfType1")
-			}
-			options.EnvOptions = append(options.EnvOptions, cel.Variable(name, decl.CelType()))
-			options.DeclTypes = append(options.DeclTypes, decl)
-		}
-		switch {
-		case variable.Value != nil:
-			inputs[name] = variable.converted()
-		case variable.Cel != nil:
-			inputs[name] = untag(variable.Cel)
-		}
-	}
-	set, err := set.Extend(options)
-	check(err)
-	return set.StoredExpressionsEnv(), inputs, self
 }
 
 func (v variable) structural() *schema.Structural { return structural(v.Schema) }
@@ -173,9 +166,10 @@ func (v variable) declared() *apiservercel.DeclType {
 	return model.SchemaDeclType(v.structural(), v.Root)
 }
 
-func (v variable) converted() ref.Val {
-	structural := v.structural()
-	if v.Root {
+// convertedBy is the value, converted by the schema of a variable.
+func (v variable) convertedBy(of variable) ref.Val {
+	structural := of.structural()
+	if of.Root {
 		structural = model.WithTypeAndObjectMeta(structural)
 	}
 	return schemacel.UnstructuredToVal(decoded(v.Value), structural)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/version"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
@@ -28,7 +27,7 @@ type rule struct {
 func (r *rule) record(outcome map[string]any) bool {
 	schema := structural(r.Schema)
 	compiled, err := schemacel.Compile(schema, model.SchemaDeclType(schema, r.Root), celconfig.PerCallLimit,
-		environment.MustBaseEnvSet(version.MajorMinor(1, 37)), schemacel.StoredExpressionsEnvLoader())
+		environment.MustBaseEnvSet(served), schemacel.StoredExpressionsEnvLoader())
 	check(err)
 	if len(compiled) > 0 {
 		outcome["rule_compile"] = compiledRules(compiled)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"sort"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	mutated "k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
 type tagged = map[string]any
@@ -62,6 +65,17 @@ func tag(value ref.Val) any {
 		return tagged{"kubernetes.Semver": v.String()}
 	case apiservercel.Format:
 		return tagged{"kubernetes.NamedFormat": v.Name}
+	case *mutated.ObjectVal:
+		// Objects inside become maps when they are taken out.
+		fields, err := v.ConvertToNative(reflect.TypeFor[map[string]any]())
+		check(err)
+		return tagged{"object": tagged{"type": v.Type().TypeName(), "fields": tag(types.DefaultTypeAdapter.NativeToValue(fields))}}
+	case *mutation.JSONPatchVal:
+		patch := tagged{"op": v.Op, "path": v.Path, "from": v.From}
+		if v.Val != nil {
+			patch["value"] = tag(v.Val)
+		}
+		return tagged{"JSONPatch": patch}
 	case traits.Lister:
 		items := []any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {

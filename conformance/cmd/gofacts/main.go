@@ -1,8 +1,8 @@
 // Command gofacts prints what only Go knows about the API types: the order of fields, pointers, omitempty, embedded
-// structs, protobuf tags, the names of types. Its output is crates/schema/facts/go-fields.txt, from which
+// structs, protobuf tags, the names of types. `cargo xtask record` keeps its output as a fact, from which
 // `cargo xtask generate` makes the table of built-in types:
 //
-//	gofacts <recorded>/openapi/v3-schemas.json <recorded>/all-apis/v3-schemas-added.json > crates/schema/facts/go-fields.txt
+//	gofacts <recorded>/openapi/v3-schemas.json <recorded>/all-apis/v3-schemas-added.json
 //
 // Of definitions that the recorded schemas do not hold it prints what Kubernetes' own OpenAPI definitions say.
 package main

@@ -1,10 +1,11 @@
 //! [`Attributes`]: what a plugin knows about the request.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use object::{GroupVersionKind, GroupVersionResource, Value, names};
+use parking_lot::Mutex;
 use registry::Context;
 
 use crate::Reinvocation;
@@ -48,8 +49,8 @@ pub struct Attributes<'a> {
     generated: String,
     /// The name it has been given since.
     given: OnceLock<String>,
-    warnings: Mutex<Vec<String>>,
-    annotations: Mutex<Vec<Annotation>>,
+    /// None where no audit event is written.
+    annotations: Option<&'a Annotations>,
     /// Nanoseconds that webhooks with `failurePolicy: Ignore` have taken.
     ignored_nanos: AtomicU64,
 }
@@ -61,6 +62,27 @@ pub struct Annotation {
     pub value: String,
     /// Whether it belongs only into events that show the request's object: level Request and above.
     pub with_object: bool,
+}
+
+/// The annotations of one request's audit event.
+#[derive(Debug, Default)]
+pub struct Annotations(Mutex<Vec<Annotation>>);
+
+impl Annotations {
+    /// A key is set once: later values are dropped, as upstream does.
+    fn add(&self, annotation: Annotation) {
+        if !names::label_key(&annotation.key).is_empty() {
+            return;
+        }
+        let mut annotations = self.0.lock();
+        if annotations.iter().all(|known| known.key != annotation.key) {
+            annotations.push(annotation);
+        }
+    }
+
+    pub fn take(&self) -> Vec<Annotation> {
+        std::mem::take(&mut *self.0.lock())
+    }
 }
 
 impl<'a> Attributes<'a> {
@@ -85,8 +107,7 @@ impl<'a> Attributes<'a> {
             reinvocation: Reinvocation::default(),
             generated: String::new(),
             given: OnceLock::new(),
-            warnings: Mutex::default(),
-            annotations: Mutex::default(),
+            annotations: None,
             ignored_nanos: AtomicU64::new(0),
         }
     }
@@ -99,6 +120,11 @@ impl<'a> Attributes<'a> {
     /// The same with a deadline.
     pub fn until(self, deadline: Instant) -> Attributes<'a> {
         Attributes { deadline: Some(deadline), ..self }
+    }
+
+    /// The same with annotations that go into the request's audit event.
+    pub fn annotating(self, annotations: &'a Annotations) -> Attributes<'a> {
+        Attributes { annotations: Some(annotations), ..self }
     }
 
     /// The object has got a name meanwhile.
@@ -121,35 +147,21 @@ impl<'a> Attributes<'a> {
 
     /// Tells the client something without refusing the request.
     pub fn warn(&self, warning: impl Into<String>) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
+        self.cx.warn([warning.into()]);
     }
 
-    pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Adds an annotation to the request's audit event. A key is set once: later values are dropped, as upstream does.
+    /// Adds an annotation to the request's audit event.
     pub fn annotate(&self, key: String, value: String) {
-        self.add_annotation(Annotation { key, value, with_object: false });
+        if let Some(annotations) = self.annotations {
+            annotations.add(Annotation { key, value, with_object: false });
+        }
     }
 
     /// The same for an annotation that shows parts of the object.
     pub fn annotate_object(&self, key: String, value: String) {
-        self.add_annotation(Annotation { key, value, with_object: true });
-    }
-
-    fn add_annotation(&self, annotation: Annotation) {
-        if !names::label_key(&annotation.key).is_empty() {
-            return;
+        if let Some(annotations) = self.annotations {
+            annotations.add(Annotation { key, value, with_object: true });
         }
-        let mut annotations = self.annotations.lock().unwrap_or_else(PoisonError::into_inner);
-        if annotations.iter().all(|known| known.key != annotation.key) {
-            annotations.push(annotation);
-        }
-    }
-
-    pub fn take_annotations(&self) -> Vec<Annotation> {
-        std::mem::take(&mut *self.annotations.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How long webhooks with `failurePolicy: Ignore` have taken so far.

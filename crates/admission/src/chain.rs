@@ -66,7 +66,7 @@ pub struct Chain {
     entries: Vec<Arc<Entry>>,
     steps: Arc<Timings>,
     /// None where nothing is measured.
-    meters: Option<Arc<crate::Meters>>,
+    meters: Option<Arc<crate::AdmissionMeters>>,
 }
 
 struct Entry {
@@ -86,7 +86,7 @@ impl Chain {
     }
 
     /// An empty chain whose plugins are measured.
-    pub fn measured(meters: &Arc<crate::Meters>) -> Chain {
+    pub fn measured(meters: &Arc<crate::AdmissionMeters>) -> Chain {
         let meters = Some(meters.clone());
         Chain { entries: Vec::new(), steps: Arc::new(Timings::of("", &meters)), meters }
     }
@@ -184,14 +184,14 @@ enum Step {
 }
 
 /// How long plugins and steps take, under upstream's names. Plugins are measured only for requests that they see.
-pub struct Meters {
+pub struct ChainMeters {
     plugins: Family<Histogram>,
     steps: Family<Histogram>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
-        Meters {
+impl Default for ChainMeters {
+    fn default() -> ChainMeters {
+        ChainMeters {
             plugins: Family::new(
                 "apiserver_admission_controller_admission_duration_seconds",
                 "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each \
@@ -210,7 +210,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl ChainMeters {
     pub fn write(&self, out: &mut String) -> fmt::Result {
         self.plugins.write(out)?;
         self.steps.write(out)?;
@@ -228,12 +228,12 @@ impl Meters {
 #[derive(Default)]
 struct Timings {
     name: &'static str,
-    meters: Option<Arc<crate::Meters>>,
+    meters: Option<Arc<crate::AdmissionMeters>>,
     series: [OnceLock<Arc<Histogram>>; 16],
 }
 
 impl Timings {
-    fn of(name: &'static str, meters: &Option<Arc<crate::Meters>>) -> Timings {
+    fn of(name: &'static str, meters: &Option<Arc<crate::AdmissionMeters>>) -> Timings {
         Timings { name, meters: meters.clone(), series: Default::default() }
     }
 

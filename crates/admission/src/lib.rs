@@ -19,12 +19,12 @@ mod reinvocation;
 mod versioned;
 pub mod webhook;
 
-pub use attributes::{Annotation, Attributes, Operation};
+pub use attributes::{Annotation, Annotations, Attributes, Operation};
 pub use chain::{Chain, Plugin, Sees};
 pub use compiled::{Compiled, Snapshot};
 pub use config::Configuration;
 pub use host::{Answer, Host};
 pub use matching::{Matched, Matcher};
-pub use meters::Meters;
+pub use meters::AdmissionMeters;
 pub use reinvocation::Reinvocation;
 pub use versioned::Versioned;

@@ -17,7 +17,7 @@ use registry::ResourceStorage;
 
 pub use self::load::SUFFIX;
 use self::load::load;
-pub use self::meters::Meters;
+pub use self::meters::ManifestMeters;
 use crate::Configuration;
 
 /// How often the folder is looked at.
@@ -34,7 +34,7 @@ pub struct Source<T> {
     pub check: fn(&Value, &Path) -> Result<(), String>,
     /// Makes what requests use of all objects, which are sorted by name.
     pub compile: Box<dyn Fn(&[Value]) -> Result<T, String> + Send + Sync>,
-    pub meters: Arc<crate::Meters>,
+    pub meters: Arc<crate::AdmissionMeters>,
 }
 
 /// The objects in the files of a folder, compiled.

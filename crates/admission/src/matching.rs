@@ -160,7 +160,7 @@ impl Matcher {
 }
 
 fn selects(selector: &Selector, object: &Value) -> bool {
-    selector.matches(|key| object.label(key))
+    selector.matches(object.labels())
 }
 
 /// The other group-versions in which the same objects are served, with what their kind is called there.

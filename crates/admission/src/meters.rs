@@ -1,4 +1,4 @@
-//! [`Meters`]: the metrics of admission, under upstream's names.
+//! [`AdmissionMeters`]: the metrics of admission, under upstream's names.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::{chain, manifests, policy, webhook};
 const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 
 /// All metrics of admission.
-pub struct Meters {
-    pub plugins: chain::Meters,
-    pub webhooks: webhook::Meters,
-    pub policies: policy::Meters,
+pub struct AdmissionMeters {
+    pub plugins: chain::ChainMeters,
+    pub webhooks: webhook::WebhookMeters,
+    pub policies: policy::PolicyMeters,
     pub conditions: ConditionMeters,
-    pub manifests: manifests::Meters,
+    pub manifests: manifests::ManifestMeters,
 }
 
-impl Meters {
+impl AdmissionMeters {
     /// `server` is the identity of this API server, the name of its lease.
-    pub fn new(server: &str) -> Meters {
-        Meters {
-            plugins: chain::Meters::default(),
-            webhooks: webhook::Meters::default(),
-            policies: policy::Meters::default(),
+    pub fn new(server: &str) -> AdmissionMeters {
+        AdmissionMeters {
+            plugins: chain::ChainMeters::default(),
+            webhooks: webhook::WebhookMeters::default(),
+            policies: policy::PolicyMeters::default(),
             conditions: ConditionMeters::default(),
-            manifests: manifests::Meters::new(server),
+            manifests: manifests::ManifestMeters::new(server),
         }
     }
 

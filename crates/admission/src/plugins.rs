@@ -21,7 +21,6 @@ mod pod_topology_labels;
 mod priority;
 mod protection;
 mod refusals;
-mod resize;
 mod resource_quota;
 mod resources;
 mod runtime_class;
@@ -30,6 +29,7 @@ mod taint_nodes;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tolerations;
+mod volume_resize;
 
 use std::sync::Arc;
 
@@ -38,10 +38,10 @@ use object::{GroupResource, Status};
 pub use self::resource_quota::{QuotaWriter, recount as quota};
 use crate::Operation::{self, Connect, Create, Delete, Update};
 use crate::chain::Sees;
-use crate::{Attributes, Chain, Configuration, Host, Meters, Plugin, policy, webhook};
+use crate::{AdmissionMeters, Attributes, Chain, Configuration, Host, Plugin, policy, webhook};
 
 /// What a chain is made of.
-pub struct Settings<'a> {
+pub struct PluginSettings<'a> {
     /// `--enable-admission-plugins`.
     pub enabled: &'a [String],
     /// `--disable-admission-plugins`.
@@ -51,9 +51,9 @@ pub struct Settings<'a> {
     pub toleration_seconds: (i64, i64),
     pub server: Arc<dyn Host>,
     pub quotas: Arc<dyn QuotaWriter>,
-    pub webhooks: webhook::Settings,
-    pub policies: policy::Settings,
-    pub meters: Arc<Meters>,
+    pub webhooks: webhook::WebhookSettings,
+    pub policies: policy::PolicySettings,
+    pub meters: Arc<AdmissionMeters>,
     /// Where compiled expressions are shared.
     pub expressions: Arc<cel::Pool>,
     /// The feature gate ManifestBasedAdmissionControlConfig.
@@ -151,7 +151,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The chain that the flags and the configuration ask for.
-pub fn chain(settings: &Settings<'_>) -> Result<Chain, String> {
+pub fn chain(settings: &PluginSettings<'_>) -> Result<Chain, String> {
     check_names(settings)?;
     let mut chain = Chain::measured(&settings.meters);
     for row in ROWS {
@@ -166,7 +166,7 @@ pub fn chain(settings: &Settings<'_>) -> Result<Chain, String> {
     Ok(chain)
 }
 
-fn check_names(settings: &Settings<'_>) -> Result<(), String> {
+fn check_names(settings: &PluginSettings<'_>) -> Result<(), String> {
     for (flag, names) in [("enable", settings.enabled), ("disable", settings.disabled)] {
         if let Some(name) = names.iter().find(|name| !ROWS.iter().any(|row| row.name == name.as_str())) {
             return Err(format!("{flag}-admission-plugins plugin {} is unknown", object::quote(name)));
@@ -183,7 +183,7 @@ fn check_names(settings: &Settings<'_>) -> Result<(), String> {
 }
 
 /// A plugin by its name; None for one that has nothing to do here.
-fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>, String> {
+fn plugin(name: &str, settings: &PluginSettings<'_>) -> Result<Option<Arc<dyn Plugin>>, String> {
     let server = || settings.server.clone();
     let config = settings.config;
     let plugin: Arc<dyn Plugin> = match name {
@@ -215,7 +215,7 @@ fn plugin(name: &str, settings: &Settings<'_>) -> Result<Option<Arc<dyn Plugin>>
         "OwnerReferencesPermissionEnforcement" => {
             Arc::new(owner_references::OwnerReferencesPermissionEnforcement { server: server() })
         }
-        "PersistentVolumeClaimResize" => Arc::new(resize::PersistentVolumeClaimResize),
+        "PersistentVolumeClaimResize" => Arc::new(volume_resize::PersistentVolumeClaimResize),
         "RuntimeClass" => Arc::new(runtime_class::RuntimeClass),
         "CertificateApproval" => Arc::new(certificates::CertificateApproval { server: server() }),
         "CertificateSigning" => Arc::new(certificates::CertificateSigning { server: server() }),
@@ -271,7 +271,7 @@ mod tests {
         let (enabled, disabled) = (strings(enabled), strings(disabled));
         let config = Configuration::default();
         let (server, quotas) = (Arc::new(Open), Arc::new(NoQuotas));
-        let settings = Settings {
+        let settings = PluginSettings {
             enabled: &enabled,
             disabled: &disabled,
             config: &config,
@@ -279,8 +279,8 @@ mod tests {
             server,
             quotas,
             webhooks: no_webhooks(),
-            policies: policy::Settings::default(),
-            meters: Arc::new(Meters::new("")),
+            policies: policy::PolicySettings::default(),
+            meters: Arc::new(AdmissionMeters::new("")),
             expressions: Arc::default(),
             manifests: true,
         };

@@ -31,7 +31,7 @@ use registry::ResourceStorage;
 pub use self::conditions::Conditions;
 use self::definition::{Binding, Definition};
 use self::hooks::{Bindings, Hook, Hooks};
-pub use self::meters::Meters;
+pub use self::meters::PolicyMeters;
 pub use self::mutating::MutatingPolicies;
 pub use self::validating::ValidatingPolicies;
 use crate::compiled::{Compiled, Snapshot};
@@ -47,7 +47,7 @@ pub struct Stored {
 
 /// What the two policy plugins are made of.
 #[derive(Clone, Default)]
-pub struct Settings {
+pub struct PolicySettings {
     pub mutating: Option<Stored>,
     pub validating: Option<Stored>,
 }
@@ -62,7 +62,7 @@ pub struct Policies {
     /// Policies from files.
     manifests: Option<Arc<Manifests<Hooks>>>,
     host: Arc<dyn Host>,
-    meters: Arc<crate::Meters>,
+    meters: Arc<crate::AdmissionMeters>,
 }
 
 /// Policies and bindings brought together, for the snapshots that they came from.
@@ -95,7 +95,10 @@ impl Current {
 
 impl Policies {
     /// What a plugin works with; None if it has nothing to do.
-    pub(crate) fn open(plugin: &'static str, settings: &plugins::Settings<'_>) -> Result<Option<Policies>, String> {
+    pub(crate) fn open(
+        plugin: &'static str,
+        settings: &plugins::PluginSettings<'_>,
+    ) -> Result<Option<Policies>, String> {
         let (stored, kind, configuration) = match plugin {
             "MutatingAdmissionPolicy" => {
                 (&settings.policies.mutating, "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyConfiguration")

@@ -81,9 +81,9 @@ impl Versioned {
         self.form.as_ref().map_or_else(|| object.clone(), |form| form.printed(object))
     }
 
-    /// Reads an object that was changed as a JSON document, and applies defaults.
-    pub fn settle(&self, document: &Value) -> Result<Value, String> {
-        let read = json::coerce(document, self.schema(), &mut Notes::ignore());
+    /// Reads an object that was changed as a JSON document, and applies defaults. Fields that the kind does not have are noted.
+    pub fn settle(&self, document: &Value, notes: &mut Notes) -> Result<Value, String> {
+        let read = json::coerce(document, self.schema(), notes);
         let mut object = read.map_err(|error| error.to_string())?;
         object.set_type(&self.kind);
         if let Some(form) = &self.form {

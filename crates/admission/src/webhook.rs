@@ -24,7 +24,7 @@ use registry::ResourceStorage;
 use self::budget::Breaker;
 pub(crate) use self::call::Step;
 use self::configuration::{Configured, Hook};
-pub use self::meters::Meters;
+pub use self::meters::WebhookMeters;
 pub use self::mutating::MutatingWebhooks;
 pub use self::validating::ValidatingWebhooks;
 use crate::compiled::{Compiled, Snapshot};
@@ -37,7 +37,7 @@ pub const GROUP: &str = "admissionregistration.k8s.io";
 
 /// What the two webhook plugins are made of.
 #[derive(Clone)]
-pub struct Settings {
+pub struct WebhookSettings {
     /// The stored configurations; None where they are not served.
     pub mutating: Option<Arc<ResourceStorage>>,
     pub validating: Option<Arc<ResourceStorage>>,
@@ -52,7 +52,10 @@ pub struct Settings {
 }
 
 /// The options of one of the plugins; None if it has nothing to do.
-pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<Option<WebhookPluginOptions>, String> {
+pub(crate) fn options(
+    plugin: &str,
+    settings: &plugins::PluginSettings<'_>,
+) -> Result<Option<WebhookPluginOptions>, String> {
     let own = &settings.webhooks;
     let stored = if plugin == "MutatingAdmissionWebhook" { &own.mutating } else { &own.validating };
     let Some(configurations) = stored.clone() else { return Ok(None) };
@@ -78,7 +81,7 @@ pub(crate) fn options(plugin: &str, settings: &plugins::Settings<'_>) -> Result<
 fn manifest_source(
     plugin: &str,
     configurations: &Arc<ResourceStorage>,
-    settings: &plugins::Settings<'_>,
+    settings: &plugins::PluginSettings<'_>,
 ) -> manifests::Source<Vec<Configured>> {
     let (plugin, kind) = match plugin {
         "MutatingAdmissionWebhook" => ("MutatingAdmissionWebhook", "MutatingWebhookConfiguration"),
@@ -138,7 +141,7 @@ pub struct WebhookPluginOptions {
     pub clients: Arc<Webhooks>,
     /// Where match conditions are shared.
     pub expressions: Arc<Pool>,
-    pub meters: Arc<crate::Meters>,
+    pub meters: Arc<crate::AdmissionMeters>,
     /// How long the webhooks of one request with `failurePolicy: Ignore` may take together; None for no such limit.
     pub ignore_budget: Option<Duration>,
     /// ExcludeAdmissionWebhookVirtualResources.
@@ -152,7 +155,7 @@ struct Hooks {
     configurations: Compiled<Configured>,
     manifests: Option<Arc<Manifests<Vec<Configured>>>>,
     clients: Arc<Webhooks>,
-    meters: Arc<crate::Meters>,
+    meters: Arc<crate::AdmissionMeters>,
     ignore_budget: Option<Duration>,
     breaker: Breaker,
     exclude_virtual_resources: bool,

@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::autoregister::Autoregister;
-use crate::backend::{Backend, Settings};
+use crate::backend::{AggregatorSettings, Backend};
 use crate::follow::{self, Batch};
-use crate::meters::Meters;
+use crate::meters::AggregatorMeters;
 use crate::service::ApiService;
 use crate::{availability, discovered, openapi};
 
@@ -27,14 +27,14 @@ const GROUP: &str = "apiregistration.k8s.io";
 /// What the aggregator needs from the server.
 pub struct Setup {
     pub api: Arc<Api>,
-    pub settings: Settings,
+    pub settings: AggregatorSettings,
 }
 
 /// The registered APIServices.
 pub struct Aggregator {
     pub(crate) client: Client,
-    pub(crate) meters: Arc<Meters>,
-    settings: Arc<Settings>,
+    pub(crate) meters: Arc<AggregatorMeters>,
+    settings: Arc<AggregatorSettings>,
     autoregister: Autoregister,
     services: RwLock<BTreeMap<Str, Arc<ApiService>>>,
     /// What other servers answer, by group-version. Every request looks here.

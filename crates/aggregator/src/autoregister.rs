@@ -15,14 +15,14 @@ use futures::{StreamExt, stream};
 use hashbrown::{HashMap, HashSet};
 use object::{GroupVersion, Meta, Str, Value, value};
 use parking_lot::Mutex;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::service::{ApiService, MANAGED_LABEL, Managed, name_of};
 use crate::{CUSTOM, priorities};
 
-pub const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+pub static SERVICES: Collection = Collection::new("apiregistration.k8s.io", "v1", "apiservices");
 /// Writes under way at once: the store commits them together.
 const AT_ONCE: usize = 32;
 /// How long a write that failed waits before it is tried again.
@@ -169,8 +169,8 @@ impl Autoregister {
     }
 
     async fn sync_one(&self, client: &Client, name: &Str) -> Result<(), Failure> {
-        let path = format!("{PATH}/{name}");
-        let stored = match client.get(&path).await {
+        let item = SERVICES.item(name);
+        let stored = match client.get(&item).await {
             Ok(stored) => Some(stored),
             Err(failure) if failure.is_not_found() => None,
             Err(failure) => return Err(failure),
@@ -186,14 +186,14 @@ impl Autoregister {
             }
         };
         let outcome = match (action, stored) {
-            (Action::Create(service), _) => client.create(PATH, &object_of(&service)).await.map(drop),
+            (Action::Create(service), _) => client.create(&SERVICES, &object_of(&service)).await.map(drop),
             (Action::Update(service), Some(mut object)) => {
                 object.set(&["spec"], service.local_spec());
-                client.replace(&path, &object).await.map(drop)
+                client.replace(&item, &object).await.map(drop)
             }
             (Action::Delete, Some(object)) => {
                 let options = value!({"preconditions": {"uid": (object.uid())}});
-                client.delete(&path, &options).await
+                client.delete(&item, &options).await
             }
             _ => Ok(()),
         };

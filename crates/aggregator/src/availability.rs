@@ -12,7 +12,7 @@ use registry::Lookup;
 use rest::client::{Client, Failure};
 use tokio::time::Instant;
 
-use crate::autoregister::PATH;
+use crate::autoregister::SERVICES;
 use crate::backend::{Backend, aggregator_user};
 use crate::service::{self, ApiService};
 use crate::{Aggregator, follow};
@@ -148,10 +148,7 @@ fn is_ready(slice: &Value, port_name: &str) -> bool {
 
 /// Asks several times at once for what the backend serves, and is content with one good answer.
 async fn try_discovery(backend: &Backend) -> Result<(), String> {
-    let path = match backend.version.group.as_str() {
-        "" => format!("/api/{}", backend.version.version),
-        group => format!("/apis/{group}/{}", backend.version.version),
-    };
+    let path = request::version_path(&backend.version).map_err(|error| error.to_string())?;
     let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS).map(|_| attempt(backend, &path)).collect();
     let mut last = Ok(());
     while let Some(outcome) = attempts.next().await {
@@ -240,7 +237,7 @@ async fn write_condition(client: &Client, stored: &Value, finding: &Finding) -> 
     if object == *stored {
         return Ok(false);
     }
-    client.replace(&format!("{PATH}/{}/status", stored.name()), &object).await.map(|_| true)
+    client.replace(&SERVICES.item(stored.name()).part("status"), &object).await.map(|_| true)
 }
 
 #[cfg(test)]

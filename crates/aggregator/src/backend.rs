@@ -1,7 +1,7 @@
 //! [`Backend`]: another API server behind a Service, and requests of our own to it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -17,7 +17,7 @@ use crate::service::{ApiService, Reference};
 use crate::{Discovered, Specification, proxy};
 
 /// How the server calls backends.
-pub struct Settings {
+pub struct AggregatorSettings {
     /// From a Service to an address: its ClusterIP, or an endpoint.
     pub services: Arc<dyn Resolve>,
     /// Opens connections into the cluster.
@@ -35,12 +35,10 @@ pub struct Backend {
     pub name: Str,
     pub version: GroupVersion,
     pub reference: Reference,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<AggregatorSettings>,
     available: AtomicBool,
     /// Err says why there can be none, such as a CA bundle that is not PEM.
     client: Result<Arc<Client>, String>,
-    /// Upgrades need HTTP/1.1.
-    upgrading: OnceLock<Result<Arc<Client>, String>>,
     /// Asks for a check now.
     pub(crate) recheck: Notify,
     /// Tells that it became available or unavailable, so that what it serves is fetched again.
@@ -70,8 +68,8 @@ pub struct Fetched {
 }
 
 impl Backend {
-    pub(crate) fn new(service: &ApiService, reference: Reference, settings: Arc<Settings>) -> Arc<Backend> {
-        let client = open(&reference, &settings, Protocols::Any);
+    pub(crate) fn new(service: &ApiService, reference: Reference, settings: Arc<AggregatorSettings>) -> Arc<Backend> {
+        let client = open(&reference, &settings);
         Arc::new(Backend {
             name: service.name.clone(),
             version: service.version.clone(),
@@ -79,7 +77,6 @@ impl Backend {
             settings,
             available: AtomicBool::new(service.available),
             client,
-            upgrading: OnceLock::new(),
             recheck: Notify::new(),
             changes: watch::Sender::new(()),
             discovered: ArcSwapOption::empty(),
@@ -112,11 +109,6 @@ impl Backend {
         self.client.as_ref().map_err(String::as_str)
     }
 
-    pub(crate) fn upgrading(&self) -> Result<&Arc<Client>, &str> {
-        let client = self.upgrading.get_or_init(|| open(&self.reference, &self.settings, Protocols::Http1));
-        client.as_ref().map_err(String::as_str)
-    }
-
     pub(crate) async fn resolve(&self) -> Result<Address, String> {
         self.settings.services.resolve(&self.reference.namespace, &self.reference.name, self.reference.port).await
     }
@@ -136,7 +128,7 @@ impl Backend {
         let request = Request::builder().method(method).uri(url).body(outbound::body(Bytes::new()));
         let mut request = request.map_err(|error| failed(&error))?;
         *request.headers_mut() = headers;
-        proxy::set_identity(request.headers_mut(), user);
+        proxy::set_identity(request.headers_mut(), user, &user.uid).map_err(|error| failed(&error))?;
         client.send(request).await.map_err(|error| failed(&error))
     }
 
@@ -165,7 +157,7 @@ pub fn aggregator_user() -> User {
     User { name: "system:kube-aggregator".into(), groups: vec![User::MASTERS.into()], ..User::default() }
 }
 
-fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Result<Arc<Client>, String> {
+fn open(reference: &Reference, settings: &AggregatorSettings) -> Result<Arc<Client>, String> {
     let roots = match (reference.insecure, reference.ca_bundle.as_slice()) {
         (true, _) => Roots::Insecure,
         (false, []) => Roots::System,
@@ -175,7 +167,7 @@ fn open(reference: &Reference, settings: &Settings, protocols: Protocols) -> Res
         roots,
         server_name: Some(format!("{}.{}.svc", reference.name, reference.namespace)),
         credentials: Credentials { certificate: settings.certificate.clone(), ..Credentials::default() },
-        protocols,
+        protocols: Protocols::Any,
         user_agent: "kube-aggregator".into(),
         dial: settings.dial.clone(),
     };

@@ -81,10 +81,7 @@ async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
         _ => {}
     }
     // A backend that does not know the aggregated form lists the resources of one version at a time.
-    let path = match backend.version.group.as_str() {
-        "" => format!("/api/{}", backend.version.version),
-        group => format!("/apis/{group}/{}", backend.version.version),
-    };
+    let path = request::version_path(&backend.version).map_err(|error| error.to_string())?;
     let user = User { groups: Vec::new(), ..aggregator_user() };
     let fetch = Fetch { method: Method::GET, path: &path, accept: "application/json", etag: "", limit, timeout, user };
     let fetched = backend.fetch(fetch).await?;

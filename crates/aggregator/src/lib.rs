@@ -20,7 +20,7 @@ pub mod proxy;
 mod service;
 
 pub use aggregator::{Aggregator, Setup};
-pub use backend::{Backend, Fetch, Fetched, Settings};
+pub use backend::{AggregatorSettings, Backend, Fetch, Fetched};
 pub use discovered::Discovered;
 pub use openapi::Specification;
 pub use priorities::{CUSTOM, Priority, builtin};

@@ -2,16 +2,16 @@
 
 use metrics::{Counter, Family, Gauge};
 
-pub struct Meters {
+pub struct AggregatorMeters {
     /// 1 for each APIService that is not available, 0 for each that is.
     unavailable: Family<Gauge>,
     /// How often each became unavailable, by reason.
     lost: Family<Counter>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
-        Meters {
+impl Default for AggregatorMeters {
+    fn default() -> AggregatorMeters {
+        AggregatorMeters {
             unavailable: Family::new(
                 "aggregator_unavailable_apiservice",
                 "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
@@ -28,7 +28,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl AggregatorMeters {
     pub fn set(&self, name: &str, available: bool) {
         self.unavailable.with(&[name]).set(if available { 0.0 } else { 1.0 });
     }

@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use outbound::{Address, Client};
+use outbound::{Address, Client, Error};
 use registry::Target;
 use request::User;
-use rest::{Body, Call, Dial, ForwardBody, Reply, ReplyBody, Unreachable};
+use rest::{Body, Call, ForwardBody, ForwardClient, NoHeader, Reply, Unreachable};
 
 use crate::Backend;
 
 /// How long a backend may take to tell what it serves.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The beginning of headers in which this server tells backends more about the user.
-const EXTRA: &str = "x-remote-extra-";
+const EXTRA: &str = "X-Remote-Extra-";
 /// Whether a page may read a response is decided by this server.
 const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -34,8 +33,8 @@ impl Backend {
         if !self.is_available() {
             return refused(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
         }
-        let upgrades = matches!(body, Body::Upgrade(_));
-        let client = match if upgrades { self.upgrading() } else { self.client() } {
+        let upgrades = rest::is_upgrade(&call.headers);
+        let client = match self.client() {
             Ok(client) => client.clone(),
             Err(why) => return refused(StatusCode::INTERNAL_SERVER_ERROR, why),
         };
@@ -46,8 +45,11 @@ impl Backend {
                 return refused(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
             }
         };
-        let path = format!("{}{}", call.info.path, query_of(call));
-        let headers = headers_for(call, &address, from, audit_id, self.settings.sends_uid);
+        let headers = match headers_for(call, &address, from, audit_id, self.settings.sends_uid) {
+            Ok(headers) => headers,
+            Err(why) => return unreachable(upgrades, &why.to_string()),
+        };
+        let path = path_of(call);
         let target = Target { tls: true, host: address.host.clone(), port: address.port, path, ..Target::default() };
         let connection = Connection { client, address };
         let sent = rest::forward(&connection, &target, call.method.clone(), &headers, body);
@@ -61,10 +63,7 @@ impl Backend {
             Ok(reply) => self.checked(reply, upgrades),
             Err(Unreachable::NotAllowed(why)) => refused(StatusCode::BAD_REQUEST, &why),
             Err(Unreachable::Broken(why)) if upgrades => refused(StatusCode::SERVICE_UNAVAILABLE, &why),
-            Err(Unreachable::Failed(why) | Unreachable::Broken(why)) => {
-                let what = if upgrades { "error dialing backend" } else { "error trying to reach service" };
-                refused(StatusCode::SERVICE_UNAVAILABLE, &format!("{what}: {why}"))
-            }
+            Err(Unreachable::Failed(why) | Unreachable::Broken(why)) => unreachable(upgrades, &why),
         }
     }
 
@@ -78,69 +77,79 @@ impl Backend {
         let redirects = reply.status.is_redirection() && reply.headers.contains_key(header::LOCATION);
         if redirects && self.settings.reject_redirects {
             let message = "the backend attempted to redirect this request, which is not permitted";
-            let body = ReplyBody::Ready(Bytes::from_static(message.as_bytes()));
-            return Reply::new(StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", body);
+            return Reply::text(StatusCode::BAD_GATEWAY, message);
         }
         remove_cors(&mut reply);
         reply
     }
 }
 
-/// The client's headers, without those that only this server should see or set.
-pub fn headers_for(call: &Call, address: &Address, from: IpAddr, audit_id: &str, sends_uid: bool) -> HeaderMap {
+/// The client's headers, without those that only this server should see or set. Fails if something about the user fits no header:
+/// without it the other server would take the user for somebody else.
+pub fn headers_for(
+    call: &Call,
+    address: &Address,
+    from: IpAddr,
+    audit_id: &str,
+    sends_uid: bool,
+) -> Result<HeaderMap, NoHeader> {
     let mut headers = rest::passed_on(&call.headers);
     // The other server's own name takes its place.
     headers.remove(header::HOST);
-    set_identity(&mut headers, &call.user);
-    if !sends_uid {
-        headers.remove("x-remote-uid");
+    let uid = if sends_uid { call.user.uid.as_str() } else { "" };
+    set_identity(&mut headers, &call.user, uid)?;
+    rest::append_forwarded_for(&mut headers, from);
+    for (name, text) in [
+        ("X-Forwarded-Uri", request::escaped(&call.info.path).as_str()),
+        ("X-Forwarded-Host", &address.to_string()),
+        ("X-Forwarded-Proto", "https"),
+        ("Audit-Id", audit_id),
+    ] {
+        headers.insert(field_name(name)?, rest::header_value(name, text)?);
     }
-    let before: Vec<&str> = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
-    let forwarded = before.into_iter().map(str::to_string).chain([from.to_string()]).collect::<Vec<_>>().join(", ");
-    let mut set = |name: &'static str, text: &str| {
-        if let Ok(value) = HeaderValue::from_str(text) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    set("x-forwarded-for", &forwarded);
-    set("x-forwarded-uri", &call.info.path);
-    set("x-forwarded-host", &address.to_string());
-    set("x-forwarded-proto", "https");
-    set("audit-id", audit_id);
-    headers
+    Ok(headers)
 }
 
 /// Says in headers who the user is. What a client said about it is not among them ([`rest::passed_on`]).
-pub fn set_identity(headers: &mut HeaderMap, user: &User) {
-    let mut add = |name: &str, text: &str| {
-        let (name, value) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(text.as_bytes()));
-        if let (Ok(name), Ok(value)) = (name, value) {
-            headers.append(name, value);
-        }
+pub fn set_identity(headers: &mut HeaderMap, user: &User, uid: &str) -> Result<(), NoHeader> {
+    let mut add = |name: &str, text: &str| -> Result<(), NoHeader> {
+        headers.append(field_name(name)?, rest::header_value(name, text)?);
+        Ok(())
     };
-    add("x-remote-user", &user.name);
-    if !user.uid.is_empty() {
-        add("x-remote-uid", &user.uid);
+    add("X-Remote-User", &user.name)?;
+    if !uid.is_empty() {
+        add("X-Remote-Uid", uid)?;
     }
-    user.groups.iter().for_each(|group| add("x-remote-group", group));
+    for group in &user.groups {
+        add("X-Remote-Group", group)?;
+    }
     for (key, values) in &user.extra {
-        let name = format!("{EXTRA}{}", escaped_key(key));
-        values.iter().for_each(|value| add(&name, value));
+        let name = [EXTRA, &escaped_key(key)].concat();
+        for value in values {
+            add(&canonical(&name), value)?;
+        }
     }
+    Ok(())
+}
+
+fn field_name(name: &str) -> Result<HeaderName, NoHeader> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| NoHeader(name.to_string()))
+}
+
+/// The name as Go writes it: the first letter of each word is a capital.
+fn canonical(name: &str) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
+    };
+    name.split('-').map(word).collect::<Vec<_>>().join("-")
 }
 
 /// A key as part of a header's name: what a name cannot contain is percent-encoded.
 fn escaped_key(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        match byte {
-            b'!' | b'#' | b'$' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~' => {
-                out.push(char::from(byte));
-            }
-            byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
-            byte => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
+    object::percent_encode(key, is_plain, &mut out);
     out
 }
 
@@ -154,34 +163,36 @@ fn is_discovery(call: &Call) -> bool {
     !call.info.is_resource && call.info.path.trim_matches('/').split('/').count() == 3
 }
 
+/// The path that was authorized and the query, as they are sent to another server: what the client escaped without need is not.
+pub fn path_of(call: &Call) -> String {
+    let mut path = request::escaped(&call.info.path);
+    path.push_str(&query_of(call));
+    path
+}
+
 /// The query with its question mark, sorted by key; "" if there is none.
-pub fn query_of(call: &Call) -> String {
-    let escape = |text: &str, out: &mut String| {
-        for byte in text.bytes() {
-            match byte {
-                b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-                b' ' => out.push('+'),
-                byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
-                byte => out.push_str(&format!("%{byte:02X}")),
-            }
-        }
-    };
+fn query_of(call: &Call) -> String {
     let mut sorted: Vec<&(String, String)> = call.query.iter().collect();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     let mut out = String::new();
     for (key, value) in sorted {
         out.push(if out.is_empty() { '?' } else { '&' });
-        escape(key, &mut out);
+        object::query_escape(key, &mut out);
         out.push('=');
-        escape(value, &mut out);
+        object::query_escape(value, &mut out);
     }
     out
 }
 
+/// The answer to a request that the other server did not get, or did not answer.
+pub fn unreachable(upgrades: bool, why: &str) -> Reply {
+    let what = if upgrades { "error dialing backend" } else { "error trying to reach service" };
+    refused(StatusCode::SERVICE_UNAVAILABLE, &format!("{what}: {why}"))
+}
+
 /// A failure as upstream's proxy writes it.
 pub fn refused(status: StatusCode, why: &str) -> Reply {
-    let body = ReplyBody::Ready(format!("{why}\n").into());
-    let mut reply = Reply::new(status, "text/plain; charset=utf-8", body);
+    let mut reply = Reply::text(status, format!("{why}\n"));
     reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
@@ -193,7 +204,7 @@ pub struct Connection {
 }
 
 #[async_trait]
-impl Dial for Connection {
+impl ForwardClient for Connection {
     async fn send(&self, _: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable> {
         let (mut parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_string();
@@ -201,13 +212,41 @@ impl Dial for Connection {
         parts.uri = uri.map_err(|error| Unreachable::Failed(error.to_string()))?;
         let body = body.map_err(Into::into).boxed_unsync();
         let sent = self.client.send(Request::from_parts(parts, body)).await;
-        sent.map_err(|error| Unreachable::Failed(error.to_string()))
+        sent.map_err(|error| match error {
+            Error::NotAllowed(why) => Unreachable::NotAllowed(why),
+            Error::Connect(why) | Error::Settings(why) => Unreachable::Failed(why),
+            other => Unreachable::Broken(other.to_string()),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_fits_no_header_is_refused() {
+        let check = |user: User, want: Result<(), &str>| {
+            let got = set_identity(&mut HeaderMap::new(), &user, &user.uid).map_err(|error| error.to_string());
+            assert_eq!(
+                got,
+                want.map_err(|name| format!("net/http: invalid header field value for {name:?}")),
+                "{user:?}"
+            );
+        };
+        let named = |name: &str| User { name: name.into(), ..User::default() };
+        let alice = || named("alice");
+        for bad in ["a\nb", "a\r\nx-remote-group: system:masters", "a\0", "\u{7f}", " a", "a ", "a\t", "\u{1b}[0m"] {
+            check(named(bad), Err("X-Remote-User"));
+            check(User { uid: bad.into(), ..alice() }, Err("X-Remote-Uid"));
+            check(User { groups: vec!["devs".into(), bad.into()], ..alice() }, Err("X-Remote-Group"));
+            let extra = vec![("example.com/a-b".into(), vec!["fits".into(), bad.into()])];
+            check(User { extra, ..alice() }, Err("X-Remote-Extra-Example.com%2fa-B"));
+        }
+        // Every byte of a key can be escaped.
+        let extra = vec![("a\nb\0ü ".into(), vec!["x".into()])];
+        check(User { groups: vec!["ü b\tc".into()], extra, ..named("ü") }, Ok(()));
+    }
 
     #[test]
     fn only_the_server_says_who_the_user_is() {
@@ -232,7 +271,7 @@ mod tests {
             extra: vec![("example.com/a b%".into(), vec!["1".into(), "2".into()])],
             ..User::default()
         };
-        set_identity(&mut headers, &user);
+        set_identity(&mut headers, &user, "").unwrap();
         let mut shown: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}={}", value.to_str().unwrap())).collect();
         shown.sort();

@@ -101,13 +101,14 @@ impl Reference {
         if service.is_null() {
             return None;
         }
-        let port = service.field("port").as_int().and_then(|port| u16::try_from(port).ok());
+        let bundle = spec.str_at(&["caBundle"]);
         Some(Reference {
             namespace: service.str_at(&["namespace"]).into(),
             name: service.str_at(&["name"]).into(),
-            port: port.unwrap_or(443),
-            // What is stored was validated, so it decodes.
-            ca_bundle: STANDARD.decode(spec.str_at(&["caBundle"])).unwrap_or_default(),
+            // What is stored was validated. If it is no port all the same, nothing can be reached there.
+            port: service.field("port").as_int().map_or(443, |port| u16::try_from(port).unwrap_or(0)),
+            // Without a bundle the system's authorities would be trusted, so one that does not decode stays, and is refused as PEM.
+            ca_bundle: STANDARD.decode(bundle).unwrap_or_else(|_| bundle.as_bytes().to_vec()),
             insecure: spec.field("insecureSkipTLSVerify").as_bool() == Some(true),
         })
     }

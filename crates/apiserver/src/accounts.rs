@@ -9,14 +9,13 @@ use authn::service_account::{
 };
 use hashbrown::HashMap;
 use object::{Clock, GroupVersionKind, Meta, Status, Value};
-use registry::{
-    AdmitAll, Catalog, Context, Features, Form, NoLookup, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject,
-};
+use registry::{Catalog, Context, Features, Form, ResourceStorage, UpdateOptions, UpdateScope};
 use request::User;
 use rest::ManagedKind;
 use tokio::task::JoinHandle;
 
 use crate::config::ServiceAccounts as Flags;
+use crate::fresh::Fresh;
 use crate::{Config, pki};
 
 const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc";
@@ -110,22 +109,30 @@ fn limited(wanted: i64, limit: i64) -> Result<i64, String> {
 pub enum SigningKeySource {
     /// Another process signs.
     External,
-    File(PathBuf),
+    /// The file of `--service-account-signing-key-file`.
+    Given(PathBuf),
+    /// One that no other start has.
+    InMemory(Result<SigningKey, String>),
+    /// The one that an earlier start made.
+    Own(PathBuf),
     /// It is made for a first start. An RSA key takes longer than anything else there, so the server does not wait for it.
     Making(JoinHandle<Result<SigningKey, String>>),
 }
 
 impl SigningKeySource {
-    /// Begins to make the key if there is none.
-    pub fn open(config: &Config) -> SigningKeySource {
+    /// Begins to make the key if there is none, in a directory that may be fresh.
+    pub fn open(config: &Config, fresh: Option<Arc<Fresh>>) -> SigningKeySource {
         let flags = &config.service_accounts;
         let folder = config.data_dir.join("pki");
         let own = pki::service_account_key_file(&folder);
         match &flags.signing_key_file {
             _ if flags.signing_endpoint.is_some() => SigningKeySource::External,
-            Some(given) => SigningKeySource::File(given.clone()),
-            None if own.exists() => SigningKeySource::File(own),
+            Some(given) => SigningKeySource::Given(given.clone()),
+            None if flags.key_in_memory => SigningKeySource::InMemory(made_in_memory()),
+            None if own.exists() => SigningKeySource::Own(own),
             None => SigningKeySource::Making(tokio::task::spawn_blocking(move || {
+                // A directory that has to go goes when the key is in it.
+                let _fresh = fresh;
                 let pem = pki::make_service_account_key(&folder).map_err(|error| error.to_string());
                 let made = pem.and_then(|pem| SigningKey::parse(pem.as_bytes()).map_err(|error| error.to_string()));
                 made.inspect_err(|error| tracing::error!(error, "service accounts' tokens cannot be signed"))
@@ -136,16 +143,31 @@ impl SigningKeySource {
     fn key(self) -> Result<PendingKey, String> {
         match self {
             SigningKeySource::External => Err("another process has the key that signs".into()),
-            SigningKeySource::File(path) => {
+            SigningKeySource::Given(path) => {
                 let key = SigningKey::parse(&read(&path)?);
-                let key = key.map_err(|error| format!("failed to parse service-account-issuer-key-file: {error}"))?;
-                Ok(key.into())
+                let failed =
+                    |error| format!("failed to parse --service-account-signing-key-file {}: {error}", path.display());
+                Ok(key.map_err(failed)?.into())
+            }
+            SigningKeySource::InMemory(made) => Ok(made?.into()),
+            SigningKeySource::Own(path) => {
+                let key = SigningKey::parse(&read(&path)?).map_err(|error| {
+                    let why = "bring it back from a backup, or remove it for a new one, which ends all service accounts' tokens";
+                    format!("the key of service accounts in {} cannot be used: {error}; {why}", path.display())
+                });
+                Ok(key?.into())
             }
             SigningKeySource::Making(task) => Ok(PendingKey::new(async {
                 task.await.map_err(|error| format!("the key of service accounts was not made: {error}"))?
             })),
         }
     }
+}
+
+/// A key that is kept nowhere.
+fn made_in_memory() -> Result<SigningKey, String> {
+    let pem = pki::make_small_key().map_err(|error| error.to_string())?;
+    SigningKey::parse(pem.as_bytes()).map_err(|error| error.to_string())
 }
 
 /// The keys of `--service-account-key-file`, or the one that signs.
@@ -228,42 +250,21 @@ impl StoredObjects {
             return Ok(());
         };
         let user = User::loopback();
-        let cx = Context {
-            now: self.clock.now(),
-            user: &user,
-            namespace: secret.namespace(),
-            group: "",
-            version: "v1",
-            subresource: "",
-            verb: "",
-            dry_run: false,
-            features: &self.features,
-            catalog: registry::Catalog::empty(),
-            lookup: &NoLookup,
-        };
+        let now = self.clock.now();
+        let cx = Context { namespace: secret.namespace(), ..Context::of_server(now, &user, &self.features) };
         let uid = Some(secret.uid().to_string());
         let options = UpdateOptions { uid, scope: UpdateScope::Other, ..UpdateOptions::default() };
-        let mut change = Mark { kind, form, day, cx };
-        storage.update(&cx, secret.name(), &mut change, &AdmitAll, &options).await?;
-        Ok(())
-    }
-}
-
-struct Mark<'a> {
-    kind: &'a GroupVersionKind,
-    form: &'a Form,
-    day: &'a str,
-    cx: Context<'a>,
-}
-
-#[async_trait]
-impl UpdatedObject for Mark<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let live = existing.cloned().unwrap_or_default();
-        let mut marked = live.clone();
-        marked.set(&["metadata", "labels", LAST_USED], self.day);
-        let tracked = ManagedKind { kind: self.kind, form: self.form, subresource: "", resets: Vec::new() };
-        Ok(rest::track(&tracked, &live, marked, "kube-apiserver", self.cx.now))
+        let tracked = ManagedKind { kind, form, subresource: "", resets: &[] };
+        let mut write = storage.begin(&cx, secret.name(), &options).await?;
+        loop {
+            let live = write.existing().await?;
+            let mut marked = live.clone();
+            marked.set(&["metadata", "labels", LAST_USED], day);
+            let marked = rest::track(&tracked, &live, marked, "kube-apiserver", now).await;
+            if write.store(marked, Some(&live)).await?.is_some() {
+                return Ok(());
+            }
+        }
     }
 }
 

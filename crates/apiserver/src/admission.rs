@@ -2,16 +2,14 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use ::admission::plugins::{QuotaWriter, Settings};
-use ::admission::{Answer, Chain, Configuration, Meters, policy, webhook};
+use ::admission::plugins::{PluginSettings, QuotaWriter};
+use ::admission::{AdmissionMeters, Answer, Chain, Configuration, policy, webhook};
 use async_trait::async_trait;
 use authz::Authorizer;
 
 use object::{Clock, GroupVersionKind, Meta, Reason, Status, SystemClock, Value, value};
 use outbound::Egress;
-use registry::{
-    AdmitAll, Catalog, Context, Features, Form, NoLookup, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject,
-};
+use registry::{Catalog, Context, Error, Features, Form, ResourceStorage, UpdateOptions};
 use request::{Access, User};
 use rest::{Api, ManagedKind};
 
@@ -28,15 +26,18 @@ pub fn chain(
 ) -> Result<Chain, String> {
     let configuration = Configuration::read(config.admission_config_file.as_deref())?;
     let (services, meters, expressions) = (server.services.clone(), server.meters.clone(), server.expressions.clone());
-    let quotas = Quotas::new(catalog, features).ok_or("resourcequotas are not served, but admission needs them")?;
-    ::admission::plugins::chain(&Settings {
+    let quotas: Arc<dyn QuotaWriter> = match Quotas::new(catalog, features) {
+        Some(quotas) => Arc::new(quotas),
+        None => Arc::new(WithoutQuotas),
+    };
+    ::admission::plugins::chain(&PluginSettings {
         enabled: &config.enable_admission_plugins,
         disabled: &config.disable_admission_plugins,
         toleration_seconds: config.toleration_seconds,
         config: &configuration,
         server,
-        quotas: Arc::new(quotas),
-        webhooks: webhook::Settings {
+        quotas,
+        webhooks: webhook::WebhookSettings {
             mutating: catalog.stored(webhook::GROUP, "mutatingwebhookconfigurations").cloned(),
             validating: catalog.stored(webhook::GROUP, "validatingwebhookconfigurations").cloned(),
             services,
@@ -44,7 +45,7 @@ pub fn chain(
             ignore_budget: config.webhook_ignore_budget,
             exclude_virtual_resources: features.enabled("ExcludeAdmissionWebhookVirtualResources"),
         },
-        policies: policy::Settings {
+        policies: policy::PolicySettings {
             mutating: policies(catalog, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
             validating: policies(catalog, "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
         },
@@ -66,7 +67,7 @@ pub struct Host {
     api: OnceLock<Weak<Api>>,
     /// Where webhooks find services.
     pub services: Arc<Services>,
-    pub meters: Arc<Meters>,
+    pub meters: Arc<AdmissionMeters>,
     /// Compiled CEL expressions of the whole server.
     pub expressions: Arc<cel::Pool>,
 }
@@ -74,7 +75,7 @@ pub struct Host {
 impl Host {
     /// `id` is the identity of this server, the name of its lease.
     pub fn new(authorizer: Arc<dyn Authorizer>, services: Services, id: &str) -> Host {
-        let meters = Arc::new(Meters::new(id));
+        let meters = Arc::new(AdmissionMeters::new(id));
         let (api, services) = (OnceLock::new(), Arc::new(services));
         Host { authorizer, api, services, meters, expressions: Arc::default() }
     }
@@ -108,7 +109,7 @@ impl ::admission::Host for Host {
         let user = User::loopback();
         let cx = api.context(&user, "", "v1", "", false);
         let namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        match storage.create(&cx, namespace, &AdmitAll).await {
+        match storage.create(&cx, namespace).await {
             Ok(_) => Ok(()),
             Err(error) if error.reason() == Reason::AlreadyExists => Ok(()),
             Err(error) => Err(error.into()),
@@ -134,6 +135,31 @@ impl Quotas {
             features: features.clone(),
         })
     }
+
+    /// Sets what is used, of the version of the quota that it was worked out from and no other.
+    async fn charge(&self, namespace: &str, name: &str, resource_version: &str, used: Value) -> Result<(), Error> {
+        let (storage, user, now) = (&self.storage, User::loopback(), SystemClock.now());
+        let cx = Context { namespace, subresource: "status", ..Context::of_server(now, &user, &self.features) };
+        let tracked = ManagedKind {
+            kind: &self.kind,
+            form: &self.form,
+            subresource: "status",
+            resets: storage.strategy.facts().reset_fields("status"),
+        };
+        let mut write = storage.begin(&cx, name, &UpdateOptions::STATUS).await?;
+        loop {
+            let live = write.existing().await?;
+            if live.resource_version() != resource_version {
+                return Err(Status::conflict(&storage.resource, live.name(), registry::MODIFIED).into());
+            }
+            let mut charged = live.clone();
+            charged.set(&["status", "used"], used.clone());
+            let charged = rest::track(&tracked, &live, charged, "kube-apiserver", now).await;
+            if write.store(charged, Some(&live)).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -152,53 +178,24 @@ impl QuotaWriter for Quotas {
         resource_version: &str,
         used: Value,
     ) -> Result<bool, Status> {
-        let user = User::loopback();
-        let cx = Context {
-            now: SystemClock.now(),
-            user: &user,
-            namespace,
-            group: "",
-            version: "v1",
-            subresource: "status",
-            verb: "",
-            dry_run: false,
-            features: &self.features,
-            catalog: Catalog::empty(),
-            lookup: &NoLookup,
-        };
-        let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
-        let mut charge = Charge { quotas: self, cx, resource_version, used };
-        match self.storage.update(&cx, name, &mut charge, &AdmitAll, &options).await {
-            Ok(_) => Ok(true),
+        match self.charge(namespace, name, resource_version, used).await {
+            Ok(()) => Ok(true),
             Err(error) if matches!(error.reason(), Reason::Conflict | Reason::NotFound) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Sets what is used, of the version of the quota that it was worked out from and no other.
-struct Charge<'a> {
-    quotas: &'a Quotas,
-    cx: Context<'a>,
-    resource_version: &'a str,
-    used: Value,
-}
+/// Where quotas are not served there are none.
+struct WithoutQuotas;
 
 #[async_trait]
-impl UpdatedObject for Charge<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let live = existing.cloned().unwrap_or_default();
-        if live.resource_version() != self.resource_version {
-            return Err(Status::conflict(&self.quotas.storage.resource, live.name(), registry::MODIFIED));
-        }
-        let mut charged = live.clone();
-        charged.set(&["status", "used"], self.used.clone());
-        let tracked = ManagedKind {
-            kind: &self.quotas.kind,
-            form: &self.quotas.form,
-            subresource: "status",
-            resets: self.quotas.storage.strategy.reset_fields("status"),
-        };
-        Ok(rest::track(&tracked, &live, charged, "kube-apiserver", self.cx.now))
+impl QuotaWriter for WithoutQuotas {
+    async fn quotas(&self, _: &str) -> Result<Vec<Arc<Value>>, Status> {
+        Ok(Vec::new())
+    }
+
+    async fn update_used(&self, _: &str, _: &str, _: &str, _: Value) -> Result<bool, Status> {
+        Ok(false)
     }
 }

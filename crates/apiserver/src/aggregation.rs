@@ -1,26 +1,26 @@
-//! Settings of the aggregator: how other API servers behind this one are called.
+//! AggregatorSettings of the aggregator: how other API servers behind this one are called.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aggregator::{Aggregator, Settings, Setup};
+use aggregator::{Aggregator, AggregatorSettings, Setup};
 use outbound::{Certificate, Egress, Resolve};
 use rest::Api;
 use server::Metrics;
 
 use crate::Config;
-use crate::flags::Given;
+use crate::flags::{self, Given, Row, rows};
 use crate::pki::{FRONT_PROXY, FrontProxy};
 
 /// The flags that [`Aggregation`] takes.
-pub const FLAGS: &[&str] = &[
-    "aggregator-reject-forwarding-redirect",
-    "enable-aggregator-routing",
-    "proxy-client-cert-file",
-    "proxy-client-key-file",
-];
+pub(crate) const FLAGS: &[Row] = rows! { aggregation = &mut config.aggregation, |config, given|
+    "aggregator-reject-forwarding-redirect" => aggregation.reject_redirects = given.boolean()?,
+    "enable-aggregator-routing" => aggregation.to_endpoints = given.boolean()?,
+    "proxy-client-cert-file" => aggregation.certificate = given.path(),
+    "proxy-client-key-file" => aggregation.key = given.path(),
+};
 
-/// Settings with kube-apiserver's defaults.
+/// AggregatorSettings with kube-apiserver's defaults.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The certificate with which this server may speak for its users, and its key.
@@ -35,20 +35,6 @@ pub struct Aggregation {
 impl Default for Aggregation {
     fn default() -> Aggregation {
         Aggregation { certificate: None, key: None, reject_redirects: true, to_endpoints: false }
-    }
-}
-
-impl Aggregation {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        match name {
-            "aggregator-reject-forwarding-redirect" => self.reject_redirects = given.boolean()?,
-            "enable-aggregator-routing" => self.to_endpoints = given.boolean()?,
-            "proxy-client-cert-file" => self.certificate = given.path(),
-            "proxy-client-key-file" => self.key = given.path(),
-            _ => {}
-        }
-        Ok(())
     }
 }
 
@@ -70,7 +56,7 @@ pub fn use_certificate(config: &mut Config, own: &FrontProxy) -> Result<(), Stri
         ("requestheader-group-headers", "X-Remote-Group"),
         ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
     ] {
-        config.authentication.apply(flag, Given(&[value.to_string()]))?;
+        flags::set(config, flag, Given(&[value.to_string()]))?;
     }
     config.aggregation.certificate = Some(own.certificate.clone());
     config.aggregation.key = Some(own.key.clone());
@@ -88,7 +74,7 @@ pub fn open(
     let Aggregation { certificate, key, reject_redirects, .. } = config.aggregation.clone();
     let certificate = certificate.zip(key).map(|(certificate, key)| Certificate::Files { certificate, key });
     let sends_uid = api.features.enabled("RemoteRequestHeaderUID");
-    let settings = Settings { services, dial: egress.to_cluster(), certificate, reject_redirects, sends_uid };
+    let settings = AggregatorSettings { services, dial: egress.to_cluster(), certificate, reject_redirects, sends_uid };
     let aggregator = Aggregator::new(Setup { api: api.clone(), settings });
     let weak = Arc::downgrade(&aggregator);
     metrics.contribute(move |out| {

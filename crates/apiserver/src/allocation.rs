@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use codec::Notes;
 use kinds::core::service::AllocationStore;
 use object::{GroupVersionKind, Meta, Reason, Status, Value};
-use registry::{AdmitAll, ResourceStorage};
+use registry::ResourceStorage;
 use request::User;
 use rest::{Api, ManagedKind};
 use storage::Store;
@@ -45,11 +45,11 @@ impl Allocations {
 }
 
 /// The fields of an address are the server's.
-fn owned_address(api: &Api, address: Value) -> Value {
+async fn owned_address(api: &Api, address: Value) -> Value {
     let catalog = api.catalog.load();
     let Some(resource) = catalog.get("networking.k8s.io", "v1", "ipaddresses") else { return address };
-    let tracked = ManagedKind { kind: &resource.kind, form: &resource.form, subresource: "", resets: Vec::new() };
-    rest::track(&tracked, &Value::map(), address, "kube-apiserver", api.clock.now())
+    let tracked = ManagedKind { kind: &resource.kind, form: &resource.form, subresource: "", resets: &[] };
+    rest::track(&tracked, &Value::map(), address, "kube-apiserver", api.clock.now()).await
 }
 
 #[async_trait]
@@ -59,8 +59,8 @@ impl AllocationStore for Allocations {
         let user = User::loopback();
         let api = self.api()?.snapshot();
         let cx = api.context(&user, "", "v1", "", false);
-        let address = owned_address(&api, address);
-        match storage.create(&cx, address, &AdmitAll).await {
+        let address = owned_address(&api, address).await;
+        match storage.create(&cx, address).await {
             Ok(_) => Ok(true),
             Err(error) if error.reason() == Reason::AlreadyExists => Ok(false),
             Err(error) => Err(error.into()),
@@ -72,7 +72,7 @@ impl AllocationStore for Allocations {
         let user = User::loopback();
         let api = self.api()?.snapshot();
         let cx = api.context(&user, "", "v1", "", false);
-        match storage.delete(&cx, name, &Value::map(), &AdmitAll).await {
+        match storage.delete(&cx, name, &Value::map()).await {
             Ok(_) => Ok(()),
             Err(error) if error.reason() == Reason::NotFound => Ok(()),
             Err(error) => Err(error.into()),

@@ -4,48 +4,61 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::audit::{Auditor, Backend, BatchOptions, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookOptions};
+use ::audit::{
+    Auditor, Backend, BatchOptions, EventSink, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookOptions,
+};
 use async_trait::async_trait;
 use outbound::{Client, Egress, Kubeconfig};
 
-use crate::flags::Given;
+use crate::flags::{Given, Row, rows};
 use crate::reload::{self, Outcome, Reload};
 
 /// The flags that [`AuditConfig`] takes.
-pub const FLAGS: &[&str] = &[
-    "audit-log-batch-buffer-size",
-    "audit-log-batch-max-size",
-    "audit-log-batch-max-wait",
-    "audit-log-batch-throttle-burst",
-    "audit-log-batch-throttle-enable",
-    "audit-log-batch-throttle-qps",
-    "audit-log-compress",
-    "audit-log-format",
-    "audit-log-maxage",
-    "audit-log-maxbackup",
-    "audit-log-maxsize",
-    "audit-log-mode",
-    "audit-log-path",
-    "audit-log-truncate-enabled",
-    "audit-log-truncate-max-batch-size",
-    "audit-log-truncate-max-event-size",
-    "audit-log-version",
-    "audit-policy-file",
-    "audit-webhook-batch-buffer-size",
-    "audit-webhook-batch-max-size",
-    "audit-webhook-batch-max-wait",
-    "audit-webhook-batch-throttle-burst",
-    "audit-webhook-batch-throttle-enable",
-    "audit-webhook-batch-throttle-qps",
-    "audit-webhook-config-file",
-    "audit-webhook-batch-initial-backoff",
-    "audit-webhook-initial-backoff",
-    "audit-webhook-mode",
-    "audit-webhook-truncate-enabled",
-    "audit-webhook-truncate-max-batch-size",
-    "audit-webhook-truncate-max-event-size",
-    "audit-webhook-version",
-];
+pub(crate) const FLAGS: &[Row] = rows! { audit = &mut config.audit, |config, given|
+    "audit-policy-file" => audit.policy_file = given.path(),
+    "audit-log-path" => audit.log_path = given.path(),
+    "audit-log-format" => audit.format = log_format(given)?,
+    "audit-log-maxsize" => audit.max_megabytes = not_negative("audit-log-maxsize", given.last())?,
+    "audit-log-maxage" => audit.max_age_days = not_negative("audit-log-maxage", given.last())?,
+    "audit-log-maxbackup" => audit.max_backups = not_negative("audit-log-maxbackup", given.last())? as usize,
+    "audit-log-compress" => audit.compress = given.boolean()?,
+    "audit-log-batch-buffer-size" => audit.log.batch.buffer = positive("batch log buffer size", given)?,
+    "audit-log-batch-max-size" => audit.log.batch.max_size = positive("batch log max batch size", given)?,
+    "audit-log-batch-max-wait" => audit.log.batch.max_wait = given.span()?,
+    "audit-log-batch-throttle-burst" => audit.log.set_burst("log", given)?,
+    "audit-log-batch-throttle-enable" => audit.log.throttle = given.boolean()?,
+    "audit-log-batch-throttle-qps" => audit.log.set_rate("log", given)?,
+    "audit-log-mode" => audit.log.mode = mode("log", given)?,
+    "audit-log-truncate-enabled" => audit.log.truncate = given.boolean()?,
+    "audit-log-truncate-max-batch-size" => {
+        audit.log.truncation.max_batch_bytes = positive("truncate log max batch size", given)?
+    },
+    "audit-log-truncate-max-event-size" => {
+        audit.log.truncation.max_event_bytes = positive("truncate log max event size", given)?
+    },
+    "audit-log-version" => check_version(given)?,
+    "audit-webhook-config-file" => audit.webhook_file = given.path(),
+    "audit-webhook-batch-initial-backoff" => audit.initial_backoff = given.span()?,
+    "audit-webhook-initial-backoff" => audit.initial_backoff = given.span()?,
+    "audit-webhook-batch-buffer-size" => audit.webhook.batch.buffer = positive("batch webhook buffer size", given)?,
+    "audit-webhook-batch-max-size" => audit.webhook.batch.max_size = positive("batch webhook max batch size", given)?,
+    "audit-webhook-batch-max-wait" => audit.webhook.batch.max_wait = given.span()?,
+    "audit-webhook-batch-throttle-burst" => audit.webhook.set_burst("webhook", given)?,
+    "audit-webhook-batch-throttle-enable" => audit.webhook.throttle = given.boolean()?,
+    "audit-webhook-batch-throttle-qps" => audit.webhook.set_rate("webhook", given)?,
+    "audit-webhook-mode" => audit.webhook.mode = mode("webhook", given)?,
+    "audit-webhook-truncate-enabled" => audit.webhook.truncate = given.boolean()?,
+    "audit-webhook-truncate-max-batch-size" => {
+        audit.webhook.truncation.max_batch_bytes = positive("truncate webhook max batch size", given)?
+    },
+    "audit-webhook-truncate-max-event-size" => {
+        audit.webhook.truncation.max_event_bytes = positive("truncate webhook max event size", given)?
+    },
+    "audit-webhook-version" => check_version(given)?,
+};
+
+/// How many events a second are sent, and how many at once, where that is limited and no flag says otherwise.
+const THROTTLE: (f64, u32) = (10.0, 15);
 
 /// What both backends can be told.
 #[derive(Clone, Debug)]
@@ -76,8 +89,7 @@ pub struct AuditConfig {
 impl Default for AuditConfig {
     fn default() -> AuditConfig {
         let truncation = Truncation { max_event_bytes: 100 << 10, max_batch_bytes: 10 << 20 };
-        let batch =
-            |max_size, max_wait| BatchOptions { buffer: 10_000, max_size, max_wait, throttle: Some((10.0, 15)) };
+        let batch = |max_size, max_wait| BatchOptions { buffer: 10_000, max_size, max_wait, throttle: Some(THROTTLE) };
         AuditConfig {
             policy_file: None,
             log_path: None,
@@ -107,49 +119,64 @@ impl Default for AuditConfig {
 }
 
 impl AuditConfig {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        let last = given.last();
-        match name {
-            "audit-policy-file" => self.policy_file = given.path(),
-            "audit-log-path" => self.log_path = given.path(),
-            "audit-log-format" => {
-                self.format = match last {
-                    "json" => LogFormat::Json,
-                    "legacy" => LogFormat::Legacy,
-                    other => {
-                        return Err(format!("invalid audit log format {other}, allowed formats are \"legacy,json\""));
-                    }
-                }
+    /// Records everything that a policy says in one file and one that came before it, unless flags say otherwise.
+    pub(crate) fn record(&mut self, log: &Path, policy: PathBuf, megabytes_max: u32) {
+        self.log_path.get_or_insert_with(|| log.to_path_buf());
+        self.policy_file.get_or_insert(policy);
+        (self.max_megabytes, self.max_backups) = (megabytes_max.into(), 1);
+    }
+
+    /// Whether the sizes of each backend go together.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (plugin, is_used, delivery) in
+            [("log", self.log_path.is_some(), &self.log), ("webhook", self.webhook_file.is_some(), &self.webhook)]
+        {
+            let Truncation { max_event_bytes, max_batch_bytes } = delivery.truncation;
+            if is_used && delivery.truncate && max_batch_bytes < max_event_bytes {
+                return Err(format!(
+                    "invalid audit truncate {plugin} max batch size {max_batch_bytes}, must be greater than max event size \
+                     ({max_event_bytes})"
+                ));
             }
-            "audit-log-maxsize" => self.max_megabytes = not_negative(name, last)?,
-            "audit-log-maxage" => self.max_age_days = not_negative(name, last)?,
-            "audit-log-maxbackup" => self.max_backups = not_negative(name, last)? as usize,
-            "audit-log-compress" => self.compress = given.boolean()?,
-            "audit-webhook-config-file" => self.webhook_file = given.path(),
-            "audit-webhook-batch-initial-backoff" | "audit-webhook-initial-backoff" => {
-                self.initial_backoff = given.span()?
-            }
-            _ => match (name.strip_prefix("audit-log-"), name.strip_prefix("audit-webhook-")) {
-                (Some(rest), _) => self.log.apply("log", rest, given)?,
-                (_, Some(rest)) => self.webhook.apply("webhook", rest, given)?,
-                _ => {}
-            },
         }
         Ok(())
     }
 
-    /// Opens the audit log; None if no backend or no policy is configured, as upstream has it.
-    pub fn open(&self, egress: &Egress) -> Result<Option<Arc<Auditor>>, String> {
-        let Some(policy_file) = &self.policy_file else {
-            if self.log_path.is_some() || self.webhook_file.is_some() {
-                tracing::warn!("no audit policy file was given: no events are recorded");
+    /// Opens the audit log; None if no backend or no policy is configured, as upstream has it. What the program adds needs no
+    /// policy: it gets the metadata of every request.
+    pub fn open(&self, egress: &Egress, sinks: &[Arc<dyn EventSink>]) -> Result<Option<Arc<Auditor>>, String> {
+        let (policy, text) = match &self.policy_file {
+            Some(policy_file) => read_policy(policy_file)?,
+            None => {
+                if self.log_path.is_some() || self.webhook_file.is_some() {
+                    tracing::warn!("no audit policy file was given: no events are recorded");
+                }
+                if sinks.is_empty() {
+                    return Ok(None);
+                }
+                (Policy::metadata(), Vec::new())
             }
-            return Ok(None);
         };
-        let (policy, text) = read_policy(policy_file)?;
+        let backends = self.backends(egress, sinks)?;
+        if backends.is_empty() {
+            return Ok(None);
+        }
+        let auditor = Arc::new(Auditor::new(policy, backends));
+        if let Some(path) = self.policy_file.clone() {
+            let target = PolicyFile { path: path.clone(), auditor: Arc::downgrade(&auditor) };
+            tokio::spawn(reload::follow(path, text, target));
+        }
+        Ok(Some(auditor))
+    }
+
+    /// The sinks of the program and, with a policy, those of the flags.
+    fn backends(&self, egress: &Egress, sinks: &[Arc<dyn EventSink>]) -> Result<Vec<Backend>, String> {
         let numbers = Arc::default();
-        let mut backends = Vec::new();
+        let sink = |sink: &Arc<dyn EventSink>| Backend::sink(sink.clone(), self.webhook.batch(), Arc::clone(&numbers));
+        let mut backends: Vec<Backend> = sinks.iter().map(sink).collect();
+        if self.policy_file.is_none() {
+            return Ok(backends);
+        }
         if let Some(path) = &self.log_path {
             let backend = Backend::log(self.log_options(path), Arc::clone(&numbers));
             backends.push(backend.map_err(|error| format!("ensureLogFile: {error}"))?);
@@ -170,13 +197,7 @@ impl AuditConfig {
             };
             backends.push(Backend::webhook(options, numbers));
         }
-        if backends.is_empty() {
-            return Ok(None);
-        }
-        let auditor = Arc::new(Auditor::new(policy, backends));
-        let target = PolicyFile { path: policy_file.clone(), auditor: Arc::downgrade(&auditor) };
-        tokio::spawn(reload::follow(policy_file.clone(), text, target));
-        Ok(Some(auditor))
+        Ok(backends)
     }
 
     fn log_options(&self, path: &Path) -> LogOptions {
@@ -195,49 +216,26 @@ impl AuditConfig {
 }
 
 impl Delivery {
-    fn apply(&mut self, plugin: &str, name: &str, given: Given<'_>) -> Result<(), String> {
-        let last = given.last();
-        let positive = |what: &str| match last.parse::<usize>() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("invalid audit {what} {last}, must be a positive number")),
-        };
-        let (rate, burst) = self.batch.throttle.unwrap_or((10.0, 15));
-        match name {
-            "mode" => {
-                self.mode = Mode::parse(last).ok_or_else(|| {
-                    let names = Mode::NAMES.map(|(name, _)| name).join(",");
-                    format!("invalid audit {plugin} mode {last}, allowed modes are \"{names}\"")
-                })?;
+    /// Sets how many events a second are sent, on average.
+    fn set_rate(&mut self, plugin: &str, given: Given<'_>) -> Result<(), String> {
+        let (_, burst) = self.batch.throttle.unwrap_or(THROTTLE);
+        match given.last().parse::<f64>() {
+            Ok(rate) if rate > 0.0 => self.batch.throttle = Some((rate, burst)),
+            _ => {
+                let rate = given.last();
+                return Err(format!("invalid audit batch {plugin} throttle QPS {rate}, must be a positive number"));
             }
-            "batch-buffer-size" => self.batch.buffer = positive(&format!("batch {plugin} buffer size"))?,
-            "batch-max-size" => self.batch.max_size = positive(&format!("batch {plugin} max batch size"))?,
-            "batch-max-wait" => self.batch.max_wait = given.span()?,
-            "batch-throttle-enable" => self.throttle = given.boolean()?,
-            "batch-throttle-qps" => match last.parse::<f64>() {
-                Ok(rate) if rate > 0.0 => self.batch.throttle = Some((rate, burst)),
-                _ => {
-                    return Err(format!("invalid audit batch {plugin} throttle QPS {last}, must be a positive number"));
-                }
-            },
-            "batch-throttle-burst" => {
-                let burst = positive(&format!("batch {plugin} throttle burst"))?;
-                self.batch.throttle = Some((rate, u32::try_from(burst).unwrap_or(u32::MAX)));
-            }
-            "truncate-enabled" => self.truncate = given.boolean()?,
-            "truncate-max-event-size" => {
-                self.truncation.max_event_bytes = positive(&format!("truncate {plugin} max event size"))?;
-            }
-            "truncate-max-batch-size" => {
-                self.truncation.max_batch_bytes = positive(&format!("truncate {plugin} max batch size"))?;
-            }
-            "version" if last != "audit.k8s.io/v1" => {
-                return Err("invalid group version, allowed versions are [\"audit.k8s.io/v1\"]".to_string());
-            }
-            _ => {}
         }
         Ok(())
     }
 
+    /// Sets how many events may be sent at once.
+    fn set_burst(&mut self, plugin: &str, given: Given<'_>) -> Result<(), String> {
+        let (rate, _) = self.batch.throttle.unwrap_or(THROTTLE);
+        let burst = positive(&format!("batch {plugin} throttle burst"), given)?;
+        self.batch.throttle = Some((rate, u32::try_from(burst).unwrap_or(u32::MAX)));
+        Ok(())
+    }
     fn batch(&self) -> BatchOptions {
         BatchOptions { throttle: self.batch.throttle.filter(|_| self.throttle), ..self.batch }
     }
@@ -247,14 +245,45 @@ impl Delivery {
     }
 }
 
+fn log_format(given: Given<'_>) -> Result<LogFormat, String> {
+    match given.last() {
+        "json" => Ok(LogFormat::Json),
+        "legacy" => Ok(LogFormat::Legacy),
+        other => Err(format!("invalid audit log format {other}, allowed formats are \"legacy,json\"")),
+    }
+}
+
+fn mode(plugin: &str, given: Given<'_>) -> Result<Mode, String> {
+    Mode::parse(given.last()).ok_or_else(|| {
+        let names = Mode::NAMES.map(|(name, _)| name).join(",");
+        format!("invalid audit {plugin} mode {}, allowed modes are \"{names}\"", given.last())
+    })
+}
+
+fn check_version(given: Given<'_>) -> Result<(), String> {
+    match given.last() {
+        "audit.k8s.io/v1" => Ok(()),
+        _ => Err("invalid group version, allowed versions are [\"audit.k8s.io/v1\"]".to_string()),
+    }
+}
+
+fn positive(what: &str, given: Given<'_>) -> Result<usize, String> {
+    match given.last().parse::<usize>() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("invalid audit {what} {}, must be a positive number", given.last())),
+    }
+}
+
 fn not_negative(name: &str, text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("--{name} {text} can't be a negative number"))
 }
 
 /// The policy in a file, and the file's contents.
 fn read_policy(path: &Path) -> Result<(Policy, Vec<u8>), String> {
-    let text = std::fs::read(path)
-        .map_err(|error| format!("loading audit policy file: failed to read file path {}: {error}", path.display()))?;
+    let text = std::fs::read(path).map_err(|error| {
+        let (quoted, why) = (object::quote(&path.display().to_string()), outbound::in_gos_words(&error));
+        format!("loading audit policy file: failed to read file path {quoted}: open {}: {why}", path.display())
+    })?;
     let policy = Policy::read(&text)
         .map_err(|error| format!("loading audit policy file: {error}: from file {}", path.display()))?;
     Ok((policy, text))
@@ -296,11 +325,12 @@ impl Reload for PolicyFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::set;
 
     #[test]
     fn flags() {
-        let mut config = AuditConfig::default();
-        let mut apply = |name: &str, value: &str| config.apply(name, Given(&[value.to_string()]));
+        let mut config = crate::Config::default();
+        let mut apply = |name: &str, value: &str| set(&mut config, name, Given(&[value.to_string()]));
         for (name, value) in [
             ("audit-log-mode", "blocking-strict"),
             ("audit-log-maxsize", "7"),
@@ -322,6 +352,7 @@ mod tests {
         ] {
             assert_eq!(apply(name, value).unwrap_err(), want);
         }
+        let config = config.audit;
         assert_eq!((config.log.mode, config.max_megabytes), (Mode::BlockingStrict, 7));
         assert_eq!(config.webhook.batch().throttle, Some((2.5, 15)));
         assert!(config.webhook.truncation().is_some() && config.log.truncation().is_none());

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
 use authn::jwt::{ALGORITHMS, Egress as IssuerEgress, JwtIssuers, JwtMeters, JwtOptions};
 use authn::service_account::{ExternalSigner, ServiceAccountTokens};
-use authn::{Authenticator, BootstrapTokens, Method, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
-use object::{Path, SystemClock};
+use authn::{Authenticator, BootstrapTokens, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
+use object::Path;
 use outbound::Egress;
 use registry::{Catalog, Features};
 use rest::Api;
@@ -20,12 +20,13 @@ use server::Metrics;
 use standalone::Identity;
 use tokio::task::JoinSet;
 
-pub use self::flags::{AuthenticationConfig, FLAGS};
+pub use self::flags::AuthenticationConfig;
+pub(crate) use self::flags::FLAGS;
 pub use self::trust::Trust;
 use crate::accounts::{Accounts, StoredObjects};
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
-use crate::{Config, Pki};
+use crate::{Config, Pki, ProgramParts};
 
 /// How long the issuers of a changed file have to be found.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
@@ -50,6 +51,7 @@ impl Authentication {
         accounts: &Accounts,
         catalog: &Catalog,
         egress: &Egress,
+        own: &mut ProgramParts,
     ) -> Result<Authentication, String> {
         let flags = &config.authentication;
         flags.check(config, features)?;
@@ -89,19 +91,22 @@ impl Authentication {
                 meters,
             }
         });
-        let mut methods: Vec<Box<dyn Method>> = Vec::new();
+        let mut methods = std::mem::take(&mut own.methods);
         if let Some(proxies) = &trust.proxies {
             methods.push(Box::new(RequestHeader {
                 proxies: proxies.clone(),
                 allowed_names: flags.request_header.allowed_names.clone(),
-                headers: flags.request_header.headers.clone(),
+                headers: flags.request_header.headers(),
             }));
         }
-        methods.push(Box::new(trust.clients.clone()));
-        let objects = Arc::new(StoredObjects::new(catalog, features.clone(), Arc::new(SystemClock)));
-        let tokens = token_methods(config, accounts.method(objects, features), issuers, accounts, egress)?;
+        if let Some(clients) = &trust.clients {
+            methods.push(Box::new(clients.clone()));
+        }
+        let objects = Arc::new(StoredObjects::new(catalog, features.clone(), own.clock.clone()));
+        let mut tokens = std::mem::take(&mut own.tokens);
+        tokens.extend(token_methods(config, accounts.method(objects, features), issuers, accounts, egress)?);
         let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
-        authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers.clone());
+        authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
         Ok(Authentication {
             authenticator: Arc::new(authenticator),
             trust,

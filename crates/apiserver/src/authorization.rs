@@ -11,15 +11,15 @@ use authz::configuration::Configured;
 use authz::node::{self, Node};
 use authz::rbac::{self, Rbac};
 use authz::{
-    Abac, AlwaysAllow, AlwaysDeny, Authorizer, Configuration, Decision, Meters, Named, ReviewVersion, RulesFor, Union,
-    Verdict, Webhook, webhook,
+    Abac, AlwaysAllow, AlwaysDeny, Authorizer, AuthzMeters, Configuration, Decision, Named, ReviewVersion, RulesFor,
+    Union, Verdict, Webhook, webhook,
 };
 use outbound::{Dial, Egress};
 use registry::{Catalog, Features, ResourceStorage};
 use request::{Access, User};
 use standalone::Identity;
 
-use crate::flags::Given;
+use crate::flags::{Row, rows};
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
 use crate::start::{StartError, hostname};
@@ -28,15 +28,15 @@ use crate::start::{StartError, hostname};
 const GRAPH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Flags of authorization.
-pub const FLAGS: &[&str] = &[
-    "authorization-config",
-    "authorization-mode",
-    "authorization-policy-file",
-    "authorization-webhook-cache-authorized-ttl",
-    "authorization-webhook-cache-unauthorized-ttl",
-    "authorization-webhook-config-file",
-    "authorization-webhook-version",
-];
+pub(crate) const FLAGS: &[Row] = rows! { authorization = &mut config.authorization, |config, given|
+    "authorization-config" => authorization.file = given.path(),
+    "authorization-mode" => authorization.legacy().modes = given.list().collect(),
+    "authorization-policy-file" => authorization.policy_file = given.path(),
+    "authorization-webhook-cache-authorized-ttl" => authorization.legacy().authorized_ttl = given.span_or_zero()?,
+    "authorization-webhook-cache-unauthorized-ttl" => authorization.legacy().unauthorized_ttl = given.span_or_zero()?,
+    "authorization-webhook-config-file" => authorization.legacy().webhook_file = given.path(),
+    "authorization-webhook-version" => authorization.legacy().webhook_version = given.last().to_string(),
+};
 
 /// What the flags say.
 #[derive(Clone, Debug)]
@@ -72,19 +72,10 @@ impl Default for AuthorizationConfig {
 }
 
 impl AuthorizationConfig {
-    pub fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        self.legacy |= !matches!(name, "authorization-config" | "authorization-policy-file");
-        match name {
-            "authorization-mode" => self.modes = given.list().collect(),
-            "authorization-config" => self.file = given.path(),
-            "authorization-policy-file" => self.policy_file = given.path(),
-            "authorization-webhook-config-file" => self.webhook_file = given.path(),
-            "authorization-webhook-version" => self.webhook_version = given.last().to_string(),
-            "authorization-webhook-cache-authorized-ttl" => self.authorized_ttl = given.span_or_zero()?,
-            "authorization-webhook-cache-unauthorized-ttl" => self.unauthorized_ttl = given.span_or_zero()?,
-            _ => {}
-        }
-        Ok(())
+    /// The settings for a flag that the file stands for.
+    fn legacy(&mut self) -> &mut AuthorizationConfig {
+        self.legacy = true;
+        self
     }
 
     /// The configuration, and the file's contents if it comes from one.
@@ -100,7 +91,7 @@ impl AuthorizationConfig {
             return Ok((Configuration::read(&text, &BTreeSet::new())?, Some(text)));
         }
         self.check()?;
-        let webhook = webhook::Settings {
+        let webhook = webhook::WebhookAuthorizerSettings {
             name: "default".into(),
             kubeconfig: self.webhook_file.clone().unwrap_or_default(),
             version: match self.webhook_version.as_str() {
@@ -154,7 +145,7 @@ pub struct Authorization {
     pub authorizer: Arc<dyn Authorizer>,
     /// The RBAC among the authorizers, if there is one.
     pub rbac: Option<Arc<Rbac>>,
-    pub meters: Arc<Meters>,
+    pub meters: Arc<AuthzMeters>,
     /// The metrics of the configuration file, if there is one.
     pub reloads: Option<Arc<ReloadMeters>>,
 }
@@ -165,9 +156,11 @@ impl Authorization {
         catalog: &Catalog,
         features: &Features,
         egress: &Egress,
+        own: Vec<(String, Arc<dyn Authorizer>)>,
     ) -> Result<Authorization, StartError> {
         let (configuration, text) = config.configuration().map_err(StartError::Setting)?;
-        let lasting = Lasting::open(&configuration, config, catalog, features, egress.control_plane.clone())?;
+        let dial = egress.control_plane.clone();
+        let lasting = Lasting { own, ..Lasting::open(&configuration, config, catalog, features, dial)? };
         let (meters, rbac) = (lasting.meters.clone(), lasting.rbac.clone());
         let union = lasting.union(&configuration).map_err(StartError::Setting)?;
         let (Some(file), Some(text)) = (&config.file, text) else {
@@ -184,11 +177,13 @@ impl Authorization {
 
 /// Authorizers that are made once and stay when the file is reloaded.
 struct Lasting {
+    /// Those of the program, which are asked first.
+    own: Vec<(String, Arc<dyn Authorizer>)>,
     node: Option<Arc<Node>>,
     rbac: Option<Arc<Rbac>>,
     abac: Option<Arc<Abac>>,
     dial: Option<Arc<dyn Dial>>,
-    meters: Arc<Meters>,
+    meters: Arc<AuthzMeters>,
     modes: BTreeSet<String>,
 }
 
@@ -206,15 +201,16 @@ impl Lasting {
         let abac = |path: &PathBuf| Abac::read(path).map(Arc::new).map_err(StartError::Setting);
         let policy_file = config.policy_file.clone().unwrap_or_default();
         let abac = modes.contains("ABAC").then(|| abac(&policy_file)).transpose()?;
-        Ok(Lasting { node, rbac, abac, dial, meters: Arc::default(), modes })
+        Ok(Lasting { own: Vec::new(), node, rbac, abac, dial, meters: Arc::default(), modes })
     }
 
     fn union(&self, configuration: &Configuration) -> Result<Union, String> {
-        let authorizers = configuration.authorizers.iter().map(|configured| {
+        let own = self.own.iter().map(|(name, authorizer)| Ok(Named::new("Embedded", name, authorizer.clone())));
+        let configured = configuration.authorizers.iter().map(|configured| {
             let authorizer = self.authorizer(configured)?;
             Ok(Named::new(&configured.mode, &configured.name, authorizer))
         });
-        Ok(Union::new(authorizers.collect::<Result<_, String>>()?, self.meters.clone()))
+        Ok(Union::new(own.chain(configured).collect::<Result<_, String>>()?, self.meters.clone()))
     }
 
     fn authorizer(&self, configured: &Configured) -> Result<Arc<dyn Authorizer>, String> {
@@ -336,14 +332,14 @@ fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::flags::{Given, set};
 
     fn check(flags: &[(&str, &str)], want: Result<&[&str], &str>) {
-        let mut config = AuthorizationConfig::default();
+        let mut config = crate::Config::default();
         for (name, value) in flags {
-            config.apply(name, Given(&[value.to_string()])).unwrap();
+            assert!(set(&mut config, name, Given(&[value.to_string()])).unwrap());
         }
-        let got = config.configuration().map(|(configuration, _)| {
+        let got = config.authorization.configuration().map(|(configuration, _)| {
             configuration.authorizers.iter().map(|one| one.name.clone()).collect::<Vec<String>>()
         });
         let got = got.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());

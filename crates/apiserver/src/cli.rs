@@ -1,13 +1,18 @@
 //! The commands: `serve` (the default), and those that maintain a server's data directory and users.
 
 mod completion;
+mod envtest;
 mod kubeconfig;
 mod maintain;
+mod man;
 mod migrate;
 mod serve;
+mod test_server;
+mod version;
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) use maintain::with_way_out;
@@ -15,13 +20,17 @@ pub(crate) use maintain::with_way_out;
 use crate::flags;
 use clap::{ArgMatches, Command};
 
-/// Reads the command line and does what it says.
-pub fn run() -> ExitCode {
-    let matches = command().get_matches();
+/// Reads the command line and does what it says. `build` is what the program was built from.
+pub fn run(build: &server::Build) -> ExitCode {
+    if called_as().as_deref() == Some(flags::ETCD) {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        return exit_code(envtest::etcd::run(&arguments));
+    }
+    let matches = command().get_matches_from(with_command_first(std::env::args_os().collect()));
     hush_panics_of_redb();
     let outcome = match matches.subcommand() {
-        None => serve::run(&matches, &name()),
-        Some(("serve", matches)) => serve::run(matches, &name()),
+        None => serve::run(&matches, &name(), build),
+        Some(("serve", matches)) => serve::run(matches, &name(), build),
         Some(("kubeconfig", matches)) => kubeconfig::run(matches),
         Some(("backup", matches)) => maintain::backup(matches),
         Some(("restore", matches)) => maintain::restore(matches),
@@ -29,8 +38,20 @@ pub fn run() -> ExitCode {
         Some(("repair", matches)) => maintain::repair(matches),
         Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),
+        Some(("man", matches)) => man::run(matches),
+        Some(("etcd-stand-in", matches)) => {
+            let arguments: Vec<String> = matches.get_many("flags").into_iter().flatten().cloned().collect();
+            envtest::etcd::run(&arguments)
+        }
+        Some(("envtest-assets", matches)) => envtest::run(matches),
+        Some(("test-server", matches)) => test_server::run(matches, build),
+        Some(("version", matches)) => version::run(matches, build),
         Some((other, _)) => Err(format!("there is no command {other}")),
     };
+    exit_code(outcome)
+}
+
+fn exit_code(outcome: Result<(), String>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -40,8 +61,26 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Commands have flags of their own, so `--data-dir X backup` is read as `backup --data-dir X`.
+fn with_command_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let flag = match arguments.get(1).and_then(|argument| argument.to_str()) {
+        Some("--data-dir") => 2,
+        Some(argument) if argument.starts_with("--data-dir=") => 1,
+        _ => return arguments,
+    };
+    let is_command = |name: &OsString| {
+        let command = command();
+        let found = name.to_str().and_then(|name| command.find_subcommand(name));
+        found.is_some_and(|found| found.get_arguments().any(|argument| argument.get_id() == "data-dir"))
+    };
+    if arguments.get(flag + 1).is_some_and(is_command) {
+        arguments[1..=flag + 1].rotate_right(1);
+    }
+    arguments
+}
+
 fn command() -> Command {
-    let serve = flags::command();
+    let serve = flags::command(&name());
     serve
         .clone()
         .name(name())
@@ -50,14 +89,22 @@ fn command() -> Command {
         .subcommand(kubeconfig::command())
         .subcommands(maintain::commands())
         .subcommand(migrate::command())
+        .subcommand(test_server::command())
+        .subcommand(envtest::command())
+        .subcommand(envtest::etcd::command())
         .subcommand(completion::command())
+        .subcommand(man::command())
+        .subcommand(version::command())
 }
 
 /// What we were called as: a link named kube-apiserver has that program's defaults and speaks of itself by that name.
 fn name() -> String {
-    let called = std::env::args_os().next().map(PathBuf::from);
-    let called = called.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    called.filter(|name| *name == flags::KUBE_APISERVER).unwrap_or("ferrokube").to_string()
+    called_as().filter(|name| name == flags::KUBE_APISERVER || name == flags::ETCD).unwrap_or("ferrokube".into())
+}
+
+fn called_as() -> Option<String> {
+    let called = std::env::args_os().next().map(PathBuf::from)?;
+    called.file_name()?.to_str().map(str::to_string)
 }
 
 /// Which data directory a command is about; every command has the flag.
@@ -79,4 +126,28 @@ fn hush_panics_of_redb() {
 /// Prints a line. Fails silently if standard output was closed.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_directory_may_come_before_the_command() {
+        for (given, want) in [
+            ("f --data-dir d backup x", "f backup --data-dir d x"),
+            ("f --data-dir=d check", "f check --data-dir=d"),
+            ("f --data-dir d serve --v 2", "f serve --data-dir d --v 2"),
+            ("f --data-dir d", "f --data-dir d"),
+            ("f --data-dir backup", "f --data-dir backup"),
+            ("f --data-dir d --secure-port 1", "f --data-dir d --secure-port 1"),
+            ("f --data-dir d version", "f --data-dir d version"),
+            ("f backup --data-dir d x", "f backup --data-dir d x"),
+            ("f", "f"),
+        ] {
+            let got = with_command_first(given.split(' ').map(OsString::from).collect());
+            let got: Vec<_> = got.iter().map(|argument| argument.to_string_lossy()).collect();
+            assert_eq!(got.join(" "), want);
+        }
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use gox509::tls::ServerVerifier;
+use gox509::{KeyPair, Pool};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use object::Value;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use crate::Pki;
@@ -14,7 +16,8 @@ use crate::Pki;
 /// Asks for a token of a service account that is valid for a day.
 pub async fn service_account_token(pki: &Pki, server: &str, namespace: &str, name: &str) -> Result<String, String> {
     let body = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":86400}}"#;
-    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+    let path = request::path(["api", "v1", "namespaces", namespace, "serviceaccounts", name, "token"]);
+    let path = path.map_err(|error| error.to_string())?;
     let reply = post(pki, server, &path, body).await?;
     match reply.str_at(&["status", "token"]) {
         "" => Err(reply.str_at(&["message"]).to_string()),
@@ -47,17 +50,16 @@ async fn post(pki: &Pki, server: &str, path: &str, body: &'static str) -> Result
 }
 
 fn tls(pki: &Pki) -> Result<rustls::ClientConfig, String> {
-    let failed = |error: rustls_pki_types::pem::Error| error.to_string();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&pki.ca).map_err(failed)?).map_err(|error| error.to_string())?;
-    let chain = CertificateDer::pem_file_iter(&pki.admin_cert).map_err(failed)?;
-    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    let key = PrivateKeyDer::from_pem_file(&pki.admin_key).map_err(failed)?;
+    let read = |path: &std::path::Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    let roots = Pool::from_client_pem(&read(&pki.ca)?)?;
+    let pair = KeyPair::parse(&read(&pki.admin_cert)?, &read(&pki.admin_key)?)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    rustls::ClientConfig::builder_with_provider(provider)
+    let key = provider.key_provider.load_private_key(pair.key).map_err(|error| error.to_string())?;
+    let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key)
-        .map_err(|error| error.to_string())
+        .dangerous()
+        .with_custom_certificate_verifier(ServerVerifier::new(Some(Box::new(Arc::new(roots)))))
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(CertifiedKey::new(pair.chain, key))));
+    Ok(config)
 }

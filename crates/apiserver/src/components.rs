@@ -9,7 +9,8 @@ use http_body_util::{BodyExt, Empty, Limited};
 use kinds::core::ComponentStatus;
 use object::{Value, quote, value};
 use registry::{Report, Strategy, Target};
-use rest::{Dial, Unreachable};
+use request::User;
+use rest::{ForwardClient, Unreachable};
 use storage::{Health, Status, Store};
 
 /// How long an answer may take, and how much of it is shown.
@@ -19,7 +20,7 @@ const ANSWER_BYTES_MAX: usize = 10 * 1024;
 /// Asks the components at their usual ports of this machine, and the store.
 pub struct Components {
     pub store: Arc<dyn Store>,
-    pub dial: Arc<dyn Dial>,
+    pub dial: Arc<dyn ForwardClient>,
 }
 
 #[derive(Clone, Copy)]
@@ -44,7 +45,7 @@ impl Components {
             },
             Component::Store => match tokio::time::timeout(TIMEOUT, self.store.status()).await {
                 Ok(Ok(Status { health: Health::Healthy, .. })) => (true, "ok".to_string(), String::new()),
-                Ok(Ok(Status { health: Health::Degraded(why), .. })) => (false, String::new(), why),
+                Ok(Ok(Status { health: Health::Degraded(why) | Health::Full(why), .. })) => (false, String::new(), why),
                 Ok(Err(error)) => (false, String::new(), error.to_string()),
                 Err(_) => (false, String::new(), "context deadline exceeded".to_string()),
             },
@@ -60,7 +61,7 @@ impl Components {
 }
 
 /// What a component says of itself, or why it says nothing.
-async fn probe(dial: &dyn Dial, port: u16) -> Result<String, String> {
+async fn probe(dial: &dyn ForwardClient, port: u16) -> Result<String, String> {
     let (host, path) = ("127.0.0.1".to_string(), "/healthz".to_string());
     let url = quote(&format!("https://{host}:{port}{path}"));
     let failed = |why: String| format!("Get {url}: {why}");
@@ -92,11 +93,11 @@ async fn probe(dial: &dyn Dial, port: u16) -> Result<String, String> {
 
 #[async_trait]
 impl Report for Components {
-    async fn objects(&self) -> Vec<Value> {
+    async fn objects(&self, _: &User, _: &str) -> Vec<Value> {
         futures::future::join_all(COMPONENTS.map(|(name, component)| self.status(name, component))).await
     }
 
-    async fn object(&self, name: &str) -> Option<Value> {
+    async fn object(&self, _: &User, _: &str, name: &str) -> Option<Value> {
         let (name, component) = COMPONENTS.into_iter().find(|(known, _)| *known == name)?;
         Some(self.status(name, component).await)
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use outbound::Egress;
 use registry::Features;
 use standalone::Leadership;
 
-use crate::StoreConfig;
 use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
 use crate::authentication::AuthenticationConfig;
@@ -17,15 +17,20 @@ use crate::authorization::AuthorizationConfig;
 use crate::debugging::Debugging;
 use crate::own_service::OwnServiceConfig;
 use crate::peering::PeerConfig;
+use crate::profile::ApiProfile;
 use crate::serving::Serving;
 use crate::shown_metrics::ShownMetrics;
 use crate::versions::Versions;
+use crate::{StoreConfig, TestServer};
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where data, keys and certificates are kept.
     pub data_dir: PathBuf,
+    /// Whether connections are accepted at all. Without it the server answers clients of its own process only, makes no certificates,
+    /// and has no `kubernetes` Service.
+    pub listens: bool,
     pub bind_address: IpAddr,
     /// Where the cluster reaches the server, if not at the address it listens on.
     pub advertise_address: Option<IpAddr>,
@@ -33,6 +38,8 @@ pub struct Config {
     pub port: u16,
     pub token_auth_file: Option<PathBuf>,
     pub client_ca_file: Option<PathBuf>,
+    /// `--own-authority`: whether the authority in the data directory vouches for clients. None: if nothing else was given.
+    pub own_authority: Option<bool>,
     /// Where a serving certificate is looked for, and left, unless its files are named.
     pub cert_dir: Option<PathBuf>,
     pub tls_cert_file: Option<PathBuf>,
@@ -47,6 +54,8 @@ pub struct Config {
     pub versions: Versions,
     /// `--feature-gates`.
     pub feature_gates: Vec<(String, bool)>,
+    /// Which built-in resources there are at all.
+    pub profile: ApiProfile,
     /// `--runtime-config`: group/version, or api/all and its like → on or off.
     pub runtime_config: Vec<(String, bool)>,
     /// `KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE`: versions that this release removed can still be enabled.
@@ -63,6 +72,8 @@ pub struct Config {
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
+    /// What the program is built from.
+    pub build: server::Build,
     /// `--version=vX.Y.Z…`: what the server says it is, if not the version it was built as.
     pub reported_version: Option<String>,
     /// `--external-hostname`: the host in URLs that others are told, "" for the advertised address.
@@ -81,6 +92,8 @@ pub struct Config {
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
     pub store: StoreConfig,
+    /// Makes this a server for tests, which keeps everything in memory and can be emptied.
+    pub test: Option<Arc<TestServer>>,
     /// `--enable-garbage-collector`.
     pub garbage_collection: bool,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
@@ -102,6 +115,8 @@ pub struct ServiceAccounts {
     pub issuers: Vec<String>,
     /// None: a key is made at the first start and kept in the data directory.
     pub signing_key_file: Option<PathBuf>,
+    /// Whether the key is made in memory instead of the data directory, so that tokens end with the server.
+    pub key_in_memory: bool,
     /// `--service-account-signing-endpoint`: the socket of a process that signs instead.
     pub signing_endpoint: Option<String>,
     /// Keys that tokens may be signed with. Empty: the signing key.
@@ -121,6 +136,7 @@ impl Default for ServiceAccounts {
         ServiceAccounts {
             issuers: Vec::new(),
             signing_key_file: None,
+            key_in_memory: false,
             signing_endpoint: None,
             key_files: Vec::new(),
             jwks_uri: String::new(),
@@ -135,11 +151,13 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             data_dir: PathBuf::from(".ferrokube"),
+            listens: true,
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             advertise_address: None,
             port: 6443,
             token_auth_file: None,
             client_ca_file: None,
+            own_authority: None,
             cert_dir: None,
             tls_cert_file: None,
             tls_private_key_file: None,
@@ -149,6 +167,7 @@ impl Default for Config {
             authorization: AuthorizationConfig::default(),
             versions: Versions::default(),
             feature_gates: Vec::new(),
+            profile: ApiProfile::default(),
             runtime_config: Vec::new(),
             serve_removed: false,
             enable_admission_plugins: Vec::new(),
@@ -159,6 +178,7 @@ impl Default for Config {
             aggregation: Aggregation::default(),
             toleration_seconds: (300, 300),
             service_accounts: ServiceAccounts::default(),
+            build: server::Build::default(),
             reported_version: None,
             external_hostname: String::new(),
             tracing_file: None,
@@ -171,6 +191,7 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,
             store: StoreConfig::default(),
+            test: None,
             garbage_collection: true,
             standalone: false,
             serving: Serving::default(),
@@ -203,8 +224,8 @@ impl Config {
 
     /// What `/version` says.
     pub(crate) fn version(&self) -> server::Version {
-        let shown = self.versions.shown();
-        server::Version { git_version: self.reported_version.clone().unwrap_or(shown.git_version), ..shown }
+        let (shown, build) = (self.versions.shown(), self.build.clone());
+        server::Version { git_version: self.reported_version.clone().unwrap_or(shown.git_version), build, ..shown }
     }
 
     /// How other networks are reached.

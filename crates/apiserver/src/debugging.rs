@@ -13,12 +13,16 @@ use std::sync::Arc;
 use server::Paths;
 use tokio::task::JoinSet;
 
-use crate::flags::Given;
+use crate::flags::{Row, rows};
 use logs::Logs;
 use profiling::Profiling;
 
 /// The flags that [`Debugging`] takes.
-pub const FLAGS: &[&str] = &["debug-socket-path", "enable-logs-handler", "profiling"];
+pub(crate) const FLAGS: &[Row] = rows! { debugging = &mut config.debugging, |config, given|
+    "debug-socket-path" => debugging.socket = given.path(),
+    "enable-logs-handler" => debugging.logs = given.boolean()?,
+    "profiling" => debugging.profiling = given.boolean()?,
+};
 
 /// Which pages there are.
 #[derive(Clone, Debug)]
@@ -58,17 +62,6 @@ impl fmt::Debug for SetVerbosity {
 }
 
 impl Debugging {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        match name {
-            "debug-socket-path" => self.socket = given.path(),
-            "enable-logs-handler" => self.logs = given.boolean()?,
-            "profiling" => self.profiling = given.boolean()?,
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// The pages that the server has.
     pub(crate) fn paths(&self) -> Vec<Arc<dyn Paths>> {
         let profiling = self.profiling.then(|| Arc::new(self.pages()) as Arc<dyn Paths>);

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Error, Protocols, Roots, Stream, Throttle};
 use registry::Target;
-use rest::{Dial, ForwardBody, Unreachable};
+use rest::{ForwardBody, ForwardClient, Unreachable};
 
 use crate::serving::Kubelets;
 
@@ -84,7 +84,7 @@ impl Clients {
 }
 
 #[async_trait]
-impl Dial for Dialer {
+impl ForwardClient for Dialer {
     async fn send(
         &self,
         target: &Target,
@@ -113,9 +113,7 @@ struct GlobalOnly(Arc<dyn outbound::Dial>);
 #[async_trait]
 impl outbound::Dial for GlobalOnly {
     async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
-        let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await;
-        let found: Vec<_> =
-            found.map_err(|_| Error::NotAllowed(format!("lookup {}: no such host", address.host)))?.collect();
+        let found = outbound::lookup(address).await.map_err(|error| Error::NotAllowed(error.to_string()))?;
         let Some(first) = found.first() else { return Err(Error::Connect("no addresses for hostname".into())) };
         if !found.iter().all(|found| object::names::is_global_unicast(found.ip())) {
             return Err(Error::NotAllowed("address not allowed".into()));

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ::admission::{Attributes, Operation, Plugin, Sees};
 use async_trait::async_trait;
 use authz::Authorizer;
-use authz::rbac::{Rbac, Rule};
+use authz::rbac::Rbac;
 use kinds::rbac::escalation;
-use object::{GroupResource, Map, Status, Value};
-use request::Access;
+use object::{GroupResource, Status, Value};
+use request::{Access, Rule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -43,11 +43,13 @@ impl Plugin for EscalationCheck {
         if only_owners || self.may(attributes, object, is_role, verb).await {
             return Ok(());
         }
-        let granted = if is_role { object.list_at(&["rules"]).to_vec() } else { self.bound_rules(attributes, object)? };
+        let granted = match is_role {
+            true => Arc::new(authz::rbac::rules(object)),
+            false => self.bound_rules(attributes, object)?,
+        };
         let user = attributes.cx.user;
-        let held: Vec<Value> =
-            self.rbac.rules_for(user, attributes.cx.namespace).rules.iter().map(rule_value).collect();
-        let refused = |granted: &[Value]| escalation::refusal(&user.name, &user.groups, &held, granted);
+        let held = self.rbac.rules_for(user, attributes.cx.namespace).rules;
+        let refused = |granted: &[Rule]| escalation::refusal(&user.name, &user.groups, &held, granted);
         let refuse = |why: String| Err(Status::forbidden(&GroupResource::new(GROUP, resource), attributes.name, why));
         if let Some(why) = refused(&granted) {
             return refuse(why);
@@ -55,7 +57,7 @@ impl Plugin for EscalationCheck {
         // What is gathered by labels may come to be anything.
         let gathers = aggregates(object) || old.is_some_and(aggregates);
         if is_role && gathers && refused(&escalation::full_authority()).is_some() {
-            return refuse("must have cluster-admin privileges to use the aggregationRule".into());
+            return refuse(escalation::AGGREGATION_REFUSAL.into());
         }
         Ok(())
     }
@@ -81,13 +83,12 @@ impl EscalationCheck {
         self.authorizer.decide(&access).await.is_allowed()
     }
 
-    fn bound_rules(&self, attributes: &Attributes<'_>, binding: &Value) -> Result<Vec<Value>, Status> {
+    fn bound_rules(&self, attributes: &Attributes<'_>, binding: &Value) -> Result<Arc<Vec<Rule>>, Status> {
         let (kind, name) = (binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
-        let rules = self.rbac.rules_of(attributes.cx.namespace, kind, name).ok_or_else(|| {
+        self.rbac.rules_of(attributes.cx.namespace, kind, name).ok_or_else(|| {
             // Upstream looks the role up under the name of the binding's resource.
             Status::not_found(&GroupResource::new(GROUP, attributes.resource.resource.clone()), name)
-        })?;
-        Ok(rules.iter().map(rule_value).collect())
+        })
     }
 }
 
@@ -105,20 +106,4 @@ fn changes_only_owners(new: &Value, old: &Value) -> bool {
         object
     };
     without(new) == without(old)
-}
-
-fn rule_value(rule: &Rule) -> Value {
-    let mut map = Map::new();
-    for (key, list) in [
-        ("verbs", &rule.verbs),
-        ("apiGroups", &rule.groups),
-        ("resources", &rule.resources),
-        ("resourceNames", &rule.names),
-        ("nonResourceURLs", &rule.urls),
-    ] {
-        if !list.is_empty() {
-            map.insert(key, list.clone());
-        }
-    }
-    Value::Map(map)
 }

@@ -1,23 +1,30 @@
 //! The command line: kube-apiserver's flags from the generated table, and a few of our own.
 //!
-//! Every upstream flag is parsed with upstream's type and default. The ones in [`HONOURED`] have an effect. One that can have none
+//! Every upstream flag is parsed with upstream's type and default. Those that have a [`Row`] have an effect. One that can have none
 //! is named in the log when it is given, and `--help` says why.
 
+mod check;
+mod defaults;
 mod given;
 mod no_effect;
+mod rows;
+mod runtime;
+mod values;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use object::duration;
 
 use crate::logging::Logging;
 use crate::{
     Config, aggregation, audit, authentication, authorization, debugging, logging, own_service, peering, serving,
     shown_metrics, store, versions,
 };
+pub use defaults::{ETCD, KUBE_APISERVER, report};
 pub(crate) use given::{Given, boolean};
+pub(crate) use rows::{Row, rows};
+pub(crate) use values::wrong;
 
 const TABLE: &str = include_str!("../data/flags.txt");
 const SECTIONS: &str = include_str!("../data/sections.txt");
@@ -31,58 +38,72 @@ const DEPRECATED: &[(&str, &str, &str)] = &[
     ("kubelet-read-only-port", "uint", "10255"),
 ];
 
-/// Upstream flags that a server used alone may be given too. Any other shows that the server is part of a control plane.
-const ALSO_ALONE: &[&str] =
-    &["bind-address", "event-ttl", "feature-gates", "logging-format", "runtime-config", "secure-port"];
+/// Flags that belong to no part of their own.
+const OWN: &[Row] = rows! { |config, given|
+    "admission-control" => config.admission_control = Some(given.list().collect()),
+    "admission-control-config-file" => config.admission_config_file = given.path(),
+    "advertise-address" => config.advertise_address = Some(given.read("is no address")?),
+    "allow-privileged" => config.allow_privileged = given.boolean()?,
+    "anonymous-auth" => {
+        config.anonymous_auth = given.boolean()?;
+        config.authentication.anonymous_flag_given = true;
+    },
+    "api-audiences" => config.api_audiences = given.list().collect(),
+    "bind-address" => config.bind_address = given.last().parse::<IpAddr>().map_err(|error| error.to_string())?,
+    "cert-dir" => config.cert_dir = given.path(),
+    "client-ca-file" => config.client_ca_file = given.path(),
+    "coordinated-leadership-lease-duration" => config.leadership.lease = given.span()?,
+    "coordinated-leadership-renew-deadline" => config.leadership.renew_deadline = given.span()?,
+    "coordinated-leadership-retry-period" => config.leadership.retry = given.span()?,
+    "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = given.number()?,
+    "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = given.number()?,
+    "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
+    "egress-selector-config-file" => config.egress_file = given.path(),
+    "emulated-version" => config.versions.set_emulated(given)?,
+    "emulation-forward-compatible" => config.versions.forward_compatible = given.boolean()?,
+    "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
+    "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
+    "enable-garbage-collector" => config.garbage_collection = given.boolean()?,
+    "event-ttl" => config.event_ttl = given.span_or_zero()?,
+    "external-hostname" => config.external_hostname = given.last().to_string(),
+    "feature-gates" => config.feature_gates = gates(versions::without_component(given)?)?,
+    "min-compatibility-version" => config.versions.set_compatible(given)?,
+    "request-timeout" => config.request_timeout = given.span_or_zero()?,
+    // Read when all flags are known.
+    "runtime-config" => {},
+    "runtime-config-emulation-forward-compatible" => config.versions.runtime_forward_compatible = given.boolean()?,
+    "secure-port" => config.port = given.read("is not a port")?,
+    "service-account-extend-token-expiration" => config.service_accounts.extend_token_expiration = given.boolean()?,
+    "service-account-issuer" => config.service_accounts.issuers = given.0.to_vec(),
+    "service-account-jwks-uri" => config.service_accounts.jwks_uri = given.last().to_string(),
+    "service-account-key-file" => config.service_accounts.key_files = given.0.iter().map(PathBuf::from).collect(),
+    "service-account-lookup" => config.service_accounts.lookup = given.boolean()?,
+    "service-account-max-token-expiration" => config.service_accounts.max_token_expiration = given.span_or_zero()?,
+    "service-account-signing-endpoint" => {
+        config.service_accounts.signing_endpoint = Some(given.last().to_string()).filter(|path| !path.is_empty());
+    },
+    "service-account-signing-key-file" => config.service_accounts.signing_key_file = given.path(),
+    "shutdown-delay-duration" => config.shutdown_delay = given.span_or_zero()?,
+    "tls-cert-file" => config.tls_cert_file = given.path(),
+    "tls-private-key-file" => config.tls_private_key_file = given.path(),
+    "token-auth-file" => config.token_auth_file = given.path(),
+    "tracing-config-file" => config.tracing_file = given.path(),
+};
 
-/// Upstream flags with an effect here.
-const HONOURED: &[&str] = &[
-    "admission-control",
-    "admission-control-config-file",
-    "advertise-address",
-    "allow-privileged",
-    "anonymous-auth",
-    "api-audiences",
-    "bind-address",
-    "cert-dir",
-    "client-ca-file",
-    "coordinated-leadership-lease-duration",
-    "coordinated-leadership-renew-deadline",
-    "coordinated-leadership-retry-period",
-    "default-not-ready-toleration-seconds",
-    "default-unreachable-toleration-seconds",
-    "disable-admission-plugins",
-    "egress-selector-config-file",
-    "enable-admission-plugins",
-    "emulated-version",
-    "emulation-forward-compatible",
-    "enable-bootstrap-token-auth",
-    "enable-garbage-collector",
-    "event-ttl",
-    "external-hostname",
-    "feature-gates",
-    "min-compatibility-version",
-    "request-timeout",
-    "runtime-config",
-    "runtime-config-emulation-forward-compatible",
-    "secure-port",
-    "service-account-extend-token-expiration",
-    "service-account-issuer",
-    "service-account-jwks-uri",
-    "service-account-key-file",
-    "service-account-lookup",
-    "service-account-max-token-expiration",
-    "service-account-signing-endpoint",
-    "service-account-signing-key-file",
-    "shutdown-delay-duration",
-    "tls-cert-file",
-    "tls-private-key-file",
-    "token-auth-file",
-    "tracing-config-file",
+/// The flags of each part. A flag has one row.
+const PARTS: &[&[Row]] = &[
+    OWN,
+    aggregation::FLAGS,
+    audit::FLAGS,
+    authentication::FLAGS,
+    authorization::FLAGS,
+    debugging::FLAGS,
+    own_service::FLAGS,
+    peering::FLAGS,
+    serving::FLAGS,
+    shown_metrics::FLAGS,
+    store::FLAGS,
 ];
-
-/// Started by this name the server has upstream's defaults to the letter.
-pub const KUBE_APISERVER: &str = "kube-apiserver";
 
 /// What `serve` was told.
 pub struct Serve {
@@ -90,10 +111,12 @@ pub struct Serve {
     pub logging: Logging,
     /// Flags that were given and have no effect.
     pub without_effect: Vec<String>,
+    /// Why it does, or does not do, what a controller manager would.
+    pub standalone_because: String,
 }
 
-/// The whole command line, for parsing and for completion scripts.
-pub fn command() -> Command {
+/// The whole command line, for parsing and for completion scripts. `called_as` is the name the program was started by.
+pub fn command(called_as: &str) -> Command {
     let mut command = Command::new("ferrokube")
         .about("The Kubernetes API server, in one small binary.")
         .long_about(
@@ -101,6 +124,7 @@ pub fn command() -> Command {
              own certificates, and serves on https://127.0.0.1:6443.\n\nEvery flag of kube-apiserver v1.37 is known; \
              those marked (no effect) are named in the log when they are given.",
         )
+        .after_long_help(defaults::PAGE)
         .disable_version_flag(true)
         .arg(
             Arg::new("version")
@@ -126,6 +150,19 @@ pub fn command() -> Command {
                 .help_heading("ferrokube"),
         )
         .arg(
+            Arg::new("own-authority")
+                .long("own-authority")
+                .value_name("true|false")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .help(
+                    "Accept client certificates of the authority in the data directory, which signs kubeconfigs, also beside \
+                     --client-ca-file [default: only where no --client-ca-file is given]",
+                )
+                .help_heading("ferrokube"),
+        )
+        .arg(
             Arg::new("admission-webhook-ignore-budget")
                 .long("admission-webhook-ignore-budget")
                 .value_name("DURATION")
@@ -136,22 +173,34 @@ pub fn command() -> Command {
                 )
                 .help_heading("ferrokube"),
         )
+        .arg(quota())
         .arg(
             Arg::new("v")
                 .short('v')
                 .long("v")
                 .value_name("LEVEL")
-                .value_parser(clap::value_parser!(u32))
-                .default_value("0")
-                .help("How much to log: 4 for debugging, 8 for everything")
+                .allow_hyphen_values(true)
+                .help("How much to log: 1 flags, 2 slow requests, 3 every request, 4 debugging, 8 everything, 10 libraries too")
                 .help_heading("Logs"),
         );
     for flag in upstream() {
         if flag.name != "version" {
-            command = command.arg(flag.arg());
+            command = command.arg(flag.arg(called_as));
         }
     }
     command
+}
+
+fn quota() -> Arg {
+    Arg::new("quota-backend-bytes")
+        .long("quota-backend-bytes")
+        .value_name("BYTES")
+        .allow_hyphen_values(true)
+        .help(
+            "How many bytes all objects in the embedded store may have, as etcd's flag of this name. Writes that need more \
+             are refused as etcd refuses them; deletions are not. A negative number is no limit [default: 2147483648]",
+        )
+        .help_heading("ferrokube")
 }
 
 /// Which data directory a command is about.
@@ -164,7 +213,7 @@ pub fn data_dir() -> Arg {
         .help_heading("ferrokube")
 }
 
-/// Reads a command line. `called_as` is the name the program was started by.
+/// Reads a command line.
 pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     let is_drop_in = called_as == KUBE_APISERVER;
     let mut config = if is_drop_in { Config::of_kube_apiserver() } else { Config::default() };
@@ -173,22 +222,25 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
     }
     let mut logging = Logging::default();
     let mut without_effect = Vec::new();
-    let mut alone = true;
+    let (mut named, mut runtime_config) = (Vec::new(), Vec::new());
     for flag in upstream() {
         let given = matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);
         if !given || flag.name == "version" {
-            config.flags.insert(flag.name.into(), flag.shown(None));
+            config.flags.insert(flag.name.into(), flag.shown(None, called_as));
             continue;
         }
         let values: Vec<String> = matches.get_many::<String>(flag.name).into_iter().flatten().cloned().collect();
-        flag.check(&values)?;
-        config.flags.insert(flag.name.into(), flag.shown(Some(&values)));
-        alone &= ALSO_ALONE.contains(&flag.name);
-        if logging::FLAGS.contains(&flag.name) {
-            logging.apply(flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;
-        } else if is_honoured(flag.name) {
-            apply(&mut config, flag.name, Given(&values)).map_err(|why| format!("--{}: {why}", flag.name))?;
-        } else {
+        let values = values::checked(flag.name, flag.kind, values)?;
+        check::flag(flag.name, Given(&values))?;
+        config.flags.insert(flag.name.into(), flag.shown(Some(&values), called_as));
+        named.push(flag.name);
+        if flag.name == "runtime-config" {
+            runtime_config.clone_from(&values);
+        }
+        if let Some(row) = logging::FLAGS.iter().find(|row| row.name == flag.name) {
+            let set = (row.set)(&mut logging, Given(&values));
+            set.map_err(|why| values::wrong(flag.name, &values.join(","), &why))?;
+        } else if !set(&mut config, flag.name, Given(&values)).map_err(|why| about(&flag, why))? {
             without_effect.push(format!("--{}", flag.name));
         }
     }
@@ -200,42 +252,32 @@ pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
         let budget = budget.map_err(|why| format!("--admission-webhook-ignore-budget: {why}"))?;
         config.webhook_ignore_budget = Some(budget).filter(|budget| !budget.is_zero());
     }
-    choose_plugins(&mut config)?;
-    config.versions.check()?;
-    config.leadership.check()?;
-    config.standalone = match matches.get_one::<String>("standalone") {
-        Some(given) => boolean(given).map_err(|why| format!("--standalone: {why}"))?,
-        None => alone && !is_drop_in,
+    if let Some(text) = matches.get_one::<String>("quota-backend-bytes") {
+        config.store.set_quota(text).map_err(|why| format!("--quota-backend-bytes: {why}"))?;
+    }
+    config.runtime_config = runtime::read(Given(&runtime_config), config.serving.priority_and_fairness)?;
+    let asked = |name: &str| match matches.get_one::<String>(name) {
+        Some(given) => boolean(given).map(Some).map_err(|why| format!("--{name}: {why}")),
+        None => Ok(None),
     };
-    if config.authorization.file.is_none() && config.authorization.modes.iter().any(|mode| mode == "AlwaysAllow") {
-        // As upstream: a request without credentials must not be allowed everything.
-        config.anonymous_auth = false;
+    let (standalone, standalone_because) = defaults::standalone(asked("standalone")?, called_as, &named);
+    config.standalone = standalone;
+    config.own_authority = asked("own-authority")?;
+    config.settle()?;
+    if is_drop_in
+        && !config.store.etcd_servers.is_empty()
+        && !config.has_serving_files()
+        && !config.has_earlier_authority()
+    {
+        config.cert_dir = Some(defaults::CERT_DIR.into());
     }
-    if !is_drop_in && !has_service_accounts(&config) {
-        config.disable_admission_plugins.push("ServiceAccount".into());
+    if let Some(given) = matches.get_one::<String>("v") {
+        let checked = values::checked("v", "verbosity", vec![given.clone()])?;
+        logging.verbosity = checked.first().and_then(|number| number.parse().ok()).unwrap_or(0);
     }
-    logging.verbosity = matches.get_one::<u32>("v").copied().unwrap_or(0);
     config.flags.insert("v".into(), logging.verbosity.to_string());
     logging.check(&config.features()?)?;
-    Ok(Serve { config, logging, without_effect })
-}
-
-/// `--admission-control` names every plugin that is enabled, so all others are disabled.
-fn choose_plugins(config: &mut Config) -> Result<(), String> {
-    let Some(names) = config.admission_control.clone() else { return Ok(()) };
-    if !config.enable_admission_plugins.is_empty() || !config.disable_admission_plugins.is_empty() {
-        return Err(
-            "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
-                .into(),
-        );
-    }
-    if let Some(name) = names.iter().find(|name| !admission::plugins::names().any(|known| known == name.as_str())) {
-        return Err(format!("admission-control plugin {} is unknown", object::quote(name)));
-    }
-    let others = admission::plugins::names().filter(|known| !names.iter().any(|name| name == known));
-    config.disable_admission_plugins = others.map(str::to_string).collect();
-    config.enable_admission_plugins = names;
-    Ok(())
+    Ok(Serve { config, logging, without_effect, standalone_because })
 }
 
 /// What `--version` asks for.
@@ -279,113 +321,45 @@ fn check_version(version: &str) -> Result<(), String> {
     }
 }
 
-/// Whether pods are given service accounts. Without anything that makes those, pods that wait for one are never created: a server
-/// that runs alone makes them, and so does a controller manager; where there is one, the server was told about its keys.
-fn has_service_accounts(config: &Config) -> bool {
-    let accounts = &config.service_accounts;
-    let told = accounts.signing_key_file.is_some() || !accounts.key_files.is_empty() || !accounts.issuers.is_empty();
-    let asked_for = config.enable_admission_plugins.iter().any(|plugin| plugin == "ServiceAccount");
-    config.standalone || told || asked_for
-}
-
-fn apply(config: &mut Config, name: &str, given: Given<'_>) -> Result<(), String> {
-    let last = given.last();
-    match name {
-        "admission-control" => config.admission_control = Some(given.list().collect()),
-        "admission-control-config-file" => config.admission_config_file = given.path(),
-        "api-audiences" => config.api_audiences = given.list().collect(),
-        "service-account-extend-token-expiration" => {
-            config.service_accounts.extend_token_expiration = given.boolean()?;
-        }
-        "service-account-issuer" => config.service_accounts.issuers = given.0.to_vec(),
-        "service-account-jwks-uri" => config.service_accounts.jwks_uri = last.to_string(),
-        "service-account-key-file" => {
-            config.service_accounts.key_files = given.0.iter().map(PathBuf::from).collect();
-        }
-        "service-account-lookup" => config.service_accounts.lookup = given.boolean()?,
-        "service-account-max-token-expiration" => {
-            config.service_accounts.max_token_expiration = given.span_or_zero()?
-        }
-        "service-account-signing-endpoint" => {
-            config.service_accounts.signing_endpoint = Some(last.to_string()).filter(|path| !path.is_empty());
-        }
-        "service-account-signing-key-file" => config.service_accounts.signing_key_file = given.path(),
-        "allow-privileged" => config.allow_privileged = given.boolean()?,
-        "anonymous-auth" => {
-            config.anonymous_auth = given.boolean()?;
-            config.authentication.anonymous_flag_given = true;
-        }
-        "bind-address" => config.bind_address = last.parse::<IpAddr>().map_err(|error| error.to_string())?,
-        "advertise-address" => {
-            config.advertise_address = Some(last.parse().map_err(|_| format!("{last} is no address"))?)
-        }
-        "cert-dir" => config.cert_dir = given.path(),
-        "client-ca-file" => config.client_ca_file = given.path(),
-        "coordinated-leadership-lease-duration" => config.leadership.lease = given.span()?,
-        "coordinated-leadership-renew-deadline" => config.leadership.renew_deadline = given.span()?,
-        "coordinated-leadership-retry-period" => config.leadership.retry = given.span()?,
-        "default-not-ready-toleration-seconds" => config.toleration_seconds.0 = given.number()?,
-        "default-unreachable-toleration-seconds" => config.toleration_seconds.1 = given.number()?,
-        "disable-admission-plugins" => config.disable_admission_plugins = given.list().collect(),
-        "egress-selector-config-file" => config.egress_file = given.path(),
-        "enable-admission-plugins" => config.enable_admission_plugins = given.list().collect(),
-        "enable-bootstrap-token-auth" => config.bootstrap_tokens = given.boolean()?,
-        "enable-garbage-collector" => config.garbage_collection = given.boolean()?,
-        "external-hostname" => config.external_hostname = last.to_string(),
-        "event-ttl" => config.event_ttl = given.span_or_zero()?,
-        "emulated-version" => config.versions.set_emulated(given)?,
-        "emulation-forward-compatible" => config.versions.forward_compatible = given.boolean()?,
-        "runtime-config-emulation-forward-compatible" => {
-            config.versions.runtime_forward_compatible = given.boolean()?;
-        }
-        "min-compatibility-version" => config.versions.set_compatible(given)?,
-        "feature-gates" => config.feature_gates = settings(versions::without_component(given)?.into_iter())?,
-        "request-timeout" => config.request_timeout = given.span_or_zero()?,
-        "runtime-config" => config.runtime_config = settings(given.list())?,
-        "secure-port" => config.port = last.parse().map_err(|_| format!("{last} is not a port"))?,
-        "shutdown-delay-duration" => config.shutdown_delay = given.span_or_zero()?,
-        "tls-cert-file" => config.tls_cert_file = given.path(),
-        "tls-private-key-file" => config.tls_private_key_file = given.path(),
-        "tracing-config-file" => config.tracing_file = given.path(),
-        "token-auth-file" => config.token_auth_file = given.path(),
-        other if store::FLAGS.contains(&other) => config.store.apply(other, given)?,
-        other if authorization::FLAGS.contains(&other) => config.authorization.apply(other, given)?,
-        other if audit::FLAGS.contains(&other) => config.audit.apply(other, given)?,
-        other if aggregation::FLAGS.contains(&other) => config.aggregation.apply(other, given)?,
-        other if own_service::FLAGS.contains(&other) => config.own_service.apply(other, given)?,
-        other if peering::FLAGS.contains(&other) => config.peering.apply(other, given)?,
-        other if shown_metrics::FLAGS.contains(&other) => config.metrics.apply(other, given)?,
-        other if authentication::FLAGS.contains(&other) => config.authentication.apply(other, given)?,
-        other if debugging::FLAGS.contains(&other) => config.debugging.apply(other, given)?,
-        other => config.serving.apply(other, given)?,
+/// Sets what a flag is about. It says whether there is such a flag that has an effect.
+pub(crate) fn set(config: &mut Config, name: &str, given: Given<'_>) -> Result<bool, String> {
+    match PARTS.iter().copied().flatten().find(|row| row.name == name) {
+        Some(row) => (row.set)(config, given).map(|()| true),
+        None => Ok(false),
     }
-    Ok(())
 }
 
-fn is_honoured(flag: &str) -> bool {
-    HONOURED.contains(&flag)
-        || serving::FLAGS.contains(&flag)
-        || store::FLAGS.contains(&flag)
-        || audit::FLAGS.contains(&flag)
-        || aggregation::FLAGS.contains(&flag)
-        || own_service::FLAGS.contains(&flag)
-        || authorization::FLAGS.contains(&flag)
-        || peering::FLAGS.contains(&flag)
-        || shown_metrics::FLAGS.contains(&flag)
-        || authentication::FLAGS.contains(&flag)
-        || debugging::FLAGS.contains(&flag)
-        || logging::FLAGS.contains(&flag)
+/// `Gate=true` pairs.
+fn gates(items: Vec<String>) -> Result<Vec<(String, bool)>, String> {
+    let pair = |item: String| match item.split_once('=') {
+        None => Err(format!("missing bool value for {item}")),
+        Some((name, value)) => match boolean(value.trim()) {
+            Ok(on) => Ok((name.trim().to_string(), on)),
+            Err(why) => Err(format!("invalid value of {item}, err: {why}")),
+        },
+    };
+    items.into_iter().map(pair).collect()
 }
 
-/// `name=true` pairs; a name alone is true.
-fn settings(items: impl Iterator<Item = String>) -> Result<Vec<(String, bool)>, String> {
-    items
-        .map(|item| match item.split_once('=') {
-            None => Ok((item, true)),
-            Some((name, value)) => Ok((name.to_string(), boolean(value)?)),
-        })
-        .collect()
+/// What is wrong with a flag's value. Upstream's messages say themselves which flag they are about; ours are told.
+fn about(flag: &Flag, why: String) -> String {
+    let is_told = why.contains(flag.name) || UPSTREAMS.iter().any(|begin| why.starts_with(begin));
+    if is_told { why } else { format!("--{}: {why}", flag.name) }
 }
+
+/// How messages begin that are upstream's to the letter.
+const UPSTREAMS: &[&str] = &[
+    "component not registered",
+    "could not parse",
+    "curve preference",
+    "invalid audit",
+    "invalid group version",
+    "invalid size of watch cache",
+    "invalid value of",
+    "metrics.",
+    "missing bool value",
+    "watch cache size",
+];
 
 /// One line of the table.
 struct Flag {
@@ -406,10 +380,11 @@ fn upstream() -> impl Iterator<Item = Flag> {
 }
 
 impl Flag {
-    fn arg(&self) -> Arg {
+    fn arg(&self, called_as: &str) -> Arg {
         let mut notes = vec![self.kind.to_string()];
-        if !matches!(self.default, "-" | "[]" | "") {
-            notes.push(format!("default {}", self.default));
+        let default = defaults::of(self.name, called_as).unwrap_or(self.default);
+        if !matches!(default, "-" | "[]" | "") {
+            notes.push(format!("default {default}"));
         }
         if let Some(why) = no_effect::reason(self.name) {
             notes.push(format!("no effect: {why}"));
@@ -427,11 +402,15 @@ impl Flag {
     }
 
     /// The value as Go's flag library prints it; None for the default.
-    fn shown(&self, values: Option<&[String]>) -> String {
+    fn shown(&self, values: Option<&[String]>, called_as: &str) -> String {
         let is_list = matches!(self.kind, "strings" | "stringArray" | "int32Slice" | "namedCertKey");
         match (values, self.kind) {
             (Some(values), _) if is_list => format!("[{}]", values.join(",")),
             (Some(values), _) => values.last().cloned().unwrap_or_default(),
+            (None, _) if called_as != KUBE_APISERVER && defaults::of(self.name, called_as).is_some() => {
+                let default = defaults::of(self.name, called_as).unwrap_or_default();
+                if is_list { format!("[{default}]") } else { default.to_string() }
+            }
             (None, _) if self.default != "-" => self.default.to_string(),
             (None, _) if is_list => "[]".into(),
             (None, "bool") => "false".into(),
@@ -447,32 +426,6 @@ impl Flag {
         let mut found = lines.filter(|(_, flags)| flags.split(' ').any(|flag| flag == self.name));
         found.next().map_or("Misc", |(section, _)| section)
     }
-
-    /// Whether the values are of the flag's type.
-    fn check(&self, values: &[String]) -> Result<(), String> {
-        let wrong = |value: &String, why: String| {
-            Err(format!("invalid argument {} for \"--{}\" flag: {why}", object::quote(value), self.name))
-        };
-        for value in values {
-            match self.kind {
-                "bool" => boolean(value).or_else(|why| wrong(value, why).map(|()| false)).map(|_| ())?,
-                "int" if value.parse::<i64>().is_err() => {
-                    let why = format!("strconv.ParseInt: parsing {}: invalid syntax", object::quote(value));
-                    return wrong(value, why);
-                }
-                "duration" => {
-                    if let Err(error) = duration::Duration::parse(value) {
-                        return wrong(value, error.to_string());
-                    }
-                }
-                "ip" if !value.is_empty() && value.parse::<IpAddr>().is_err() => {
-                    return wrong(value, format!("failed to parse IP: {}", object::quote(value)));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -483,7 +436,7 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Result<Serve, String> {
         let arguments = std::iter::once("ferrokube").chain(arguments.iter().copied());
-        let matches = command().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+        let matches = command("ferrokube").try_get_matches_from(arguments).map_err(|error| error.to_string())?;
         serve(&matches, "ferrokube")
     }
 
@@ -491,7 +444,7 @@ mod tests {
     fn defaults_follow_the_name() {
         let check = |called_as: &str, arguments: &[&str], want: (&str, bool, bool, bool, &str)| {
             let arguments = std::iter::once(&called_as).chain(arguments);
-            let config = serve(&command().try_get_matches_from(arguments).unwrap(), called_as).unwrap().config;
+            let config = serve(&command(called_as).try_get_matches_from(arguments).unwrap(), called_as).unwrap().config;
             let has_accounts = !config.disable_admission_plugins.contains(&"ServiceAccount".to_string());
             let modes = config.authorization.modes.join(",");
             let got = (modes.as_str(), config.anonymous_auth, config.standalone, has_accounts);
@@ -499,7 +452,7 @@ mod tests {
             assert_eq!(config.bind_address.to_string(), want.4, "{called_as}");
         };
         check("ferrokube", &[], ("Node,RBAC", true, true, true, "127.0.0.1"));
-        check("ferrokube", &["--authorization-mode=AlwaysAllow"], ("AlwaysAllow", false, false, false, "127.0.0.1"));
+        check("ferrokube", &["--authorization-mode=AlwaysAllow"], ("AlwaysAllow", false, false, true, "127.0.0.1"));
         check("kube-apiserver", &[], ("AlwaysAllow", false, false, true, "0.0.0.0"));
         check("kube-apiserver", &["--authorization-mode=RBAC"], ("RBAC", true, false, true, "0.0.0.0"));
         check("kube-apiserver", &["--apiserver-count=3"], ("AlwaysAllow", false, false, true, "0.0.0.0"));
@@ -515,7 +468,7 @@ mod tests {
                 "ip" => "127.0.0.1",
                 _ => "x",
             };
-            let parsed = command().try_get_matches_from(["ferrokube", &format!("--{}={value}", flag.name)]);
+            let parsed = command("ferrokube").try_get_matches_from(["ferrokube", &format!("--{}={value}", flag.name)]);
             assert!(parsed.is_ok(), "--{}", flag.name);
         }
     }
@@ -556,18 +509,45 @@ mod tests {
         }
     }
 
+    /// No flag that is about something else makes the server less strict than its program's defaults.
     #[test]
-    fn pods_have_accounts_where_they_are_made() {
-        for (arguments, want) in [
-            (&[][..], true),
-            (&["--authorization-mode=RBAC"], false),
-            (&["--authorization-mode=RBAC", "--enable-admission-plugins=ServiceAccount"], true),
-            (&["--service-account-issuer=https://issuer"], true),
-            (&["--standalone=false"], false),
-        ] {
-            let disabled = parse(arguments).unwrap().config.disable_admission_plugins;
-            assert_eq!(!disabled.contains(&"ServiceAccount".to_string()), want, "{arguments:?}");
+    fn other_flags_do_not_make_the_server_less_strict() {
+        for flag in upstream().filter(|flag| flag.name != "version" && flag.kind == "bool") {
+            for called_as in ["ferrokube", KUBE_APISERVER] {
+                let arguments =
+                    [called_as.to_string(), format!("--{}={}", flag.name, flag.default.replace('-', "false"))];
+                let serve = serve(&command(called_as).try_get_matches_from(arguments).unwrap(), called_as);
+                let config = serve.unwrap_or_else(|why| panic!("--{}: {why}", flag.name)).config;
+                assert!(config.disable_admission_plugins.is_empty(), "--{}", flag.name);
+                let modes = if called_as == KUBE_APISERVER { "AlwaysAllow" } else { "Node,RBAC" };
+                assert_eq!(config.authorization.modes.join(","), modes, "--{}", flag.name);
+                assert_eq!(config.anonymous_auth, called_as != KUBE_APISERVER, "--{}", flag.name);
+            }
         }
+        assert!(parse(&["--standalone=false"]).unwrap().config.disable_admission_plugins.is_empty());
+    }
+
+    /// What `--help` says is the default changes nothing when it is given.
+    #[test]
+    fn the_defaults_in_the_help_are_those_that_hold() {
+        let shown = |config: Config| {
+            let mut config = Config { flags: Default::default(), standalone: false, ..config };
+            config.authentication.anonymous_flag_given = false;
+            format!("{config:?}")
+                .replace("legacy: true", "legacy: false")
+                .replace("oidc_given: true", "oidc_given: false")
+        };
+        let without = shown(parse(&[]).unwrap().config);
+        for flag in upstream().filter(|flag| !matches!(flag.name, "version" | "cert-dir" | "service-account-issuer")) {
+            let default = defaults::of(flag.name, "ferrokube").unwrap_or(flag.default);
+            if matches!(default, "-" | "[]" | "") {
+                continue;
+            }
+            let value = default.trim_matches(['"', '[', ']']);
+            let config = parse(&[&format!("--{}={value}", flag.name)]).unwrap_or_else(|why| panic!("{why}")).config;
+            assert_eq!(shown(config), without, "--{}", flag.name);
+        }
+        assert_eq!(Config::default().service_accounts.issuers.len(), 0, "which stands for the one in the help");
     }
 
     #[test]

@@ -7,16 +7,25 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::Pki;
+use crate::{Pki, pki};
 
 /// The administrator's kubeconfig, everything inlined so that the file can be moved.
 pub fn admin(pki: &Pki, address: SocketAddr) -> std::io::Result<String> {
-    admin_of(pki, &format!("https://{}", reachable(address)))
+    admin_of(pki, &url(address))
+}
+
+/// Where a server is reached that listens on an address.
+pub fn url(address: SocketAddr) -> String {
+    format!("https://{}", reachable(address))
 }
 
 fn admin_of(pki: &Pki, server: &str) -> std::io::Result<String> {
-    let (certificate, key) = (fs::read_to_string(&pki.admin_cert)?, fs::read_to_string(&pki.admin_key)?);
-    with_certificate(pki, server, "kubernetes-admin", &certificate, &key)
+    let (certificate, key) = (read(&pki.admin_cert)?, read(&pki.admin_key)?);
+    with_certificate(pki, server, "kubernetes-admin", &certificate, &pki::as_sec1(&key))
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    fs::read_to_string(path).map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// A kubeconfig with a client certificate and its key, both in PEM.
@@ -31,7 +40,12 @@ pub fn with_token(pki: &Pki, server: &str, user: &str, token: &str) -> std::io::
 }
 
 fn compose(pki: &Pki, server: &str, user: &str, credentials: &str) -> std::io::Result<String> {
-    let authority = STANDARD.encode(fs::read(&pki.ca)?);
+    let authority = STANDARD.encode(pki.authority().map_err(std::io::Error::other)?);
+    let mut name = String::new();
+    if let Some(shown) = pki.given.first() {
+        name =
+            other_name(&read(shown)?, server).map(|name| format!("\n    tls-server-name: {name}")).unwrap_or_default();
+    }
     let user = object::quote(user);
     Ok(format!(
         "apiVersion: v1
@@ -40,7 +54,7 @@ clusters:
 - name: ferrokube
   cluster:
     server: {server}
-    certificate-authority-data: {authority}
+    certificate-authority-data: {authority}{name}
 users:
 - name: {user}
   user:
@@ -53,6 +67,17 @@ contexts:
 current-context: ferrokube
 "
     ))
+}
+
+/// A name that a certificate is made out to, if it is not made out to the address in the URL.
+fn other_name(chain: &str, server: &str) -> Option<String> {
+    let address: SocketAddr = server.strip_prefix("https://")?.parse().ok()?;
+    let certificates = gox509::parse_bundle(chain.as_bytes()).ok()?;
+    let names = &certificates.first()?.extensions.names;
+    if names.addresses.contains(&address.ip()) {
+        return None;
+    }
+    names.dns.iter().find(|name| !name.contains('*')).cloned()
 }
 
 /// The server that a kubeconfig of ours leads to.
@@ -71,8 +96,11 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a file that only its owner can read. One that says this already is left alone: a full disk does not matter then.
 pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if std::fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+        return files::restrict_existing(path);
+    }
     files::replace(path, text.as_bytes())
 }
 

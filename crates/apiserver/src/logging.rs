@@ -1,6 +1,13 @@
 //! The server's own log: its flags, and where lines go.
+//!
+//! klog's verbosities are levels and targets of `tracing`: what is wrong or worth knowing has verbosity 0, debugging 4, tracing 8, and
+//! an event whose target is `v3` has verbosity 3. Libraries only begin to say more at 9.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+mod file;
+mod lines;
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,42 +15,49 @@ use object::quantity::Quantity;
 use object::{Errors, Path};
 use parking_lot::Mutex;
 use registry::Features;
-use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, filter, fmt, reload};
 
 use crate::debugging::SetVerbosity;
-use crate::flags::Given;
+use crate::flags::{Row, rows};
 
 /// The flags that [`Logging`] takes.
-pub const FLAGS: &[&str] = &[
-    "log-flush-frequency",
-    "log-json-info-buffer-size",
-    "log-json-split-stream",
-    "log-text-info-buffer-size",
-    "log-text-split-stream",
-    "logging-format",
-    "vmodule",
-];
+pub(crate) const FLAGS: &[Row<Logging>] = rows! { |logging, given|
+    "log-flush-frequency" => logging.flush_every = given.span_or_zero()?,
+    "log-json-info-buffer-size" => logging.json_stream.buffer_bytes = bytes(given.last())?,
+    "log-json-split-stream" => logging.json_stream.split = given.boolean()?,
+    "log-text-info-buffer-size" => logging.text_stream.buffer_bytes = bytes(given.last())?,
+    "log-text-split-stream" => logging.text_stream.split = given.boolean()?,
+    "logging-format" => logging.format = given.last().to_string(),
+    "vmodule" => logging.files = given.list().map(|item| FileVerbosity::read(&item)).collect::<Result<_, _>>()?,
+};
 
 /// The feature gate of the flags that are alpha.
 const ALPHA: &str = "LoggingAlphaOptions";
+/// The feature gate of the JSON format.
+const BETA: &str = "LoggingBetaOptions";
 /// The largest buffer that can be asked for.
 const BUFFER_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
 /// How the server logs.
 #[derive(Clone, Debug)]
 pub struct Logging {
-    pub json: bool,
+    /// `text` or `json`.
+    pub format: String,
     pub text_stream: Stream,
     pub json_stream: Stream,
     /// How long a line may stay in the buffer.
     pub flush_every: Duration,
     /// klog's `-v`.
     pub verbosity: u32,
+    /// Lines go to this file until it has so many bytes, and nowhere else.
+    pub file: Option<(PathBuf, u64)>,
+    /// Nothing but errors is logged.
+    pub only_errors: bool,
     /// `--vmodule`: the verbosity of source files.
     pub files: Vec<FileVerbosity>,
 }
@@ -67,30 +81,21 @@ pub struct FileVerbosity {
 impl Default for Logging {
     fn default() -> Logging {
         Logging {
-            json: false,
+            format: "text".into(),
             text_stream: Stream::default(),
             json_stream: Stream::default(),
             flush_every: Duration::from_secs(5),
             verbosity: 0,
+            file: None,
+            only_errors: false,
             files: Vec::new(),
         }
     }
 }
 
 impl Logging {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        match name {
-            "log-flush-frequency" => self.flush_every = given.span_or_zero()?,
-            "log-json-info-buffer-size" => self.json_stream.buffer_bytes = bytes(given.last())?,
-            "log-json-split-stream" => self.json_stream.split = given.boolean()?,
-            "log-text-info-buffer-size" => self.text_stream.buffer_bytes = bytes(given.last())?,
-            "log-text-split-stream" => self.text_stream.split = given.boolean()?,
-            "logging-format" => self.json = given.last() == "json",
-            "vmodule" => self.files = given.list().map(|item| FileVerbosity::read(&item)).collect::<Result<_, _>>()?,
-            _ => {}
-        }
-        Ok(())
+    fn is_json(&self) -> bool {
+        self.format == "json"
     }
 
     /// Whether the flags fit together and their feature gate is on.
@@ -99,7 +104,19 @@ impl Logging {
         if self.flush_every.is_zero() {
             errors.invalid(&Path::of("flushFrequency"), "0s", "Must be greater than zero");
         }
-        if self.json && !self.files.is_empty() {
+        match self.format.as_str() {
+            "text" => {}
+            "json" if features.enabled(BETA) => {}
+            "json" => {
+                let why = format!("Log format json is disabled, see {BETA} feature");
+                errors.forbidden(&Path::of("format"), why);
+            }
+            other => errors.invalid(&Path::of("format"), other, "Unsupported log format"),
+        }
+        if self.verbosity > i32::MAX as u32 {
+            errors.invalid(&Path::of("verbosity"), self.verbosity, format!("Must be <= {}", i32::MAX));
+        }
+        if self.is_json() && !self.files.is_empty() {
             errors.forbidden(&Path::of("vmodule"), "Only supported for text log format");
         }
         for (format, stream) in [("text", self.text_stream), ("json", self.json_stream)] {
@@ -122,12 +139,9 @@ impl Logging {
         let (filter, handle) = reload::Layer::new(filter);
         let (writer, buffer) = self.writer();
         let lines = fmt::layer().with_writer(writer);
-        let lines: Box<dyn Layer<Registry> + Send + Sync> = match self.json {
-            true => lines.json().with_filter(filter).boxed(),
-            false => {
-                let is_terminal = io::stderr().is_terminal() && !self.text_stream.split;
-                lines.with_ansi(is_terminal).with_target(false).compact().with_filter(filter).boxed()
-            }
+        let lines: Box<dyn Layer<Registry> + Send + Sync> = match self.is_json() {
+            true => lines.event_format(lines::Json).with_filter(filter).boxed(),
+            false => lines.event_format(lines::Text).with_filter(filter).boxed(),
         };
         tracing_subscriber::registry().with(lines).init();
         let settings = self.clone();
@@ -138,22 +152,26 @@ impl Logging {
     }
 
     /// Which lines are logged.
-    fn levels(&self, verbosity: u32) -> LevelsOf {
-        if self.files.is_empty() {
-            return Box::new(level(verbosity));
-        }
+    fn levels(&self, most: u32) -> LevelsOf {
         let files = self.files.clone();
-        let highest = files.iter().map(|file| level(file.verbosity)).fold(level(verbosity), Ord::max);
+        let highest = files.iter().map(|file| file.verbosity).fold(most, u32::max);
         let wanted = move |metadata: &Metadata<'_>| {
             let file = files.iter().find(|file| file.matches(metadata.file().unwrap_or("")));
-            *metadata.level() <= file.map_or(level(verbosity), |file| level(file.verbosity))
+            verbosity(metadata) <= file.map_or(most, |file| file.verbosity)
         };
-        Box::new(filter::filter_fn(wanted).with_max_level_hint(highest))
+        Box::new(filter::filter_fn(wanted).with_max_level_hint(level(highest)))
     }
 
     fn writer(&self) -> (BoxMakeWriter, Option<Buffered>) {
-        let stream = if self.json { self.json_stream } else { self.text_stream };
+        let stream = if self.is_json() { self.json_stream } else { self.text_stream };
         let errors = io::stderr.with_max_level(tracing::Level::ERROR);
+        if let Some((path, bytes_max)) = &self.file {
+            let file = file::LogFile::open(path, *bytes_max);
+            return (BoxMakeWriter::new(move || file.clone()), None);
+        }
+        if self.only_errors {
+            return (BoxMakeWriter::new(errors), None);
+        }
         match (stream.split, stream.buffer_bytes) {
             (false, _) => (BoxMakeWriter::new(io::stderr), None),
             (true, 0) => (BoxMakeWriter::new(errors.or_else(io::stdout)), None),
@@ -183,12 +201,26 @@ impl Drop for Log {
 /// A filter that can be replaced while the server runs.
 type LevelsOf = Box<dyn Filter<Registry> + Send + Sync>;
 
-/// klog's verbosity as levels: 4 and more is debugging, 8 and more is everything.
+/// The level below which nothing has this verbosity.
 fn level(verbosity: u32) -> LevelFilter {
     match verbosity {
-        0..=3 => LevelFilter::INFO,
-        4..=7 => LevelFilter::DEBUG,
+        0 => LevelFilter::INFO,
+        1..=7 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
+    }
+}
+
+/// klog's verbosity of an event.
+fn verbosity(metadata: &Metadata<'_>) -> u32 {
+    let named = metadata.target().strip_prefix('v').and_then(|number| number.parse().ok());
+    let is_ours = metadata.file().is_some_and(|file| file.starts_with("crates/"));
+    match (named, *metadata.level()) {
+        (Some(verbosity), _) => verbosity,
+        (None, Level::DEBUG) if is_ours => 4,
+        (None, Level::TRACE) if is_ours => 8,
+        (None, Level::DEBUG) => 9,
+        (None, Level::TRACE) => 10,
+        _ => 0,
     }
 }
 
@@ -285,11 +317,13 @@ impl Write for Buffered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::Given;
 
     fn read(flags: &[(&str, &str)], gates: &[(String, bool)]) -> Result<Logging, String> {
         let mut logging = Logging::default();
         for (name, value) in flags {
-            logging.apply(name, Given(&[value.to_string()]))?;
+            let row = FLAGS.iter().find(|row| row.name == *name).unwrap();
+            (row.set)(&mut logging, Given(&[value.to_string()]))?;
         }
         let mut features = Features::default();
         features.set(gates)?;
@@ -321,6 +355,7 @@ mod tests {
                 &[("logging-format", "json"), ("vmodule", "chain=5")],
                 "vmodule: Forbidden: Only supported for text log format",
             ),
+            (&[("logging-format", "xml")], "format: Invalid value: \"xml\": Unsupported log format"),
             (&[("vmodule", "chain")], "\"chain\" does not have the pattern=N format"),
             (&[("vmodule", "chain=x")], "parsing verbosity in \"chain=x\": invalid syntax"),
             (&[("log-text-info-buffer-size", "1Ti")], "is not between 0 and"),

@@ -1,5 +1,5 @@
 //! The `ferrokube` command. Everything is in the library, so that it is compiled once for the command, the tests and those
-//! who embed it.
+//! who embed it, but the commit that the command is built from.
 
 use std::process::ExitCode;
 
@@ -9,5 +9,6 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    apiserver::cli::run()
+    let (commit, tree_state, seconds) = stamp::stamp!();
+    apiserver::cli::run(&server::Build::new(commit, tree_state, seconds))
 }

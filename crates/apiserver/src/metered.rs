@@ -24,6 +24,8 @@ pub struct Timing {
     pub requests: AtomicU64,
     /// What the store could not do. A precondition that does not hold is an answer, not an error.
     pub errors: AtomicU64,
+    /// Objects that lists have read.
+    pub listed: AtomicU64,
 }
 
 /// All timings, by operation and where in the store (`/registry/pods/`).
@@ -44,7 +46,10 @@ impl Timings {
             return timing.clone();
         }
         let none = || AtomicU64::new(0);
-        let fresh = || Arc::new(Timing { seconds: Histogram::new(SECONDS), requests: none(), errors: none() });
+        let fresh = || {
+            let seconds = Histogram::new(SECONDS);
+            Arc::new(Timing { seconds, requests: none(), errors: none(), listed: none() })
+        };
         self.parts.write().entry(key).or_insert_with(fresh).clone()
     }
 
@@ -120,7 +125,9 @@ impl Layer for Metered {
 
     async fn range(&self, query: RangeQuery) -> Result<Page> {
         let start = query.range.start.clone();
-        self.time("list", &start, self.store.range(query)).await
+        let page = self.time("list", &start, self.store.range(query)).await?;
+        self.timings.of("list", &start).listed.fetch_add(page.entries.len() as u64, Ordering::Relaxed);
+        Ok(page)
     }
 
     async fn write(&self, write: Write) -> Result<Written> {

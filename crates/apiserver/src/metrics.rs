@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use outbound::Egress;
 use rest::{Api, SIZE_BOUNDS};
-use server::{Metrics, Version, metric_head};
+use server::{Impersonation, Metrics, Version, metric_head};
 
 use crate::admission::Host;
 use crate::authentication::Authentication;
@@ -17,6 +17,7 @@ use crate::metered::{Timing, Timings};
 pub fn contribute(
     metrics: &Metrics,
     api: &Arc<Api>,
+    version: Version,
     timings: Arc<Timings>,
     kinds: &kinds::KindOptions,
     host: &Host,
@@ -27,7 +28,7 @@ pub fn contribute(
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {
         if let Some(api) = weak.upgrade() {
-            let written = about(&api, out)
+            let written = about(&api, &version, out)
                 .and_then(|()| api.admission.write_metrics(out))
                 .and_then(|()| stores(&api, &timings, out))
                 .and_then(|()| caches(&api, out))
@@ -58,7 +59,7 @@ pub fn contribute_access(
 }
 
 /// Lets the metrics show what admission does, and how many compiled expressions there are.
-fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Meters>, expressions: Arc<cel::Pool>) {
+fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::AdmissionMeters>, expressions: Arc<cel::Pool>) {
     metrics.contribute(move |out| {
         let written = admission.write(out).and_then(|()| {
             let count = expressions.count();
@@ -78,14 +79,38 @@ fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Meters>, 
     });
 }
 
-/// Lets the metrics show how requests share the server, and the audit log, as far as there are any.
-pub fn contribute_chain(metrics: &Metrics, auditor: Option<&Arc<::audit::Auditor>>, flow: Option<&Arc<flow::Flow>>) {
-    if let Some(auditor) = auditor.cloned() {
-        metrics.contribute(move |out| auditor.write_metrics(out).expect("writing to a string cannot fail"));
-    }
+/// Lets the metrics show how requests share the server, and the audit log, as far as there are any. Returns what counts their bodies.
+pub fn contribute_chain(
+    metrics: &Metrics,
+    auditor: Option<&Arc<::audit::Auditor>>,
+    flow: Option<&Arc<flow::Flow>>,
+) -> server::Unfinished {
+    let unfinished = server::Unfinished::default();
+    let counted = unfinished.clone();
+    metrics.contribute(move |out| {
+        let name = "ferrokube_unfinished_body_bytes";
+        let written = metric_head(out, name, "gauge", "Bytes of request bodies that have not arrived completely.")
+            .and_then(|()| writeln!(out, "{name} {}", counted.bytes()));
+        written.expect("writing to a string cannot fail");
+    });
+    let auditor = auditor.cloned();
+    metrics.contribute(move |out| {
+        let written = match &auditor {
+            Some(auditor) => auditor.write_metrics(out),
+            None => no_audit(out),
+        };
+        written.expect("writing to a string cannot fail");
+    });
     if let Some(flow) = flow.cloned() {
         metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
     }
+    unfinished
+}
+
+/// Lets the metrics show who impersonates, and what that asks of authorization.
+pub fn contribute_impersonation(metrics: &Metrics, impersonation: &Impersonation) {
+    let meters = impersonation.meters.clone();
+    metrics.contribute(move |out| meters.write(out).expect("writing to a string cannot fail"));
 }
 
 /// Adds the metrics of conversion webhooks, which are counted in what is returned.
@@ -96,9 +121,21 @@ fn contribute_conversions(metrics: &Metrics) -> Arc<crd::ConversionMeters> {
     meters
 }
 
-fn about(api: &Api, out: &mut String) -> std::fmt::Result {
+/// Without an audit log nothing is logged and nothing refused because of it.
+fn no_audit(out: &mut String) -> std::fmt::Result {
+    for (name, help) in [
+        ("apiserver_audit_event_total", "Audit events that were made."),
+        ("apiserver_audit_requests_rejected_total", "Requests refused because they could not be logged."),
+    ] {
+        metric_head(out, name, "counter", help)?;
+        writeln!(out, "{name} 0")?;
+    }
+    Ok(())
+}
+
+fn about(api: &Api, version: &Version, out: &mut String) -> std::fmt::Result {
     metric_head(out, "kubernetes_build_info", "gauge", "What this is.")?;
-    writeln!(out, "kubernetes_build_info{{{}}} 1", Version::default().labels())?;
+    writeln!(out, "kubernetes_build_info{{{}}} 1", version.labels())?;
     let name = "version_info";
     metric_head(out, name, "gauge", "The versions that this server is of, emulates and is compatible with.")?;
     let current = registry::Release::CURRENT;
@@ -134,6 +171,8 @@ fn caches(api: &Api, out: &mut String) -> std::fmt::Result {
     let received = |cache: &cache::Cache| i64::try_from(cache.events_received()).unwrap_or(i64::MAX);
     family("apiserver_storage_events_received_total", "counter", "Changes the store has told of.", received)?;
     family("apiserver_watch_cache_events_received_total", "counter", "Changes that caches have taken over.", received)?;
+    let help = "Changes that caches have made visible to watchers.";
+    family("apiserver_watch_cache_events_dispatched_total", "counter", help, received)?;
     let help = "The revision that a cache has reached, without what is beyond 15 digits.";
     family("apiserver_watch_cache_resource_version", "gauge", help, |cache| cache.revision() % 1_000_000_000_000_000)?;
     family("watch_cache_capacity", "gauge", "How many changes a cache keeps for watchers.", |cache| {
@@ -178,7 +217,45 @@ fn stores(api: &Api, timings: &Timings, out: &mut String) -> std::fmt::Result {
     })?;
     family("etcd_request_errors_total", "Operations the store failed to carry out.", |timing| {
         timing.errors.load(Ordering::Relaxed)
-    })
+    })?;
+    let lists = |show: &mut dyn FnMut(&str, &str, &Timing)| {
+        timings.each(|operation, part, timing| {
+            let found = names.iter().find(|(prefix, _)| prefix == part).filter(|_| operation == "list");
+            if let Some((group, resource)) = found.and_then(|(_, labels)| labels.split_once(',')) {
+                show(group, resource, timing);
+            }
+        });
+    };
+    store_lists(&lists, out)
+}
+
+/// Lists that are read from the store: those that caches begin with, and those of old revisions. `each` shows the labels for the
+/// group and the resource, and how lists of it went.
+fn store_lists(each: &dyn Fn(&mut dyn FnMut(&str, &str, &Timing)), out: &mut String) -> std::fmt::Result {
+    let requests: fn(&Timing) -> u64 = |timing| timing.requests.load(Ordering::Relaxed);
+    let objects: fn(&Timing) -> u64 = |timing| timing.listed.load(Ordering::Relaxed);
+    for (name, help, index, value) in [
+        ("apiserver_storage_list_total", "Lists that were read from the store.", ",index=\"\"", requests),
+        ("apiserver_storage_list_fetched_objects_total", "Objects that they read.", ",index=\"\"", objects),
+        ("apiserver_storage_list_evaluated_objects_total", "Objects that they looked at.", "", objects),
+        ("apiserver_storage_list_returned_objects_total", "Objects that they found.", "", objects),
+    ] {
+        metric_head(out, name, "counter", help)?;
+        let mut lines = String::new();
+        each(&mut |group, resource, timing| {
+            lines.push_str(&format!("{name}{{{group}{index},{resource},storage=\"etcd\"}} {}\n", value(timing)));
+        });
+        out.push_str(&lines);
+    }
+    let name = "apiserver_storage_list_duration_seconds";
+    metric_head(out, name, "histogram", "How long lists of the store took.")?;
+    let mut result = Ok(());
+    each(&mut |group, resource, timing| {
+        let labels = format!("{group},{resource},streamed=\"false\"");
+        let written = timing.seconds.write(name, &labels, out);
+        result = result.and(written);
+    });
+    result
 }
 
 fn watches(api: &Api, out: &mut String) -> std::fmt::Result {

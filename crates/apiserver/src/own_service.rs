@@ -7,16 +7,25 @@ use object::names::{Cidr, parse_cidr_sloppy};
 use standalone::{Advertised, EndpointReconciler};
 
 use crate::Config;
-use crate::flags::Given;
+use crate::flags::{Row, rows};
 
 /// The flags that [`OwnServiceConfig`] takes.
-pub(crate) const FLAGS: &[&str] = &[
-    "apiserver-count",
-    "endpoint-reconciler-type",
-    "kubernetes-service-node-port",
-    "service-cluster-ip-range",
-    "service-node-port-range",
-];
+pub(crate) const FLAGS: &[Row] = rows! { own = &mut config.own_service, |config, given|
+    "apiserver-count" => match given.last().parse::<usize>() {
+        Ok(count) if count > 0 => own.apiserver_count = count,
+        _ => return Err(format!("--apiserver-count should be a positive number, but value '{}' provided", given.last())),
+    },
+    "endpoint-reconciler-type" => own.reconciler = given.last().to_string(),
+    "kubernetes-service-node-port" => {
+        let why = "must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP";
+        own.node_port = given.read(why).map_err(|why| format!("--kubernetes-service-node-port {why}"))?;
+    },
+    "service-cluster-ip-range" => {
+        own.cluster_ip_range = given.last().to_string();
+        own.networks()?;
+    },
+    "service-node-port-range" => own.node_port_range = PortRange::parse(given.last())?,
+};
 
 /// Stand-ins for the address of a server that listens on loopback only, which Endpoints may not have: documentation
 /// addresses (RFC 5737, RFC 3849).
@@ -51,29 +60,6 @@ impl Default for OwnServiceConfig {
 }
 
 impl OwnServiceConfig {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        let last = given.last();
-        match name {
-            "apiserver-count" => match last.parse::<usize>() {
-                Ok(count) if count > 0 => self.apiserver_count = count,
-                _ => return Err(format!("should be a positive number, but value '{last}' provided")),
-            },
-            "endpoint-reconciler-type" => self.reconciler = last.to_string(),
-            "kubernetes-service-node-port" => {
-                self.node_port =
-                    last.parse().map_err(|_| format!("{last} must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP"))?;
-            }
-            "service-cluster-ip-range" => {
-                self.cluster_ip_range = last.to_string();
-                self.networks()?;
-            }
-            "service-node-port-range" => self.node_port_range = PortRange::parse(last)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// How servers agree on the Endpoints.
     pub fn endpoint_reconciler(&self) -> Result<EndpointReconciler, String> {
         match self.reconciler.as_str() {
@@ -146,11 +132,12 @@ pub fn advertised(config: &Config, address: SocketAddr) -> Result<Advertised, St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::{Given, set};
 
     fn config(flags: &[(&str, &str)]) -> Result<Config, String> {
         let mut config = Config::default();
         for (name, value) in flags {
-            config.own_service.apply(name, Given(&[value.to_string()]))?;
+            set(&mut config, name, Given(&[value.to_string()]))?;
         }
         Ok(config)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outbound::{Certificate, Egress};
-use peers::{Leases, Peers, Settings};
+use peers::{Leases, PeerSettings, Peers};
 use rest::Api;
 use server::{Check, Hook, Metrics, WriteBarrier};
 use standalone::{Advertised, Identity, PeerLease, StorageVersions};
@@ -13,10 +13,18 @@ use storage::Store;
 use tokio::task::JoinSet;
 
 use crate::Config;
-use crate::flags::Given;
+use crate::flags::{Row, rows};
 
 /// The flags that [`PeerConfig`] takes.
-pub(crate) const FLAGS: &[&str] = &["peer-advertise-ip", "peer-advertise-port", "peer-ca-file"];
+pub(crate) const FLAGS: &[Row] = rows! { peering = &mut config.peering, |config, given|
+    "peer-advertise-ip" => if !given.last().is_empty() {
+        peering.advertise_ip = Some(given.read("is no address")?);
+    },
+    "peer-advertise-port" => if !given.last().is_empty() {
+        peering.advertise_port = Some(given.read("is not a port")?);
+    },
+    "peer-ca-file" => peering.authority = given.path(),
+};
 
 /// Feature gates.
 pub(crate) const IDENTITY: &str = "APIServerIdentity";
@@ -26,7 +34,7 @@ pub(crate) const STORAGE_VERSIONS: &str = "StorageVersionAPI";
 /// The check that passes when all StorageVersions are written.
 pub(crate) const STORAGE_VERSION_HOOK: &str = "poststarthook/built-in-resources-storage-version-updater";
 
-/// Settings with kube-apiserver's defaults.
+/// PeerSettings with kube-apiserver's defaults.
 #[derive(Clone, Debug, Default)]
 pub struct PeerConfig {
     /// Who signs the serving certificates of other servers. Without it no requests are passed on to them.
@@ -37,22 +45,6 @@ pub struct PeerConfig {
 }
 
 impl PeerConfig {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        let last = given.last();
-        match name {
-            "peer-advertise-ip" if !last.is_empty() => {
-                self.advertise_ip = Some(last.parse().map_err(|_| format!("{last} is no address"))?);
-            }
-            "peer-advertise-port" if !last.is_empty() => {
-                self.advertise_port = Some(last.parse().map_err(|_| format!("{last} is not a port"))?);
-            }
-            "peer-ca-file" => self.authority = given.path(),
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// Flags that need a feature which is off.
     fn check(&self) -> Result<(), String> {
         let given = [
@@ -168,7 +160,7 @@ fn open_peers(
     let missing = |flag: &str| format!("error building peer proxy handler, {flag} not specified");
     let certificate = config.aggregation.certificate.clone().ok_or_else(|| missing("proxy-cert-file"))?;
     let key = config.aggregation.key.clone().ok_or_else(|| missing("proxy-key-file"))?;
-    Peers::new(Settings {
+    Peers::new(PeerSettings {
         api: api.clone(),
         server: identity.lease_name(),
         leases,
@@ -182,6 +174,7 @@ fn open_peers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::{Given, set};
 
     #[test]
     fn flags_need_their_feature() {
@@ -191,14 +184,14 @@ mod tests {
             ("peer-advertise-port", "6443", Some("--peer-advertise-port requires")),
             ("peer-advertise-port", "", None),
         ] {
-            let mut config = PeerConfig::default();
-            config.apply(flag, Given(&[value.to_string()])).unwrap();
-            let refused = config.check().err();
+            let mut config = Config::default();
+            set(&mut config, flag, Given(&[value.to_string()])).unwrap();
+            let refused = config.peering.check().err();
             assert_eq!(refused.is_some(), want.is_some(), "{flag}");
             assert!(refused.unwrap_or_default().starts_with(want.unwrap_or_default()), "{flag}");
         }
-        let mut config = PeerConfig::default();
-        assert!(config.apply("peer-advertise-port", Given(&["x".to_string()])).is_err());
-        assert!(config.apply("peer-advertise-ip", Given(&["x".to_string()])).is_err());
+        for flag in ["peer-advertise-port", "peer-advertise-ip"] {
+            assert!(set(&mut Config::default(), flag, Given(&["x".to_string()])).is_err());
+        }
     }
 }

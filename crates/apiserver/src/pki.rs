@@ -1,20 +1,27 @@
-//! Keys and certificates a server makes for itself when it is given none: an authority, a serving certificate and one for the
+//! Keys and certificates a server makes for itself where it is given none: an authority, a serving certificate and one for the
 //! administrator. They are kept in the data directory, reused by later starts, and renewed before they expire.
+//!
+//! Keys are EC keys in SEC 1 form ("EC PRIVATE KEY"), the one form of them that every client library reads. Those of earlier
+//! versions are PKCS #8, and are read as well.
 
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use authn::service_account::SigningKey;
+use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use object::{Clock, SystemClock};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 use time::OffsetDateTime;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::kubeconfig;
 
@@ -39,8 +46,22 @@ pub struct Pki {
     pub serving_key: PathBuf,
     pub admin_cert: PathBuf,
     pub admin_key: PathBuf,
+    /// What of it the server makes and uses; everything else need not be there.
+    pub own: Own,
+    /// The serving certificate if it is not the own one, and the authorities of clients, which usually signed it: what
+    /// verifies the server besides the own authority.
+    pub given: Vec<PathBuf>,
     /// What the serving certificate is made out to.
     hosts: Hosts,
+}
+
+/// What a server was not given, so that its own authority signs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// The certificate that the server shows.
+    pub serving: bool,
+    /// The administrator's certificate: the authority vouches for clients.
+    pub clients: bool,
 }
 
 /// Names and addresses that clients reach the server by.
@@ -68,8 +89,15 @@ pub enum PkiError {
     Write(PathBuf, std::io::Error),
     #[error("cannot read {0}: {1}")]
     Read(PathBuf, std::io::Error),
-    #[error("{0} is there and {1} is not, so no certificate can be signed")]
+    #[error(
+        "{0} is there and {1} is not, so no certificate can be signed; bring it back, or remove both for a new authority"
+    )]
     Incomplete(PathBuf, PathBuf),
+    #[error(
+        "{0} and {1} are no authority that can sign: {2}; bring them back from a backup, or remove both for a new authority, \
+         which existing kubeconfigs do not know"
+    )]
+    Damaged(PathBuf, PathBuf, rcgen::Error),
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
     #[error("cannot make a key for service accounts: {0}")]
@@ -77,7 +105,7 @@ pub enum PkiError {
 }
 
 /// A certificate and its key, both in PEM.
-type Pair = (String, String);
+pub type Pair = (String, String);
 
 impl Pki {
     /// Where everything is, or belongs, in a folder.
@@ -90,14 +118,20 @@ impl Pki {
             serving_key: file("apiserver.key"),
             admin_cert: file("admin.crt"),
             admin_key: file("admin.key"),
+            own: Own { serving: true, clients: true },
+            given: Vec::new(),
             hosts: Hosts::default(),
         }
     }
 
-    /// Uses what is there, makes what is missing, and renews what expires soon.
-    pub fn open(folder: &Path, hosts: Hosts) -> Result<Pki, PkiError> {
-        files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
-        let pki = Pki { hosts, ..Pki::at(folder) };
+    /// Uses what is there, makes what is missing, and renews what expires soon. Without anything of its own the folder is not
+    /// looked at.
+    pub fn open(folder: &Path, own: Own, hosts: Hosts) -> Result<Pki, PkiError> {
+        let pki = Pki { own, hosts, ..Pki::at(folder) };
+        if !pki.is_used() {
+            return Ok(pki);
+        }
+        create_directories(folder)?;
         let FrontProxy { ca_key, key, .. } = pki.front_proxy_files();
         let accounts_key = service_account_key_file(folder);
         for path in [&pki.ca_key, &pki.serving_key, &pki.admin_key, &accounts_key, &ca_key, &key] {
@@ -105,6 +139,18 @@ impl Pki {
         }
         pki.renew()?;
         Ok(pki)
+    }
+
+    /// Whether the server's own authority signs anything.
+    pub fn is_used(&self) -> bool {
+        self.own.serving || self.own.clients
+    }
+
+    /// What clients verify the server's certificate with, in PEM.
+    pub fn authority(&self) -> Result<String, PkiError> {
+        let own = Some(&self.ca).filter(|_| self.is_used());
+        let read = |path: &PathBuf| fs::read_to_string(path).map_err(|error| PkiError::Read(path.clone(), error));
+        own.into_iter().chain(&self.given).map(read).collect()
     }
 
     /// The front proxy's files; what is missing or expires soon is made.
@@ -132,8 +178,8 @@ impl Pki {
         if self.front_proxy_files().certificate.exists() {
             self.front_proxy()?;
         }
-        let serving = !is_fresh(&self.serving_cert, &self.serving_key);
-        let admin = !is_fresh(&self.admin_cert, &self.admin_key);
+        let serving = self.own.serving && !is_fresh(&self.serving_cert, &self.serving_key);
+        let admin = self.own.clients && !is_fresh(&self.admin_cert, &self.admin_key);
         if !serving && !admin && self.ca.exists() {
             return Ok(false);
         }
@@ -186,10 +232,15 @@ pub fn service_account_key_file(folder: &Path) -> PathBuf {
 
 /// Makes and writes that key; returns it as PEM.
 pub fn make_service_account_key(folder: &Path) -> Result<String, PkiError> {
-    let pem = authn::service_account::SigningKey::generate()?;
-    files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
+    let pem = SigningKey::generate()?;
+    create_directories(folder)?;
     write(&service_account_key_file(folder), &pem)?;
     Ok(pem)
+}
+
+/// A key for tokens that is made in no time, as PEM: of an elliptic curve.
+pub fn make_small_key() -> Result<String, PkiError> {
+    Ok(as_sec1(&KeyPair::generate()?.serialize_pem()))
 }
 
 /// Whether certificate and key are there and will be valid for some time, but not for longer than we make them.
@@ -201,26 +252,43 @@ fn is_fresh(certificate: &Path, key: &Path) -> bool {
 
 /// When a certificate expires, in seconds since the epoch; None if it cannot be read.
 fn expiry(certificate: &Path) -> Option<i64> {
-    let der = CertificateDer::from_pem_file(certificate).ok()?;
-    let (_, parsed) = X509Certificate::from_der(&der).ok()?;
-    Some(parsed.validity().not_after.timestamp())
+    let certificates = gox509::parse_bundle(&fs::read(certificate).ok()?).ok()?;
+    Some(certificates.first()?.not_after.seconds)
 }
 
 fn authority(cert_path: &Path, key_path: &Path, common_name: &str) -> Result<Issuer<'static, KeyPair>, PkiError> {
     let read = |path: &Path| fs::read_to_string(path).map_err(|error| PkiError::Read(path.into(), error));
     match (cert_path.exists(), key_path.exists()) {
-        (true, true) => return Ok(Issuer::from_ca_cert_pem(&read(cert_path)?, KeyPair::from_pem(&read(key_path)?)?)?),
+        (true, true) => {
+            let (certificate, key) = (read(cert_path)?, read(key_path)?);
+            let issuer = KeyPair::from_pem(&key).and_then(|key| Issuer::from_ca_cert_pem(&certificate, key));
+            return issuer.map_err(|error| PkiError::Damaged(cert_path.into(), key_path.into(), error));
+        }
         (true, false) => return Err(PkiError::Incomplete(cert_path.into(), key_path.into())),
         // A key alone is what a first start leaves that was interrupted.
         (false, _) => {}
     }
+    let (params, (certificate, key), pair) = make_authority(common_name, AUTHORITY_DAYS)?;
+    write_pair(cert_path, key_path, &(certificate, key))?;
+    Ok(Issuer::new(params, pair))
+}
+
+fn make_authority(common_name: &str, days: i64) -> Result<(CertificateParams, Pair, KeyPair), PkiError> {
     let key = KeyPair::generate()?;
-    let mut params = valid_for(CertificateParams::default(), AUTHORITY_DAYS);
+    let mut params = valid_for(CertificateParams::default(), days);
     params.distinguished_name = name(common_name, &[]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    write_pair(cert_path, key_path, &(params.self_signed(&key)?.pem(), key.serialize_pem()))?;
-    Ok(Issuer::new(params, key))
+    let pair = (params.self_signed(&key)?.pem(), as_sec1(&key.serialize_pem()));
+    Ok((params, pair, key))
+}
+
+/// A serving certificate, followed by that of an authority made for it alone whose key is not kept: as kube-apiserver makes one
+/// for a `--cert-dir` without any.
+pub fn self_signed(hosts: &Hosts) -> Result<Pair, PkiError> {
+    let (params, (authority, _), key) = make_authority("ferrokube-serving-ca", CERTIFICATE_DAYS)?;
+    let (certificate, key) = serving_pair(&Issuer::new(params, key), hosts)?;
+    Ok((certificate + &authority, key))
 }
 
 fn serving_pair(issuer: &Issuer<'static, KeyPair>, hosts: &Hosts) -> Result<Pair, PkiError> {
@@ -243,7 +311,28 @@ fn client_pair(issuer: &Issuer<'static, KeyPair>, user: &str, groups: &[&str]) -
 fn sign(issuer: &Issuer<'static, KeyPair>, params: CertificateParams) -> Result<Pair, PkiError> {
     let key = KeyPair::generate()?;
     let certificate = valid_for(params, CERTIFICATE_DAYS).signed_by(&key, issuer)?;
-    Ok((certificate.pem(), key.serialize_pem()))
+    Ok((certificate.pem(), as_sec1(&key.serialize_pem())))
+}
+
+/// The same key in SEC 1 form. Anything but a PKCS #8 key of the curve P-256 is returned as it is.
+pub fn as_sec1(pem: &str) -> String {
+    let Some(der) = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).ok() else { return pem.to_string() };
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der.secret_pkcs8_der());
+    let sec1 = pair.ok().and_then(|pair| AsDer::<EcPrivateKeyRfc5915Der<'static>>::as_der(&pair.private_key()).ok());
+    let Some(sec1) = sec1 else { return pem.to_string() };
+    let text = STANDARD.encode(sec1.as_ref());
+    let mut lines: Vec<&str> = vec!["-----BEGIN EC PRIVATE KEY-----"];
+    lines.extend((0..text.len()).step_by(64).map(|from| &text[from..text.len().min(from + 64)]));
+    lines.push("-----END EC PRIVATE KEY-----\n");
+    lines.join("\n")
+}
+
+/// Makes the folder, and the data directory that it is in, for their owner alone.
+fn create_directories(folder: &Path) -> Result<(), PkiError> {
+    for folder in folder.parent().into_iter().chain([folder]) {
+        files::create_directory(folder).map_err(|error| PkiError::Write(folder.into(), error))?;
+    }
+    Ok(())
 }
 
 fn valid_for(mut params: CertificateParams, days: i64) -> CertificateParams {
@@ -279,7 +368,8 @@ mod tests {
     use super::*;
 
     fn open(folder: &Path) -> Pki {
-        Pki::open(folder, Hosts { names: vec!["localhost".into()], addresses: Vec::new() }).unwrap()
+        let own = Own { serving: true, clients: true };
+        Pki::open(folder, own, Hosts { names: vec!["localhost".into()], addresses: Vec::new() }).unwrap()
     }
 
     fn mode(path: &Path) -> u32 {
@@ -332,5 +422,47 @@ mod tests {
         }
         fs::set_permissions(&pki.admin_key, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(mode(&open(&path).admin_key), 0o600);
+    }
+
+    #[test]
+    fn keys_are_sec1_and_both_forms_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = open(&folder.path().join("pki"));
+        for key in [&pki.ca_key, &pki.serving_key, &pki.admin_key] {
+            assert!(
+                fs::read_to_string(key).unwrap().starts_with("-----BEGIN EC PRIVATE KEY-----\n"),
+                "{}",
+                key.display()
+            );
+        }
+        let key = KeyPair::generate().unwrap();
+        let (old, new) = (key.serialize_pem(), as_sec1(&key.serialize_pem()));
+        assert!(old.starts_with("-----BEGIN PRIVATE KEY-----"));
+        assert_eq!(KeyPair::from_pem(&new).unwrap().public_key_raw(), key.public_key_raw());
+        assert_eq!(as_sec1(&new), new);
+        // An authority that an earlier version made still signs.
+        let params = CertificateParams::default();
+        fs::write(&pki.ca, params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(&pki.ca_key, old).unwrap();
+        assert!(pki.client("jane", &[]).unwrap().1.starts_with("-----BEGIN EC PRIVATE KEY-----"));
+    }
+
+    #[test]
+    fn damage_is_reported_with_the_files_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = open(&folder.path().join("pki"));
+        fs::write(&pki.ca, "damaged").unwrap();
+        let why = pki.client("jane", &[]).unwrap_err().to_string();
+        assert!(why.contains(&pki.ca.display().to_string()) && why.contains("remove both"), "{why}");
+    }
+
+    #[test]
+    fn a_server_that_was_given_everything_makes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/pki");
+        let pki = Pki::open(&path, Own::default(), Hosts::default()).unwrap();
+        assert!(!pki.is_used() && !folder.path().join("data").exists());
+        let (chain, _) = self_signed(&Hosts { names: vec!["localhost".into()], addresses: Vec::new() }).unwrap();
+        assert_eq!(chain.matches("BEGIN CERTIFICATE").count(), 2);
     }
 }

@@ -7,10 +7,12 @@ use registry::Lifecycle;
 use schema::Group;
 
 use crate::config::Config;
+use crate::profile::ApiProfile;
 use crate::versions::Versions;
 
 #[derive(Default)]
 pub(crate) struct Served {
+    profile: ApiProfile,
     /// `--runtime-config`.
     runtime: Vec<(String, bool)>,
     /// Versions that are served because an older one is: `--emulation-forward-compatible`.
@@ -21,7 +23,8 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn new(config: &Config, lifecycle: Lifecycle) -> Result<Served, String> {
-        let mut served = Served { runtime: config.runtime_config.clone(), ..Served::default() };
+        let mut served =
+            Served { profile: config.profile.clone(), runtime: config.runtime_config.clone(), ..Served::default() };
         for group in schema::builtin().groups() {
             served.emulate(group, lifecycle, &config.versions)?;
         }
@@ -30,6 +33,9 @@ impl Served {
 
     /// Whether a resource is served, whose version is or is not by default.
     pub(crate) fn has(&self, resource: &GroupVersionResource, default: bool) -> bool {
+        if !self.profile.serves(resource) {
+            return false;
+        }
         let version = resource.group_version();
         let own = self.setting(&format!("{version}/{}", resource.resource));
         let is_on = own.unwrap_or_else(|| self.implied.contains(&version) || self.is_enabled(&version, default));

@@ -1,10 +1,10 @@
-//! Settings of the listener: TLS, connections, limits and shutdown.
+//! FlowSettings of the listener: TLS, connections, limits and shutdown.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Flow, Settings};
+use flow::{Flow, FlowSettings};
 use registry::Features;
 use server::tls::{CertificateFiles, Certificates, Protocols};
 use server::{
@@ -12,38 +12,48 @@ use server::{
     ShutdownTimeouts,
 };
 
-use crate::flags::Given;
-use crate::{Config, Pki, peering};
+use crate::flags::{Row, rows};
+use crate::{Config, Pki, peering, pki};
 
 /// The flags that [`Serving`] takes.
-pub const FLAGS: &[&str] = &[
-    "cors-allowed-origins",
-    "delete-collection-workers",
-    "disable-http2-serving",
-    "enable-priority-and-fairness",
-    "goaway-chance",
-    "http2-max-streams-per-connection",
-    "kubelet-certificate-authority",
-    "kubelet-client-certificate",
-    "kubelet-client-key",
-    "kubelet-port",
-    "kubelet-preferred-address-types",
-    "livez-grace-period",
-    "max-connection-bytes-per-sec",
-    "max-mutating-requests-inflight",
-    "max-requests-inflight",
-    "min-request-timeout",
-    "permit-port-sharing",
-    "shutdown-send-retry-after",
-    "shutdown-watch-termination-grace-period",
-    "strict-transport-security-directives",
-    "tls-cipher-suites",
-    "tls-curve-preferences",
-    "tls-min-version",
-    "tls-sni-cert-key",
-];
+pub(crate) const FLAGS: &[Row] = rows! { serving = &mut config.serving, |config, given|
+    "cors-allowed-origins" => serving.cors_origins = given.list().collect(),
+    // Zero or less is one worker, as upstream.
+    "delete-collection-workers" => serving.delete_collection_workers = usize::try_from(given.number()?).unwrap_or(0).max(1),
+    "disable-http2-serving" => serving.protocols.http1_only = given.boolean()?,
+    "enable-priority-and-fairness" => serving.priority_and_fairness = given.boolean()?,
+    "goaway-chance" => serving.connections.goaway_chance = chance(given.last())?,
+    "http2-max-streams-per-connection" => match number(given.last())? {
+        // Zero leaves it to the server.
+        0 => {}
+        most => serving.connections.max_streams = u32::try_from(most).map_err(|_| "is too large".to_string())?,
+    },
+    "kubelet-certificate-authority" => serving.kubelet.authority = given.path(),
+    "kubelet-client-certificate" => serving.kubelet.certificate = given.path(),
+    "kubelet-client-key" => serving.kubelet.key = given.path(),
+    "kubelet-port" => serving.kubelet.port = given.read("is not a port")?,
+    "kubelet-preferred-address-types" => serving.kubelet.address_types = given.list().collect(),
+    "livez-grace-period" => serving.livez_grace = given.span_or_zero()?,
+    "max-connection-bytes-per-sec" => serving.kubelet.max_bytes_per_second = number(given.last())? as u64,
+    "max-mutating-requests-inflight" => serving.max_writes = number(given.last())?,
+    "max-requests-inflight" => serving.max_reads = number(given.last())?,
+    "min-request-timeout" => serving.min_request_timeout = Duration::from_secs(number(given.last())? as u64),
+    "permit-port-sharing" => serving.connections.share_port = given.boolean()?,
+    "shutdown-send-retry-after" => serving.connections.answer_while_leaving = given.boolean()?,
+    "shutdown-watch-termination-grace-period" => serving.watch_grace = given.span()?,
+    "strict-transport-security-directives" => serving.hsts = given.list().collect::<Vec<_>>().join("; "),
+    "tls-cipher-suites" => serving.protocols.cipher_suites = given.list().collect(),
+    "tls-curve-preferences" => {
+        let number = |text: String| text.parse().map_err(|_| format!("{text} is not a number"));
+        serving.protocols.curves = given.list().map(number).collect::<Result<_, _>>()?;
+    },
+    "tls-min-version" => serving.protocols.min_version = given.last().to_string(),
+    "tls-sni-cert-key" => {
+        serving.sni = given.0.iter().map(|value| CertificateFiles::parse(value)).collect::<Result<_, _>>()?;
+    },
+};
 
-/// Settings with kube-apiserver's defaults.
+/// FlowSettings with kube-apiserver's defaults.
 #[derive(Clone, Debug)]
 pub struct Serving {
     pub sni: Vec<CertificateFiles>,
@@ -107,57 +117,10 @@ impl Default for Serving {
 }
 
 impl Serving {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        let last = given.last();
-        match name {
-            "cors-allowed-origins" => self.cors_origins = given.list().collect(),
-            // Zero or less is one worker, as upstream.
-            "delete-collection-workers" => {
-                self.delete_collection_workers = usize::try_from(given.number()?).unwrap_or(0).max(1);
-            }
-            "disable-http2-serving" => self.protocols.http1_only = given.boolean()?,
-            "enable-priority-and-fairness" => self.priority_and_fairness = given.boolean()?,
-            "goaway-chance" => self.connections.goaway_chance = chance(last)?,
-            "http2-max-streams-per-connection" => match number(last)? {
-                // Zero leaves it to the server.
-                0 => {}
-                most => self.connections.max_streams = u32::try_from(most).map_err(|_| "is too large".to_string())?,
-            },
-            "kubelet-certificate-authority" => self.kubelet.authority = given.path(),
-            "kubelet-client-certificate" => self.kubelet.certificate = given.path(),
-            "kubelet-client-key" => self.kubelet.key = given.path(),
-            "kubelet-port" => {
-                self.kubelet.port = last.parse().map_err(|_| format!("{last} is not a port"))?;
-            }
-            "kubelet-preferred-address-types" => self.kubelet.address_types = given.list().collect(),
-            "livez-grace-period" => self.livez_grace = given.span_or_zero()?,
-            "max-connection-bytes-per-sec" => self.kubelet.max_bytes_per_second = number(last)? as u64,
-            "max-mutating-requests-inflight" => self.max_writes = number(last)?,
-            "max-requests-inflight" => self.max_reads = number(last)?,
-            "min-request-timeout" => self.min_request_timeout = Duration::from_secs(number(last)? as u64),
-            "permit-port-sharing" => self.connections.share_port = given.boolean()?,
-            "shutdown-send-retry-after" => self.connections.answer_while_leaving = given.boolean()?,
-            "shutdown-watch-termination-grace-period" => self.watch_grace = given.span()?,
-            "strict-transport-security-directives" => self.hsts = given.list().collect::<Vec<_>>().join("; "),
-            "tls-cipher-suites" => self.protocols.cipher_suites = given.list().collect(),
-            "tls-curve-preferences" => {
-                let number = |text: String| text.parse().map_err(|_| format!("{text} is not a number"));
-                self.protocols.curves = given.list().map(number).collect::<Result<_, _>>()?;
-            }
-            "tls-min-version" => self.protocols.min_version = last.to_string(),
-            "tls-sni-cert-key" => {
-                self.sni = given.0.iter().map(|value| CertificateFiles::parse(value)).collect::<Result<_, _>>()?;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// With priority and fairness the sum of both limits is divided among priority levels.
     pub fn seats(&self) -> Seats {
         match self.priority_and_fairness {
-            true => Seats::by_priority(Arc::new(Flow::new(Settings { seats: self.max_reads + self.max_writes }))),
+            true => Seats::by_priority(Arc::new(Flow::new(FlowSettings { seats: self.max_reads + self.max_writes }))),
             false => Seats::new(self.max_reads, self.max_writes),
         }
     }
@@ -175,7 +138,7 @@ fn number(text: &str) -> Result<usize, String> {
 fn chance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(chance) if (0.0..=0.02).contains(&chance) => Ok(chance),
-        _ => Err("can not be less than 0 or greater than 0.02".into()),
+        _ => Err("--goaway-chance can not be less than 0 or greater than 0.02".into()),
     }
 }
 
@@ -190,29 +153,40 @@ pub fn shutdown_timeouts(config: &Config) -> ShutdownTimeouts {
 
 /// The certificates the server shows: those it was given, or its own.
 pub fn certificates(config: &Config, pki: &Pki) -> Result<Arc<Certificates>, String> {
-    let (certificate, key) = match (&config.tls_cert_file, &config.tls_private_key_file, &config.cert_dir) {
-        (Some(certificate), Some(key), _) => (certificate.clone(), key.clone()),
-        (_, _, Some(folder)) => in_folder(folder, pki)?,
-        (certificate, key, None) => {
-            let own = |given: &Option<PathBuf>, own: &PathBuf| given.clone().unwrap_or_else(|| own.clone());
-            (own(certificate, &pki.serving_cert), own(key, &pki.serving_key))
-        }
-    };
+    let (certificate, key) = serving_files(config, pki)?;
+    if let Some(folder) = config.cert_dir.as_deref().filter(|_| config.tls_cert_file.is_none()) {
+        fill(folder, &certificate, &key, config, pki)?;
+    }
     let default = CertificateFiles { certificate, key, names: Vec::new() };
     server::tls::follow(default, config.serving.sni.clone())
 }
 
-/// The pair in `--cert-dir`, which gets ours if it has none.
-fn in_folder(folder: &Path, pki: &Pki) -> Result<(PathBuf, PathBuf), String> {
-    let (certificate, key) = (folder.join("apiserver.crt"), folder.join("apiserver.key"));
-    if !certificate.exists() || !key.exists() {
-        let failed = |error: std::io::Error| format!("cannot use --cert-dir {}: {error}", folder.display());
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        for (own, copy) in [(&pki.serving_key, &key), (&pki.serving_cert, &certificate)] {
-            files::replace(copy, &std::fs::read(own).map_err(failed)?).map_err(failed)?;
-        }
+/// Where the serving certificate and its key are.
+pub fn serving_files(config: &Config, pki: &Pki) -> Result<(PathBuf, PathBuf), String> {
+    match (&config.tls_cert_file, &config.tls_private_key_file, &config.cert_dir) {
+        (Some(certificate), Some(key), _) => Ok((certificate.clone(), key.clone())),
+        (None, None, Some(folder)) => Ok((folder.join("apiserver.crt"), folder.join("apiserver.key"))),
+        (None, None, None) => Ok((pki.serving_cert.clone(), pki.serving_key.clone())),
+        _ => Err("missing filename for serving cert: --tls-cert-file and --tls-private-key-file go together".into()),
     }
-    Ok((certificate, key))
+}
+
+/// Puts a pair into `--cert-dir` where there is none: the server's own, or one that is made for this alone.
+fn fill(folder: &Path, certificate: &Path, key: &Path, config: &Config, pki: &Pki) -> Result<(), String> {
+    if certificate.exists() && key.exists() {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("cannot use --cert-dir {}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let (chain, private) = match pki.own.serving {
+        true => (
+            std::fs::read_to_string(&pki.serving_cert).map_err(failed)?,
+            std::fs::read_to_string(&pki.serving_key).map_err(failed)?,
+        ),
+        false => pki::self_signed(&crate::start::hosts(config)).map_err(|error| error.to_string())?,
+    };
+    files::replace(key, private.as_bytes()).map_err(failed)?;
+    files::replace(certificate, chain.as_bytes()).map_err(failed)
 }
 
 /// What kube-apiserver does after it has started, by the names of its checks. Here it is done when the system's own
@@ -299,12 +273,13 @@ pub fn health(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::{Given, set};
 
     #[test]
     fn flags_are_taken_or_refused_with_a_reason() {
         let apply = |name: &str, value: &str| {
-            let mut serving = Serving::default();
-            serving.apply(name, Given(&[value.to_string()])).map(|()| serving)
+            let mut config = Config::default();
+            set(&mut config, name, Given(&[value.to_string()])).map(|_| config.serving)
         };
         assert_eq!(apply("goaway-chance", "0.001").unwrap().connections.goaway_chance, 0.001);
         assert_eq!(apply("http2-max-streams-per-connection", "0").unwrap().connections.max_streams, 100);

@@ -5,11 +5,22 @@ use std::path::PathBuf;
 use registry::Release;
 use server::Shown;
 
-use crate::flags::Given;
+use crate::flags::{Row, rows};
 
 /// The flags that [`ShownMetrics`] takes.
-pub(crate) const FLAGS: &[&str] =
-    &["allow-metric-labels", "allow-metric-labels-manifest", "disabled-metrics", "show-hidden-metrics-for-version"];
+pub(crate) const FLAGS: &[Row] = rows! { shown = &mut config.metrics, |config, given|
+    "allow-metric-labels" => {
+        for item in given.0.iter().flat_map(|text| records(text)) {
+            let (key, values) =
+                item.split_once('=').ok_or_else(|| format!("{item} must be formatted as key=value"))?;
+            shown.allowed.push((key.to_string(), values.to_string()));
+        }
+    },
+    "allow-metric-labels-manifest" => shown.manifest = given.path(),
+    "disabled-metrics" => shown.disabled = given.list().collect(),
+    // No metric is hidden here, so that the version only has to be one that upstream takes.
+    "show-hidden-metrics-for-version" => check_version(given.last())?,
+};
 
 /// Which metrics are shown, and with which values of their labels.
 #[derive(Clone, Debug, Default)]
@@ -21,24 +32,6 @@ pub struct ShownMetrics {
 }
 
 impl ShownMetrics {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        match name {
-            "allow-metric-labels" => {
-                for item in given.0.iter().flat_map(|text| records(text)) {
-                    let (key, values) =
-                        item.split_once('=').ok_or_else(|| format!("{item} must be formatted as key=value"))?;
-                    self.allowed.push((key.to_string(), values.to_string()));
-                }
-            }
-            "allow-metric-labels-manifest" => self.manifest = given.path(),
-            "disabled-metrics" => self.disabled = given.list().collect(),
-            // No metric is hidden here, so that the version only has to be one that upstream takes.
-            _ => check_version(given.last())?,
-        }
-        Ok(())
-    }
-
     /// The filter of `/metrics`. A manifest is read now.
     pub(crate) fn open(&self) -> Result<Shown, String> {
         let mut shown = Shown::default();
@@ -81,27 +74,24 @@ fn records(text: &str) -> Vec<String> {
 
 fn check_version(text: &str) -> Result<(), String> {
     let previous = Release::CURRENT.previous();
-    match Release::parse(text) {
-        _ if text.is_empty() => Ok(()),
-        Some(version) if version == previous => Ok(()),
-        Some(_) => Err(format!(
-            "--show-hidden-metrics-for-version must be omitted or have the value '{previous}'. Only the previous minor version is allowed"
-        )),
-        None => Err("--show-hidden-metrics-for-version must be omitted or have a version such as 1.36".into()),
+    if text.is_empty() || Release::parse(text) == Some(previous) {
+        return Ok(());
     }
+    let why = format!("must be omitted or have the value '{previous}'; only the previous minor version is allowed");
+    Err(format!("metrics.showHiddenMetricsForVersion: Invalid value: {}: {why}", object::quote(text)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::flags::{Given, set};
 
     #[test]
     fn flags_are_read() {
         let check = |name: &str, value: &str, want: Result<&[(&str, &str)], ()>| {
-            let mut shown = ShownMetrics::default();
+            let mut config = crate::Config::default();
             let values = [value.to_string()];
-            let result = shown.apply(name, Given(&values)).and_then(|()| shown.open().map(drop));
-            let got: Vec<(&str, &str)> = shown.allowed.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let result = set(&mut config, name, Given(&values)).and_then(|_| config.metrics.open().map(drop));
+            let got: Vec<(&str, &str)> = config.metrics.allowed.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             assert_eq!(result.map(|()| got.as_slice()).map_err(drop), want, "--{name}={value}");
         };
         let two = r#""a,code=201,500","b,verb=GET""#;

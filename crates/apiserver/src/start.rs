@@ -5,19 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::audit::Auditor;
 use aggregator::Aggregator;
 use authz::{Authorizer, Permitted};
 use cache::Budget;
 use discovery::Discovery;
 use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
-use object::SystemClock;
+use object::Clock;
 use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, Report, Setup};
-use rest::{Api, Body, Call, Limits, Meters, Reply};
+use rest::{Api, Body, Call, Limits, Reply, WatchMeters};
 use server::tls::Handshake;
-use server::{Health, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Unfinished};
+use server::{Health, Hook, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Sparing};
 use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
@@ -29,8 +28,10 @@ use crate::allocation::Allocations;
 use crate::authentication::{Authentication, Trust};
 use crate::authorization::Authorization;
 use crate::components::Components;
+use crate::definitions::{self, CustomNeeds};
 use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
+use crate::fresh::Fresh;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::peering::Peering;
@@ -39,7 +40,10 @@ use crate::served::Served;
 use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
-use crate::{Config, Pki, aggregation, consistency, own_objects, own_service, repair, serving, traces};
+use crate::{
+    Config, OwnDefinition, Pki, ProgramParts, aggregation, consistency, own_objects, own_service, repair, serving,
+    traces,
+};
 
 /// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
 const RENDITION_BUDGET_BYTES: usize = 512 * 1024 * 1024;
@@ -47,92 +51,151 @@ const RENDITION_BUDGET_BYTES: usize = 512 * 1024 * 1024;
 /// Why a server does not start: one sentence for the administrator.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the data directory {path} cannot be used: {why}")]
-    DataDir { path: PathBuf, why: String },
+    #[error("the data directory {path} cannot be used: {why}; name another with --data-dir{instead}")]
+    DataDir { path: PathBuf, why: String, instead: &'static str },
     #[error("cannot open the store: {0}")]
     Store(String),
     #[error("cannot listen on {address}: {why}")]
     Listen { address: SocketAddr, why: String },
     #[error("{0}")]
     Setting(String),
+    #[error(transparent)]
+    Definition(#[from] crd::OwnDefinitionError),
 }
 
-/// A server that is serving.
+impl StartError {
+    fn data_dir(config: &Config, why: impl std::fmt::Display) -> StartError {
+        let instead = match config.store.etcd_servers.is_empty() {
+            true => "",
+            false => {
+                ". None is needed if --client-ca-file, --tls-cert-file, --tls-private-key-file and \
+                 --service-account-signing-key-file are given"
+            }
+        };
+        StartError::DataDir { path: config.data_dir.clone(), why: why.to_string(), instead }
+    }
+}
+
+/// A server that is serving. It ends when this is dropped; [`Running::stop`] lets requests finish first.
 pub struct Running {
+    /// Where it listens, or would if it were to: `listens` of its configuration.
     pub address: SocketAddr,
     pub pki: Pki,
     pub api: Arc<Api>,
-    lifecycle: Lifecycle,
+    /// Answers requests of the same process, which need no listener.
+    pub server: Arc<Server>,
     timeouts: ShutdownTimeouts,
-    serving: tokio::task::JoinHandle<()>,
     background: Background,
-    auditor: Option<Arc<Auditor>>,
     store: Opened,
 }
 
 /// What goes on beside requests.
 struct Background {
-    /// What a controller manager would do, if there is none.
-    alone: Option<standalone::Loops>,
-    own: standalone::Loops,
-    own_service: Arc<OwnService>,
+    /// Whether the loops do what a controller manager would.
+    is_standalone: bool,
+    loops: Vec<standalone::Loops>,
+    own_service: Option<Arc<OwnService>>,
     peering: Peering,
     tasks: JoinSet<()>,
+    /// The listener, if there is one.
+    serving: JoinSet<()>,
 }
 
 impl Running {
     /// Whether it does what a controller manager would.
     pub fn is_standalone(&self) -> bool {
-        self.background.alone.is_some()
+        self.background.is_standalone
     }
 
     /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
     /// is over.
-    pub fn stop(self, delay: Duration) -> BoxFuture<'static, ()> {
+    pub fn stop(mut self, delay: Duration) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let timeouts = ShutdownTimeouts { delay, ..self.timeouts };
-            let Background { alone, own, own_service, peering, mut tasks } = self.background;
+            let timeouts = ShutdownTimeouts { delay, ..self.timeouts.clone() };
+            let (own_service, peering) = (self.background.own_service.clone(), &self.background.peering);
             let leave = async {
-                tokio::join!(own_service.leave(), peering.leave());
+                tokio::join!(peering.leave(), async {
+                    if let Some(own_service) = &own_service {
+                        own_service.leave().await;
+                    }
+                });
             };
-            self.lifecycle.shut_down(&timeouts, leave).await;
-            for loops in alone.into_iter().chain([own]) {
+            self.server.lifecycle.shut_down(&timeouts, leave).await;
+            for loops in self.background.loops.drain(..) {
                 loops.stop().await;
             }
-            tasks.shutdown().await;
-            if let Err(error) = self.serving.await {
-                tracing::error!(%error, "the listener did not end well");
+            self.background.tasks.shutdown().await;
+            while let Some(ended) = self.background.serving.join_next().await {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "the listener did not end well");
+                }
             }
-            if let Some(auditor) = self.auditor {
+            if let Some(auditor) = &self.server.auditor {
                 auditor.shut_down().await;
             }
-            self.store.store.close().await;
+            self.store.close().await;
         })
     }
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.server.lifecycle.end();
+    }
+}
+
 /// Starts a server and returns as soon as it is ready.
-pub fn start(mut config: Config) -> BoxFuture<'static, Result<Running, StartError>> {
+pub fn start(config: Config) -> BoxFuture<'static, Result<Running, StartError>> {
+    start_with(config, ProgramParts::default())
+}
+
+/// Starts a server with parts of the program it runs in.
+pub fn start_with(mut config: Config, extensions: ProgramParts) -> BoxFuture<'static, Result<Running, StartError>> {
     Box::pin(async move {
-        files::create_directory(&config.data_dir)
-            .map_err(|error| StartError::DataDir { path: config.data_dir.clone(), why: error.to_string() })?;
-        let signing_key = SigningKeySource::open(&config);
+        config.settle().map_err(StartError::Setting)?;
+        if let Some(test) = &config.test {
+            config.store.memory = Some(test.memory.clone());
+        }
+        if config.allows_everything() {
+            tracing::warn!(
+                "AnonymousAuth is not allowed with the AlwaysAllow authorizer, which allows everything to everyone who is \
+                 authenticated. You should use a different authorizer"
+            );
+        }
+        let mut fresh = None;
+        let keeps_store = extensions.store.is_none() && config.store.etcd_servers.is_empty();
+        if config.needs_data_dir(keeps_store) {
+            let failed = |error: std::io::Error| StartError::data_dir(&config, error);
+            fresh = Some(Fresh::directory(&config.data_dir).map_err(failed)?);
+        }
+        let signing_key = SigningKeySource::open(&config, fresh.clone());
         let egress = config.egress().map_err(StartError::Setting)?;
         config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
         config.store.kms_v1 = config.features().map_err(StartError::Setting)?.enabled("KMSv1");
         // Both wait for the disk, so they wait at the same time.
-        let (pki, opened) = tokio::join!(open_pki(&config), store::open(&config.store, &config.data_dir));
-        let opened = opened?;
-        let store = opened.store.clone();
+        let store = store::open(&config.store, &config.data_dir, extensions.store.clone());
+        let (pki, opened) = tokio::join!(open_pki(&config), store);
+        let mut opened = opened?;
+        if let Some(test) = &config.test {
+            opened.store = test.clone();
+        }
+        let (store, is_own) = (opened.store.clone(), opened.is_own);
         let running = match pki.and_then(|own| own.settle(&mut config)) {
-            Ok(pki) => assemble(config, Begun { pki, opened, egress, signing_key }).await,
+            Ok(pki) => match assemble(&config, extensions, Begun { pki, opened, egress, signing_key }).await {
+                Ok(assembled) => assembled.run(&config).await,
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
-        if running.is_err() {
+        if running.is_err() && is_own {
             // The next start should not find a file that looks like the victim of a crash.
             store.close().await;
         }
-        running
+        let running = running?;
+        if let Some(fresh) = fresh {
+            fresh.keep();
+        }
+        Ok(running)
     })
 }
 
@@ -144,58 +207,48 @@ struct Begun {
     signing_key: SigningKeySource,
 }
 
-async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
+async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -> Result<Assembled, StartError> {
     let Begun { pki, mut opened, egress, signing_key } = begun;
-    let timings = Arc::new(Timings::under(&config.store.prefix()));
-    let engine = if config.store.etcd_servers.is_empty() { "embedded" } else { "etcd3" };
-    let store = Metered::over(opened.store.clone(), timings.clone(), engine);
-    let features = config.features().map_err(StartError::Setting)?;
-    let kinds = kinds_options(&config)?;
-    let mut catalog = catalog(&config, store.clone(), &kinds).await?;
-    let accounts = Accounts::open(&config, signing_key).await.map_err(StartError::Setting)?;
-    let authentication =
-        Authentication::open(&config, &features, &pki, &accounts, &catalog, &egress).map_err(StartError::Setting)?;
-    let authorization = Authorization::open(&config.authorization, &catalog, &features, &egress)?;
-    let authorizer = authorization.authorizer.clone();
-    let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
-    let followers = crd::Followers::default();
-    followers.wrap(&mut catalog);
-    let dial = set_unstored(&config, &mut catalog, &actions, opened.store.clone(), &egress)?;
-    let host = host(&config, &authorizer);
-    let admission = admission(&config, &catalog, &features, &host, &authorization, &egress)?;
-    let api = api(&config, catalog, admission, authorizer.clone(), features, dial);
-    host.connect(&api);
-    kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
+    let core = Core::open(config, &mut extensions, &pki, &opened, &egress, signing_key).await?;
+    let Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings } = core;
     let lifecycle = Lifecycle::default();
-    let (health, hooks) = serving::health(&config, &api.features, opened.checks(&config.store), &lifecycle);
+    let (health, hooks) = serving::health(config, &api.features, opened.checks(&config.store), &lifecycle);
     let metrics = opened.metrics(&config.store, &api, config.metrics.open().map_err(StartError::Setting)?);
-    let (listener, address) = listen(&config, &pki, &authentication.trust).await?;
-    let advertised = own_service::advertised(&config, address).map_err(StartError::Setting)?;
+    extensions.add_checks(&health);
+    let (listener, address) = listener(config, &pki, &authentication.trust).await?;
+    let advertised = own_service::advertised(config, address).map_err(StartError::Setting)?;
     host.services.connect(&api, address);
-    let meters = crate::metrics::contribute(&metrics, &api, timings, &kinds, &host);
-    let aggregator = aggregation::open(&config, &api, host.services.clone(), &egress, &metrics);
-    let peering = Peering::open(&config, &api, &advertised, store.clone(), &egress, &metrics);
+    let meters = crate::metrics::contribute(&metrics, &api, config.version(), timings, &kinds, &host);
+    let aggregator = aggregation::open(config, &api, host.services.clone(), &egress, &metrics);
+    let peering = Peering::open(config, &api, &advertised, store.clone(), &egress, &metrics);
     let peering = peering.map_err(StartError::Setting)?;
-    let auditor = config.audit.open(&egress).map_err(StartError::Setting)?;
+    let auditor = config.audit.open(&egress, &extensions.audit).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authentication, &authorization, &egress);
     let seats = config.serving.seats();
-    crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
+    let unfinished = crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
+    let impersonation = Impersonation::new(api.features.enabled("ConstrainedImpersonation"));
+    crate::metrics::contribute_impersonation(&metrics, &impersonation);
+    extensions.add_metrics(&metrics);
+    let mut paths = paths(config, &api, &aggregator, &peering, &accounts, &advertised, &health);
+    // The own paths come first, so that they can stand in front of what the server lists.
+    paths.splice(0..0, extensions.paths.drain(..));
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator: authentication.authenticator.clone(),
-        authorizer,
-        impersonation: Impersonation::new(api.features.enabled("ConstrainedImpersonation")),
-        paths: paths(&config, &api, &aggregator, &peering, &accounts, &advertised, &health),
+        authorizer: authorization.authorizer,
+        impersonation,
+        paths,
         health,
         metrics,
         version: config.version(),
         aggregator: Some(aggregator.clone()),
         peers: peering.peers.clone(),
         write_barrier: peering.write_barrier(),
-        lifecycle: lifecycle.clone(),
-        seats: seats.clone(),
-        unfinished: Unfinished::default(),
-        auditor: auditor.clone(),
+        lifecycle,
+        seats,
+        unfinished,
+        refusals: Sparing::default(),
+        auditor,
         tracer: traces::tracer(config.tracing_file.as_deref(), &egress).map_err(StartError::Setting)?,
         cors: config.serving.cors().map_err(StartError::Setting)?,
         request_timeout: config.request_timeout,
@@ -203,23 +256,142 @@ async fn assemble(config: Config, begun: Begun) -> Result<Running, StartError> {
         limits_anonymous_http2: api.features.enabled("UnauthenticatedHTTP2DOSMitigation"),
         refuses_while_leaving: config.serving.connections.answer_while_leaving,
     });
-    own_objects::create(&api, &authentication.trust.published()).await;
-    let mut tasks = repair::start(kinds.allocation.clone(), api.clone(), &config.hostname);
-    tasks.spawn(own_objects::keep(api.clone()));
-    consistency::start(&api, &server.metrics, &mut tasks);
-    begin_tasks(&config, &api, authentication, &pki, &mut tasks)?;
-    let own = start_own(&config, &api, &peering, &seats);
-    let own_service = own_service(&config, &api, advertised, store.clone()).await?;
-    let webhooks = WebhookOptions::new(host.services.clone(), &egress);
-    crate::definitions::start(&config, &aggregator, &store, webhooks, (&followers, meters, &host), &mut tasks).await;
-    let alone = standalone_loops(&config, &pki, &aggregator).await?;
-    own_service.begin(&mut tasks).await;
-    peering.begin(&mut tasks).await;
-    peering.finish(hooks, &mut tasks);
-    let serving = tokio::spawn(listener.serve(server));
-    let (timeouts, background) =
-        (serving::shutdown_timeouts(&config), Background { alone, own, own_service, peering, tasks });
-    Ok(Running { address, pki, api, lifecycle, timeouts, serving, background, auditor, store: opened })
+    Ok(Assembled {
+        definitions: std::mem::take(&mut extensions.definitions),
+        webhooks: WebhookOptions::new(host.services.clone(), &egress),
+        address,
+        advertised,
+        aggregator,
+        api,
+        authentication,
+        expressions: host.expressions.clone(),
+        followers,
+        hooks,
+        kinds,
+        listener,
+        meters,
+        opened,
+        peering,
+        pki,
+        server,
+        store,
+    })
+}
+
+/// The served API, without the parts of the process around it.
+struct Core {
+    accounts: Accounts,
+    api: Arc<Api>,
+    authentication: Authentication,
+    authorization: Authorization,
+    followers: crd::Followers,
+    host: Arc<Host>,
+    kinds: kinds::KindOptions,
+    /// The opened store, measured.
+    store: Arc<dyn Store>,
+    timings: Arc<Timings>,
+}
+
+impl Core {
+    async fn open(
+        config: &Config,
+        extensions: &mut ProgramParts,
+        pki: &Pki,
+        opened: &Opened,
+        egress: &Egress,
+        signing_key: SigningKeySource,
+    ) -> Result<Core, StartError> {
+        let timings = Arc::new(Timings::under(&config.store.prefix()));
+        let engine = if config.store.etcd_servers.is_empty() { "embedded" } else { "etcd3" };
+        let store = Metered::over(opened.store.clone(), timings.clone(), engine);
+        let features = config.features().map_err(StartError::Setting)?;
+        let kinds = kinds_options(config)?;
+        let mut catalog = catalog(config, store.clone(), &kinds).await?;
+        let accounts = Accounts::open(config, signing_key).await.map_err(StartError::Setting)?;
+        let authentication = Authentication::open(config, &features, pki, &accounts, &catalog, egress, extensions)
+            .map_err(StartError::Setting)?;
+        let own_authorizers = std::mem::take(&mut extensions.authorizers);
+        let authorization = Authorization::open(&config.authorization, &catalog, &features, egress, own_authorizers)?;
+        let authorizer = authorization.authorizer.clone();
+        let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
+        let followers = crd::Followers::default();
+        followers.wrap(&mut catalog);
+        let dial = set_unstored(config, &mut catalog, &actions, opened.store.clone(), egress)?;
+        let host = host(config, &authorizer);
+        let mut admission = admission(config, &catalog, &features, &host, &authorization, egress)?;
+        for (plugin, sees) in extensions.admission.drain(..) {
+            admission.push(plugin, sees);
+        }
+        let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions.clock.clone());
+        host.connect(&api);
+        kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
+        Ok(Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings })
+    }
+}
+
+/// The listener and its address, or the address that there would be one at.
+async fn listener(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Option<Listener>, SocketAddr), StartError> {
+    match config.listens {
+        true => listen(config, pki, trust).await.map(|(listener, address)| (Some(listener), address)),
+        false => Ok((None, config.address())),
+    }
+}
+
+/// A server that is put together and does nothing yet.
+struct Assembled {
+    address: SocketAddr,
+    advertised: Advertised,
+    aggregator: Arc<Aggregator>,
+    api: Arc<Api>,
+    authentication: Authentication,
+    definitions: Vec<OwnDefinition>,
+    /// Compiled CEL expressions of the whole server.
+    expressions: Arc<cel::Pool>,
+    followers: crd::Followers,
+    hooks: Vec<Arc<Hook>>,
+    kinds: kinds::KindOptions,
+    listener: Option<Listener>,
+    meters: Arc<crd::ConversionMeters>,
+    opened: Opened,
+    peering: Peering,
+    pki: Pki,
+    server: Arc<Server>,
+    /// The opened store, measured.
+    store: Arc<dyn Store>,
+    webhooks: WebhookOptions,
+}
+
+impl Assembled {
+    /// Creates the server's own objects, begins what goes on beside requests, and serves.
+    async fn run(self, config: &Config) -> Result<Running, StartError> {
+        let Assembled { address, aggregator, api, listener, opened, peering, pki, server, store, .. } = self;
+        own_objects::create(&api, &self.authentication.trust.published()).await;
+        let mut tasks = repair::start(self.kinds.allocation, api.clone(), &config.hostname);
+        tasks.spawn(own_objects::keep(api.clone()));
+        consistency::start(&api, &server.metrics, &mut tasks);
+        begin_tasks(config, &api, self.authentication, &pki, &mut tasks)?;
+        let mut loops = vec![start_own(config, &api, &peering, &server.seats)];
+        let own_service = own_service(config, &api, self.advertised, store.clone()).await?;
+        let custom = CustomNeeds { webhooks: self.webhooks, meters: self.meters, expressions: self.expressions };
+        definitions::start(config, &aggregator, &store, custom, &self.followers, self.definitions, &mut tasks).await?;
+        loops.extend(standalone_loops(config, &pki, &aggregator).await?);
+        if let Some(own_service) = &own_service {
+            own_service.begin(&mut tasks).await;
+        }
+        peering.begin(&mut tasks).await;
+        peering.finish(self.hooks, &mut tasks);
+        if let Some(test) = &config.test {
+            test.connect(&api, &pki, address, config.store.prefix());
+        }
+        let mut serving = JoinSet::new();
+        if let Some(listener) = listener {
+            serving.spawn(listener.serve(server.clone()));
+        }
+        let is_standalone = config.standalone;
+        let background = Background { is_standalone, loops, own_service, peering, tasks, serving };
+        let timeouts = serving::shutdown_timeouts(config);
+        Ok(Running { address, pki, api, server, timeouts, background, store: opened })
+    }
 }
 
 /// Begins what follows files, certificates and sockets beside requests.
@@ -231,7 +403,9 @@ fn begin_tasks(
     tasks: &mut JoinSet<()>,
 ) -> Result<(), StartError> {
     authentication.follow(api, tasks);
-    tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
+    if pki.is_used() {
+        tasks.spawn(pki.clone().keep_renewed(config.data_dir.join("kubeconfig")));
+    }
     config.debugging.listen(tasks).map_err(StartError::Setting)
 }
 
@@ -242,20 +416,23 @@ fn api(
     authorizer: Arc<dyn Authorizer>,
     features: Features,
     dial: Arc<Dialer>,
+    clock: Arc<dyn Clock>,
 ) -> Arc<Api> {
     Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
         admission,
         authorizer,
-        clock: Arc::new(SystemClock),
+        clock,
         features: Arc::new(features),
         limits: limits(config),
         describe_column: descriptions::column,
-        meters: Meters::default(),
+        meters: WatchMeters::default(),
         dial: Some(dial),
         streams: Arc::default(),
         recent: rest::Recent::default(),
+        answers: Arc::default(),
         definitions: Default::default(),
+        writes: config.test.clone().map(|test| test as Arc<dyn rest::RunWrite>),
     })
 }
 
@@ -292,17 +469,21 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// The `kubernetes` Service and its range, which are there when this returns.
+/// The `kubernetes` Service and its range, which are there when this returns. None where there is nothing that it could lead to, or no
+/// Services.
 async fn own_service(
     config: &Config,
     api: &Arc<Api>,
     advertised: Advertised,
     store: Arc<dyn Store>,
-) -> Result<Arc<OwnService>, StartError> {
+) -> Result<Option<Arc<OwnService>>, StartError> {
+    if !config.listens || api.catalog.load().stored("", "services").is_none() {
+        return Ok(None);
+    }
     let reconciler = config.own_service.endpoint_reconciler().map_err(StartError::Setting)?;
     let own_service = OwnService::new(api.clone(), advertised, reconciler, store, &config.store.prefix());
     own_service.prepare().await;
-    Ok(Arc::new(own_service))
+    Ok(Some(Arc::new(own_service)))
 }
 
 fn kinds_options(config: &Config) -> Result<kinds::KindOptions, StartError> {
@@ -317,7 +498,13 @@ async fn listen(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Listener, 
     let authorities = trust.named().map_err(StartError::Setting)?;
     if let Some(path) = &config.client_ca_file {
         let (own, given) = (pki.ca.display(), path.display());
-        tracing::info!(%own, %given, "client certificates of both authorities are accepted");
+        match pki.own.clients {
+            true => tracing::info!(%own, %given, "client certificates of both authorities are accepted"),
+            false if config.has_earlier_authority() => {
+                tracing::warn!(%own, %given, "client certificates of the own authority are not accepted beside --client-ca-file; --own-authority accepts them");
+            }
+            false => {}
+        }
     }
     let tls = Handshake::new(certificates, &config.serving.protocols, &authorities).map_err(StartError::Setting)?;
     trust.connect(&tls);
@@ -374,7 +561,7 @@ async fn standalone_loops(
     if !config.standalone {
         return Ok(None);
     }
-    let authority = String::from_utf8_lossy(&read(&pki.ca)?).into_owned();
+    let authority = pki.authority().map_err(|error| StartError::Setting(error.to_string()))?;
     Ok(Some(standalone::start(aggregator.clone(), authority).await))
 }
 
@@ -399,6 +586,7 @@ fn paths(
         paths.push(Arc::new(openid));
     }
     paths.extend(config.debugging.paths());
+    paths.extend(config.test.clone().map(|test| test as Arc<dyn Paths>));
     let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
     listed.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
     paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));
@@ -413,15 +601,20 @@ struct OwnPki {
 }
 
 impl OwnPki {
-    fn settle(self, config: &mut Config) -> Result<Pki, StartError> {
+    fn settle(mut self, config: &mut Config) -> Result<Pki, StartError> {
         if let Some(own) = &self.front_proxy {
             aggregation::use_certificate(config, own).map_err(StartError::Setting)?;
+        }
+        let (certificate, _) = serving::serving_files(config, &self.pki).map_err(StartError::Setting)?;
+        if certificate != self.pki.serving_cert {
+            self.pki.given = std::iter::once(certificate).chain(config.client_ca_file.clone()).collect();
         }
         Ok(self.pki)
     }
 }
 
-async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
+/// Names and addresses that the server's own serving certificate is made out to.
+pub(crate) fn hosts(config: &Config) -> Hosts {
     let names = [
         "localhost",
         "kubernetes",
@@ -430,19 +623,27 @@ async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
         "kubernetes.default.svc.cluster.local",
     ];
     let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    if !config.bind_address.is_unspecified() && !addresses.contains(&config.bind_address) {
-        addresses.push(config.bind_address);
+    for address in [Some(config.bind_address), config.advertise_address].into_iter().flatten() {
+        if !address.is_unspecified() && !addresses.contains(&address) {
+            addresses.push(address);
+        }
     }
-    let hosts = Hosts { names: names.map(str::to_string).to_vec(), addresses };
-    let (folder, with_proxy) = (config.data_dir.join("pki"), aggregation::needs_certificate(config));
+    Hosts { names: names.map(str::to_string).to_vec(), addresses }
+}
+
+async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
+    let (folder, own, hosts) = (config.data_dir.join("pki"), config.own_pki(), hosts(config));
+    let with_proxy = own.clients && aggregation::needs_certificate(config);
     let opened = tokio::task::spawn_blocking(move || -> Result<OwnPki, PkiError> {
-        let pki = Pki::open(&folder, hosts)?;
+        let pki = Pki::open(&folder, own, hosts)?;
         let front_proxy = if with_proxy { Some(pki.front_proxy()?) } else { None };
         Ok(OwnPki { pki, front_proxy })
     });
-    let failed = |why: String| StartError::DataDir { path: config.data_dir.clone(), why };
-    let opened = opened.await.map_err(|error| failed(error.to_string()))?;
-    opened.map_err(|error| failed(error.to_string()))
+    let opened = opened.await.map_err(|error| StartError::data_dir(config, error))?;
+    opened.map_err(|error| match error {
+        PkiError::Write(..) | PkiError::Read(..) => StartError::data_dir(config, error),
+        other => StartError::Setting(other.to_string()),
+    })
 }
 
 async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOptions) -> Result<Catalog, StartError> {
@@ -473,10 +674,6 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOpti
         kinds::apiextensions::serve_v1beta1(&mut catalog);
     }
     Ok(catalog)
-}
-
-fn read(path: &PathBuf) -> Result<Vec<u8>, StartError> {
-    std::fs::read(path).map_err(|error| StartError::Setting(format!("cannot read {}: {error}", path.display())))
 }
 
 /// The crates `discovery` and `server` do not depend on each other; the server knows discovery only as a `Paths`.

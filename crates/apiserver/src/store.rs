@@ -14,40 +14,54 @@ use object::GroupResource;
 use registry::StoredEncoding;
 use rest::WatchCache;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
+use storage::memory::MemoryStore;
 use storage::{SplitStore, Store};
-use storage_embedded::EmbeddedStore;
+use storage_embedded::{EmbeddedStore, Reserve};
 use storage_etcd::EtcdStore;
 
 use crate::admin::Admin;
-use crate::flags::Given;
+use crate::flags::{Given, Row, rows};
 use crate::{StartError, store_path};
 use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
 const ENCRYPTION_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The quota of the embedded store: etcd's default.
+const QUOTA_BYTES: u64 = 2 << 30;
+/// Blocks of the file system that keep deletions in the embedded store possible when it is full.
+const RESERVE_BYTES: u64 = 16 << 20;
+
 /// The flags that [`StoreConfig`] takes.
-pub(crate) const FLAGS: &[&str] = &[
-    "encryption-provider-config",
-    "encryption-provider-config-automatic-reload",
-    "etcd-cafile",
-    "etcd-certfile",
-    "etcd-compaction-interval",
-    "etcd-count-metric-poll-period",
-    "etcd-db-metric-poll-interval",
-    "etcd-healthcheck-timeout",
-    "etcd-keyfile",
-    "etcd-prefix",
-    "etcd-readycheck-timeout",
-    "etcd-servers",
-    "etcd-servers-overrides",
-    "lease-reuse-duration-seconds",
-    "storage-backend",
-    "storage-initialization-timeout",
-    "storage-media-type",
-    "watch-cache",
-    "watch-cache-sizes",
-];
+pub(crate) const FLAGS: &[Row] = rows! { store = &mut config.store, |config, given|
+    "encryption-provider-config" => store.encryption_config = given.path(),
+    "encryption-provider-config-automatic-reload" => store.encryption_reload = given.boolean()?,
+    "etcd-cafile" => store.etcd_cafile = given.path(),
+    "etcd-certfile" => store.etcd_certfile = given.path(),
+    "etcd-compaction-interval" => store.compaction_interval = given.span()?,
+    "etcd-count-metric-poll-period" => store.count_metric_interval = given.span_or_zero()?,
+    "etcd-db-metric-poll-interval" => store.size_metric_interval = given.span()?,
+    "etcd-healthcheck-timeout" => store.healthcheck_timeout = given.span()?,
+    "etcd-keyfile" => store.etcd_keyfile = given.path(),
+    "etcd-prefix" => store.prefix = given.last().to_string(),
+    "etcd-readycheck-timeout" => store.readycheck_timeout = given.span()?,
+    "etcd-servers" => store.etcd_servers = given.list().collect(),
+    "etcd-servers-overrides" => {
+        store.etcd_overrides = given.list().collect();
+        store.etcd_overrides.iter().try_for_each(|item| Override::parse(item).map(drop))?;
+    },
+    "lease-reuse-duration-seconds" => store.lease_reuse = Duration::from_secs(given.read("is not a number of seconds")?),
+    "storage-backend" => if !matches!(given.last(), "" | "etcd3") {
+        return Err(
+            "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'"
+                .into(),
+        );
+    },
+    "storage-initialization-timeout" => store.start_timeout = given.span()?,
+    "storage-media-type" => store.encoding = encoding(given.last())?,
+    "watch-cache" => store.watch_cache.enabled = given.boolean()?,
+    "watch-cache-sizes" => store.set_watch_cache_sizes(given)?,
+};
 
 /// Where objects are kept and how.
 #[derive(Clone, Debug)]
@@ -60,10 +74,12 @@ pub struct StoreConfig {
     pub etcd_certfile: Option<PathBuf>,
     pub etcd_keyfile: Option<PathBuf>,
     /// How etcd is reached, where an egress selection says so.
-    pub etcd_dial: Option<storage_etcd::Dial>,
+    pub etcd_dial: Option<storage_etcd::EtcdDial>,
     /// What all keys begin with.
     pub prefix: String,
     pub compaction_interval: Duration,
+    /// How many bytes all objects in the embedded store may have; None for any number.
+    pub quota_bytes: Option<u64>,
     /// How long starting waits for an etcd that does not answer.
     pub start_timeout: Duration,
     pub lease_reuse: Duration,
@@ -76,6 +92,8 @@ pub struct StoreConfig {
     pub encryption_reload: bool,
     /// Whether plugins of version 1 may keep keys: the feature gate `KMSv1`.
     pub kms_v1: bool,
+    /// Objects are kept in memory and are gone when the server ends, whatever else is said.
+    pub memory: Option<MemoryStore>,
     /// `--storage-media-type`.
     pub encoding: StoredEncoding,
     pub watch_cache: WatchCache,
@@ -92,6 +110,7 @@ impl Default for StoreConfig {
             etcd_dial: None,
             prefix: "/registry".into(),
             compaction_interval: Duration::from_secs(5 * 60),
+            quota_bytes: Some(QUOTA_BYTES),
             start_timeout: Duration::from_secs(60),
             lease_reuse: Duration::from_secs(60),
             healthcheck_timeout: Duration::from_secs(2),
@@ -101,6 +120,7 @@ impl Default for StoreConfig {
             encryption_config: None,
             encryption_reload: false,
             kms_v1: false,
+            memory: None,
             encoding: StoredEncoding::default(),
             watch_cache: WatchCache::default(),
         }
@@ -108,39 +128,13 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Takes one of the [`FLAGS`].
-    pub(crate) fn apply(&mut self, name: &str, given: Given<'_>) -> Result<(), String> {
-        let last = given.last();
-        match name {
-            "encryption-provider-config" => self.encryption_config = given.path(),
-            "encryption-provider-config-automatic-reload" => self.encryption_reload = given.boolean()?,
-            "etcd-cafile" => self.etcd_cafile = given.path(),
-            "etcd-certfile" => self.etcd_certfile = given.path(),
-            "etcd-compaction-interval" => self.compaction_interval = given.span()?,
-            "etcd-count-metric-poll-period" => self.count_metric_interval = given.span_or_zero()?,
-            "etcd-db-metric-poll-interval" => self.size_metric_interval = given.span()?,
-            "etcd-healthcheck-timeout" => self.healthcheck_timeout = given.span()?,
-            "etcd-keyfile" => self.etcd_keyfile = given.path(),
-            "etcd-prefix" => self.prefix = last.to_string(),
-            "etcd-readycheck-timeout" => self.readycheck_timeout = given.span()?,
-            "etcd-servers" => self.etcd_servers = given.list().collect(),
-            "etcd-servers-overrides" => {
-                self.etcd_overrides = given.list().collect();
-                self.etcd_overrides.iter().try_for_each(|item| Override::parse(item).map(drop))?;
-            }
-            "lease-reuse-duration-seconds" => {
-                self.lease_reuse =
-                    Duration::from_secs(last.parse().map_err(|_| format!("{last} is not a number of seconds"))?);
-            }
-            "storage-backend" if !matches!(last, "" | "etcd3") => {
-                return Err("invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'".into());
-            }
-            "storage-initialization-timeout" => self.start_timeout = given.span()?,
-            "storage-media-type" => self.encoding = encoding(last)?,
-            "watch-cache" => self.watch_cache.enabled = given.boolean()?,
-            "watch-cache-sizes" => self.set_watch_cache_sizes(given)?,
-            _ => {}
-        }
+    /// `--quota-backend-bytes`, as etcd reads it: 0 is the default, and a negative number no limit.
+    pub(crate) fn set_quota(&mut self, text: &str) -> Result<(), String> {
+        let bytes: i64 = text.parse().map_err(|_| format!("{text} is not a number of bytes"))?;
+        self.quota_bytes = match bytes {
+            0 => Some(QUOTA_BYTES),
+            bytes => u64::try_from(bytes).ok(),
+        };
         Ok(())
     }
 
@@ -178,7 +172,7 @@ fn encoding(media_type: &str) -> Result<StoredEncoding, String> {
         "application/json" => Ok(StoredEncoding::Json),
         "application/yaml" => Err("application/yaml is not written by this server; use application/json".into()),
         other => Err(format!(
-            "{} invalid, allowed values: application/json, application/vnd.kubernetes.protobuf",
+            "--storage-media-type {} invalid, allowed values: application/json, application/vnd.kubernetes.protobuf",
             object::quote(other)
         )),
     }
@@ -191,6 +185,23 @@ pub(crate) struct Opened {
     /// What the store is made of: the one for everything, then those that some resources have for themselves.
     clusters: Vec<Cluster>,
     background: Vec<Box<dyn Send + Sync>>,
+    /// Whether it was opened here, and is closed here.
+    pub is_own: bool,
+}
+
+impl Opened {
+    /// Of one engine, and not encrypted yet.
+    fn of(main: Cluster) -> Opened {
+        let store = main.store.clone();
+        Opened { store, encryption: None, clusters: vec![main], background: Vec::new(), is_own: true }
+    }
+
+    /// Finishes what was asked of a store that was opened here. One of the program goes on.
+    pub async fn close(&self) {
+        if self.is_own {
+            self.store.close().await;
+        }
+    }
 }
 
 /// An engine.
@@ -198,18 +209,22 @@ struct Cluster {
     store: Arc<dyn Store>,
     /// How to ask it whether it is well.
     ask: Ask,
+    is_embedded: bool,
 }
 
 type Ask = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
-/// Opens the store that the configuration names.
-pub(crate) async fn open(config: &StoreConfig, data_dir: &Path) -> Result<Opened, StartError> {
-    let mut opened = match config.etcd_servers.is_empty() {
-        true if !config.etcd_overrides.is_empty() => {
-            return Err(StartError::Setting("--etcd-servers must be specified".into()));
+/// Opens the store that the configuration names, or puts one of the program to use.
+pub(crate) async fn open(
+    config: &StoreConfig,
+    data_dir: &Path,
+    given: Option<Arc<dyn Store>>,
+) -> Result<Opened, StartError> {
+    let mut opened = match given {
+        Some(store) => {
+            Opened { is_own: false, ..Opened::of(Cluster { ask: ask_status(&store), store, is_embedded: false }) }
         }
-        true => open_embedded(data_dir, config).await?,
-        false => open_etcd(config).await?,
+        None => open_configured(config, data_dir).await?,
     };
     if config.encryption_reload && config.encryption_config.is_none() {
         let why = "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config";
@@ -233,8 +248,27 @@ pub(crate) async fn open(config: &StoreConfig, data_dir: &Path) -> Result<Opened
     Ok(opened)
 }
 
+async fn open_configured(config: &StoreConfig, data_dir: &Path) -> Result<Opened, StartError> {
+    match config.etcd_servers.is_empty() {
+        _ if let Some(memory) = &config.memory => {
+            let store: Arc<dyn Store> = Arc::new(memory.clone());
+            Ok(Opened::of(Cluster { ask: ask_status(&store), store, is_embedded: false }))
+        }
+        true if !config.etcd_overrides.is_empty() => {
+            Err(StartError::Setting("--etcd-servers must be specified".into()))
+        }
+        true => open_embedded(data_dir, config).await,
+        false => open_etcd(config).await,
+    }
+}
+
 async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, StartError> {
-    let mut options = storage_embedded::EmbeddedOptions::at(store_path(data_dir));
+    let path = store_path(data_dir);
+    let mut options = storage_embedded::EmbeddedOptions {
+        quota_bytes: config.quota_bytes,
+        reserve: Some(Reserve::beside(&path, RESERVE_BYTES)),
+        ..storage_embedded::EmbeddedOptions::at(path)
+    };
     if !config.compaction_interval.is_zero() {
         options.history_age = config.compaction_interval;
     }
@@ -242,25 +276,33 @@ async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, 
     let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
     let store = Arc::new(store.map_err(|error| StartError::Store(crate::cli::with_way_out(&error)))?);
     let asked = store.clone();
+    // A restart would not help a disk that is full or broken: reads go on, and writes do when it works again.
     let ask: Ask = Arc::new(move || {
+        let store = asked.clone();
+        Box::pin(async move { if store.is_closed() { Err("the store is closed".into()) } else { Ok(()) } })
+    });
+    // The socket in the data directory takes backup requests.
+    let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
+    Ok(Opened { background, ..Opened::of(Cluster { store, ask, is_embedded: true }) })
+}
+
+/// Asks a store how it is.
+fn ask_status(store: &Arc<dyn Store>) -> Ask {
+    let asked = store.clone();
+    Arc::new(move || {
         let store = asked.clone();
         Box::pin(async move {
             match store.status().await.map_err(|error| error.to_string())?.health {
                 storage::Health::Healthy => Ok(()),
-                storage::Health::Degraded(why) => Err(why),
+                storage::Health::Degraded(why) | storage::Health::Full(why) => Err(why),
             }
         })
-    });
-    // The socket in the data directory takes backup requests.
-    let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
-    let clusters = vec![Cluster { store: store.clone(), ask }];
-    Ok(Opened { store, encryption: None, clusters, background })
+    })
 }
 
 async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
     let main = connect(config, &config.etcd_servers).await?;
-    let store = main.store.clone();
-    let mut opened = Opened { store, encryption: None, clusters: vec![main], background: Vec::new() };
+    let mut opened = Opened::of(main);
     let mut parts = Vec::new();
     // Several resources can be at the same servers.
     let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();
@@ -290,8 +332,8 @@ async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
 }
 
 /// Connects to etcd as an egress selection says.
-pub fn etcd_dial(dial: Arc<dyn outbound::Dial>) -> storage_etcd::Dial {
-    storage_etcd::Dial(Arc::new(move |host, port| {
+pub fn etcd_dial(dial: Arc<dyn outbound::Dial>) -> storage_etcd::EtcdDial {
+    storage_etcd::EtcdDial(Arc::new(move |host, port| {
         let dial = dial.clone();
         Box::pin(async move {
             let stream = dial.dial(&outbound::Address { host, port }).await.map_err(|error| error.to_string())?;
@@ -317,7 +359,7 @@ async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, St
         let store = asked.clone();
         Box::pin(async move { store.check().await })
     });
-    Ok(Cluster { store: Arc::new(store), ask })
+    Ok(Cluster { store: Arc::new(store), ask, is_embedded: false })
 }
 
 /// Tells which resource a key belongs to: the encryption configuration names resources.
@@ -344,6 +386,7 @@ fn resources_of_keys(prefix: &str) -> ResourceOf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::set;
 
     #[test]
     fn keys_belong_to_resources() {
@@ -373,8 +416,8 @@ mod tests {
     #[test]
     fn flags_are_taken_or_refused_with_a_reason() {
         let apply = |name: &str, value: &str| {
-            let mut config = StoreConfig::default();
-            config.apply(name, Given(&[value.to_string()])).map(|()| config)
+            let mut config = crate::Config::default();
+            set(&mut config, name, Given(&[value.to_string()])).map(|_| config.store)
         };
         assert_eq!(apply("etcd-servers", "http://a,http://b").unwrap().etcd_servers, ["http://a", "http://b"]);
         assert_eq!(apply("lease-reuse-duration-seconds", "5").unwrap().lease_reuse, Duration::from_secs(5));

@@ -24,7 +24,7 @@ const DEFAULT_ENDPOINT: &str = "localhost:4317";
 
 /// The file, understood.
 #[derive(Debug, PartialEq, Eq)]
-struct Settings {
+struct TraceSettings {
     endpoint: String,
     rate_per_million: u32,
 }
@@ -40,7 +40,7 @@ pub fn tracer(file: Option<&Path>, egress: &Egress) -> Result<Option<Tracer>, St
         let quoted = object::quote(&path);
         format!("failed to read tracing config: unable to read tracing configuration from {quoted}: open {path}: {why}")
     })?;
-    let settings = Settings::read(&text)?;
+    let settings = TraceSettings::read(&text)?;
     let resource = vec![
         KeyValue::text("service.name", "apiserver"),
         KeyValue::text("service.instance.id", Identity::lease_name_on(&hostname())),
@@ -49,8 +49,8 @@ pub fn tracer(file: Option<&Path>, egress: &Egress) -> Result<Option<Tracer>, St
     Ok(Some(Tracer::new(sink, settings.rate_per_million)))
 }
 
-impl Settings {
-    fn read(text: &[u8]) -> Result<Settings, String> {
+impl TraceSettings {
+    fn read(text: &[u8]) -> Result<TraceSettings, String> {
         let file = FILE.read(text).map_err(|why| format!("failed to read tracing config: {why}"))?;
         let rate = file.field("samplingRatePerMillion").as_int().unwrap_or(0);
         let endpoint = Some(file.str_at(&["endpoint"])).filter(|endpoint| !endpoint.is_empty());
@@ -74,7 +74,7 @@ impl Settings {
             return Err(format!("failed to validate tracing configuration: {}", errors.aggregate()));
         }
         let rate_per_million = u32::try_from(rate).map_err(|error| error.to_string())?;
-        Ok(Settings { endpoint: endpoint.unwrap_or(DEFAULT_ENDPOINT).to_string(), rate_per_million })
+        Ok(TraceSettings { endpoint: endpoint.unwrap_or(DEFAULT_ENDPOINT).to_string(), rate_per_million })
     }
 }
 
@@ -86,11 +86,11 @@ mod tests {
     fn files_are_validated() {
         let read = |body: &str| {
             let text = format!("apiVersion: apiserver.config.k8s.io/v1beta1\nkind: TracingConfiguration\n{body}\n");
-            Settings::read(text.as_bytes())
+            TraceSettings::read(text.as_bytes())
         };
-        let defaults = Settings { endpoint: DEFAULT_ENDPOINT.into(), rate_per_million: 0 };
+        let defaults = TraceSettings { endpoint: DEFAULT_ENDPOINT.into(), rate_per_million: 0 };
         assert_eq!(read(""), Ok(defaults));
-        let set = Settings { endpoint: "collector:4317".into(), rate_per_million: 5 };
+        let set = TraceSettings { endpoint: "collector:4317".into(), rate_per_million: 5 };
         assert_eq!(read("endpoint: collector:4317\nsamplingRatePerMillion: 5"), Ok(set));
         for (body, want) in [
             ("samplingRatePerMillion: -1", "samplingRatePerMillion: Invalid value: -1: sampling rate must be positive"),

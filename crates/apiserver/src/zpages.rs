@@ -88,8 +88,7 @@ impl Zpages {
             return rest::failure(&status, &Accept::of_status(&call.headers, &call.query));
         };
         let (Form::Structured(media), Some(convert)) = (form, convert) else {
-            let body = ReplyBody::Ready(text.to_string().into());
-            return Reply::new(StatusCode::OK, "text/plain; charset=utf-8", body);
+            return Reply::text(StatusCode::OK, text.to_string());
         };
         page.set(&["apiVersion"], format!("{GROUP}/{}", convert.version));
         page.set(&["kind"], kind);

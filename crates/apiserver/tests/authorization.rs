@@ -1,6 +1,8 @@
 //! Authorizers against a whole server: webhooks that answer, lie, hang, die and come back; the configuration file and its reload;
 //! proxies on the way to a webhook.
 
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
 mod support;
 
 use std::path::{Path, PathBuf};

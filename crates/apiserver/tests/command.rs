@@ -174,10 +174,63 @@ fn what_keeps_it_from_starting_is_said_in_a_sentence() {
         assert!(!output.status.success(), "{arguments:?} started");
         assert!(said.contains(want), "{arguments:?}: {said}");
         assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        assert!(!Path::new(data).exists(), "{arguments:?} left a data directory behind");
     }
 }
 
-/// Told to stop before it is ready, while it waits for an etcd that does not answer.
+/// A backup with a passphrase is all that a new machine needs; one without says what is missing.
+#[test]
+fn a_backup_brings_keys_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (data, with, without, phrase) = (path("data"), path("with"), path("without"), path("phrase"));
+    std::fs::write(&phrase, "correct horse\n").unwrap();
+    let passphrase = format!("--passphrase-file={phrase}");
+    assert_eq!(Serving::start(&ferrokube(), Path::new(&data), &[]).terminate(), Some(0));
+    let done = |arguments: &[&str], want: &str| {
+        let output = run(arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.success() && said.contains(want), "{arguments:?}: {said}");
+        output
+    };
+    let fails = |arguments: &[&str], want: &str| {
+        let output = run(arguments);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(want), "{arguments:?}: {said}");
+    };
+    done(&["--data-dir", &data, "backup", &without], "WITHOUT the keys and certificates");
+    done(&["backup", "--data-dir", &data, &passphrase, &with], "with the keys and certificates of");
+    fails(&["backup", "--data-dir", &data, &with], "exists");
+    // Standard output is the backup and nothing else.
+    let written = done(&["--data-dir", &data, "backup", "-"], "backup written: revision");
+    let piped = path("piped");
+    std::fs::write(&piped, &written.stdout).unwrap();
+
+    let (new, other, wrong) = (path("new"), path("other"), path("wrong"));
+    std::fs::write(&wrong, "battery staple\n").unwrap();
+    fails(
+        &["restore", "--data-dir", &new, &format!("--passphrase-file={wrong}"), &with],
+        "the passphrase does not open",
+    );
+    done(&["restore", "--data-dir", &new, &passphrase, &with], "keys and certificates restored");
+    for file in ["ca.key", "ca.crt", "sa.key", "admin.crt"] {
+        let read = |data: &str| std::fs::read(Path::new(data).join("pki").join(file)).unwrap();
+        assert_eq!(read(&data), read(&new), "{file}");
+    }
+    assert_eq!(Serving::start(&ferrokube(), Path::new(&new), &[]).terminate(), Some(0));
+    done(&["restore", "--data-dir", &other, &with], "NOT restored");
+    done(&["restore", "--data-dir", &path("third"), &piped], "has no keys");
+    // Other keys are not overwritten.
+    assert_eq!(Serving::start(&ferrokube(), Path::new(&other), &[]).terminate(), Some(0));
+    fails(&["restore", "--data-dir", &other, &passphrase, &with], "has other keys than the backup");
+    done(&["restore", "--force", "--data-dir", &other, &passphrase, &with], "keys and certificates restored");
+    assert!(Path::new(&other).join("pki.before-restore/ca.key").exists());
+    let left = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("backup")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Told to stop before it is ready, while it waits for an etcd that does not answer, and says so.
 #[test]
 fn it_stops_while_it_starts() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -185,8 +238,11 @@ fn it_stops_while_it_starts() {
     let etcd = format!("--etcd-servers=http://{}", silent.local_addr().unwrap());
     let mut command = Command::new(ferrokube());
     command.args(["--secure-port=0", &etcd, "--data-dir"]).arg(folder.path());
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let _connection = silent.accept().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = said.into_iter().find(|line| line.contains("waiting for etcd")).unwrap();
+    assert!(line.contains(&silent.local_addr().unwrap().to_string()), "{line}");
     assert_eq!(Serving { child, greeting: String::new() }.terminate(), Some(0));
 }
 
@@ -239,12 +295,28 @@ fn everything_moves_to_etcd_and_back() {
         let number = |word: usize| said.split_whitespace().nth(word).unwrap().parse::<usize>().unwrap();
         (number(0), number(3))
     };
+    // A wrong prefix is not an empty store.
+    let wrong = migrate("etcd", &data, &["--etcd-prefix", "/other"]);
+    assert!(
+        !wrong.status.success() && text(&wrong.stderr).contains("no keys below /other/"),
+        "{}",
+        text(&wrong.stderr)
+    );
     let (all, there) = copied(&migrate("etcd", &data, &[]));
     assert!(all > 100 && there == 0, "{all} {there}");
     // What is there is not overwritten by accident, and a second copy finds nothing to do.
     assert!(text(&migrate("etcd", &data, &[]).stderr).contains("--resume"));
     assert_eq!(copied(&migrate("etcd", &data, &["--resume"])), (0, all));
-    assert_eq!(copied(&migrate("embedded", &back, &[])), (all, 0));
+    // A server on etcd is noticed.
+    let on_etcd = folder.path().join("on-etcd");
+    let server = format!("--etcd-servers={endpoints}");
+    let serving = Serving::start(&ferrokube(), &on_etcd, &[&server, "--own-authority", "--standalone"]);
+    let refused = migrate("embedded", &back, &[]);
+    assert!(text(&refused.stderr).contains("a server is running on this etcd"), "{}", text(&refused.stderr));
+    let while_running = folder.path().join("while-running");
+    assert!(copied(&migrate("embedded", &while_running, &["--while-running"])).0 >= all);
+    assert_eq!(serving.terminate(), Some(0));
+    assert!(copied(&migrate("embedded", &back, &[])).0 >= all);
     let serving = Serving::start(&ferrokube(), &back, &[]);
     assert!(serving.greeting.contains("is ready on"), "{}", serving.greeting);
     assert_eq!(serving.terminate(), Some(0));

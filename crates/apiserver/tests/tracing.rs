@@ -1,5 +1,7 @@
 //! Spans of requests, with a collector that takes them, and one that does not.
 
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
 mod support;
 
 use std::convert::Infallible;

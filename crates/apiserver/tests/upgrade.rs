@@ -1,6 +1,8 @@
 //! Default roles, bindings and flow schemas in a store that another server has written: those that took over from others, what is
 //! missing from them, and what administrators have changed.
 
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
 mod support;
 
 use object::{Meta, Value, value};

@@ -1,5 +1,7 @@
 //! Admission webhooks against a whole server: what they are asked, what their answers do, and what happens when they fail.
 
+#![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
+
 mod support;
 
 use std::time::{Duration, Instant};

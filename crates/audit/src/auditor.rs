@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use object::{Str, Timestamp};
-use request::{RequestInfo, User, Verb};
+use request::{RequestInfo, User};
 
 use crate::backend::Backend;
 use crate::event::{Event, ObjectRef, Stage};
@@ -61,7 +61,7 @@ impl Auditor {
             audit_id: request.audit_id.into(),
             stage: Stage::RequestReceived,
             request_uri: request.uri.into(),
-            verb: verb(request.info),
+            verb: request.info.verb.as_str(),
             user: request.user.clone(),
             impersonated_user: None,
             impersonation_constraint: Str::default(),
@@ -88,11 +88,6 @@ impl Auditor {
     pub fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
         self.sink.numbers.write(out)
     }
-}
-
-/// Upstream knows no verb for this method of a resource.
-fn verb(info: &RequestInfo) -> &'static str {
-    if info.is_resource && info.verb == Verb::Options { "" } else { info.verb.as_str() }
 }
 
 fn object_ref(info: &RequestInfo) -> ObjectRef {

@@ -1,8 +1,10 @@
 //! Where events go: a file or a webhook, at once or in batches.
 
 mod batch;
+mod calls;
 mod log;
 mod rotate;
+mod sink;
 mod webhook;
 
 use std::future::Future;
@@ -12,9 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use log::{LogFormat, LogOptions};
+pub use sink::EventSink;
 pub use webhook::WebhookOptions;
 
 use batch::{Batch, Batches};
+use calls::Calls;
 
 use crate::event::Event;
 use crate::numbers::Numbers;
@@ -62,7 +66,12 @@ impl Backend {
     /// Posts events to a server.
     pub fn webhook(options: WebhookOptions, numbers: Arc<Numbers>) -> Backend {
         let (mode, batch) = (options.mode, options.batch);
-        Backend::new(webhook::Caller::new(options, numbers), mode, batch)
+        Backend::new(Calls::new(webhook::Caller::new(options), numbers), mode, batch)
+    }
+
+    /// Hands events to a part of the program, in batches.
+    pub fn sink(sink: Arc<dyn EventSink>, batch: BatchOptions, numbers: Arc<Numbers>) -> Backend {
+        Backend::new(Calls::new(sink, numbers), Mode::Batch, batch)
     }
 
     fn new(output: Arc<dyn Output>, mode: Mode, batch: BatchOptions) -> Backend {

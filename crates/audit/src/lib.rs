@@ -11,7 +11,7 @@ mod policy;
 mod record;
 
 pub use auditor::{Auditor, Request};
-pub use backend::{Backend, BatchOptions, LogFormat, LogOptions, Mode, Truncation, WebhookOptions};
+pub use backend::{Backend, BatchOptions, EventSink, LogFormat, LogOptions, Mode, Truncation, WebhookOptions};
 pub use event::{Event, Stage};
 pub use policy::{Level, Policy, PolicyError};
 pub use record::Record;

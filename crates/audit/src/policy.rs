@@ -98,6 +98,14 @@ pub enum PolicyError {
 }
 
 impl Policy {
+    /// Records the metadata of every request.
+    pub fn metadata() -> Policy {
+        let decision = Decision { level: Level::Metadata, omit_stages: Stages::default(), omit_managed_fields: false };
+        let (users, groups, verbs, namespaces) = Default::default();
+        let (resources, paths) = Default::default();
+        Policy { rules: vec![Rule { decision, users, groups, verbs, namespaces, resources, paths }] }
+    }
+
     /// Reads a policy file, YAML or JSON.
     pub fn read(text: &[u8]) -> Result<Policy, PolicyError> {
         let object = codec::yaml::decode(text, None, &mut Notes::ignore()).map_err(PolicyError::Decoding)?;

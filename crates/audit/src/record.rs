@@ -1,6 +1,7 @@
 //! [`Record`]: what is collected about one request while it is served.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ pub struct Record {
     event: Mutex<Event>,
     /// How long parts of the server took, by the names of upstream's annotations.
     layers: Mutex<Vec<(&'static str, Duration)>>,
+    is_handed_over: AtomicBool,
 }
 
 /// Requests that take longer have annotations that say where the time went.
@@ -26,7 +28,13 @@ const SLOW: Duration = Duration::from_millis(500);
 
 impl Record {
     pub(crate) fn new(decision: Decision, sink: Arc<Sink>, event: Event) -> Record {
-        Record { decision, sink, event: Mutex::new(event), layers: Mutex::default() }
+        Record {
+            decision,
+            sink,
+            event: Mutex::new(event),
+            layers: Mutex::default(),
+            is_handed_over: AtomicBool::new(false),
+        }
     }
 
     /// Whether the request's object belongs into the record.
@@ -130,8 +138,20 @@ impl Record {
         self.emit(Stage::ResponseStarted);
     }
 
+    /// The request's write goes on without the request, and completes the record with [`Record::response_stored`].
+    pub fn hand_over(&self) {
+        self.is_handed_over.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over.load(Ordering::Relaxed)
+    }
+
     /// The answer was sent, or its client went away.
     pub fn response_complete(&self, code: u16) {
+        if self.is_handed_over() {
+            return;
+        }
         self.set_code(code);
         self.explain_slowness();
         self.emit(Stage::ResponseComplete);

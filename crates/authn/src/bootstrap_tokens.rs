@@ -48,7 +48,8 @@ fn parse(token: &str) -> Option<(&str, &str)> {
 fn user(stored: &Value, id: &str, secret: &str, now: i64) -> Result<User, String> {
     let data = |key: &str| {
         let bytes = base64::engine::general_purpose::STANDARD.decode(stored.str_at(&["data", key])).unwrap_or_default();
-        String::from_utf8(bytes).unwrap_or_default()
+        // What is no text is not the same as nothing: a token without an expiration never expires.
+        String::from_utf8_lossy(&bytes).into_owned()
     };
     if stored.is_deleting() {
         return Err("it is deleted and awaiting removal".into());

@@ -1,11 +1,14 @@
 //! [`TokenCache`]: what is known about tokens that were seen a moment ago.
 //!
-//! The keys are keyed hashes, so that neither a dump of the memory nor the timing of a lookup tells a token.
+//! The keys are keyed hashes, so that neither a dump of the memory nor the timing of a lookup tells a token. Age is counted on
+//! a clock that nobody sets: a step of the wall clock must not keep what was revoked.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_lc_rs::hmac;
+use tokio::time::Instant;
 
 use crate::Token;
 
@@ -13,18 +16,20 @@ use crate::Token;
 const STRIPES: usize = 32;
 const STRIPE_ENTRIES: usize = 1024;
 
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 pub(crate) type Hash = [u8; 32];
 
 /// Values by token and wanted audiences.
 pub struct TokenCache<V> {
     key: hmac::Key,
-    ttl_seconds: i64,
+    ttl: Duration,
     stripes: Vec<Mutex<Recent<Hash, V>>>,
 }
 
 /// Values that are good for a while. When it is full it forgets what is too old, and everything if that is not enough.
 pub(crate) struct Recent<K, V> {
-    entries: HashMap<K, (i64, V)>,
+    entries: HashMap<K, (Instant, V)>,
     entries_max: usize,
 }
 
@@ -33,11 +38,13 @@ impl<K: Eq + std::hash::Hash, V: Clone> Recent<K, V> {
         Recent { entries: HashMap::new(), entries_max }
     }
 
-    pub fn get(&self, key: &K, now: i64) -> Option<V> {
+    pub fn get(&self, key: &K, now: Instant) -> Option<V> {
         self.entries.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
 
-    pub fn put(&mut self, key: K, value: V, now: i64, until: i64) {
+    pub fn put(&mut self, key: K, value: V, now: Instant, ttl: Duration) {
+        // What would last longer than the clock can count lasts for a year.
+        let until = now.checked_add(ttl).unwrap_or(now + YEAR);
         if self.entries.len() >= self.entries_max {
             self.entries.retain(|_, (until, _)| now < *until);
         }
@@ -53,11 +60,11 @@ impl<K: Eq + std::hash::Hash, V: Clone> Recent<K, V> {
 }
 
 impl<V: Clone> TokenCache<V> {
-    pub fn new(ttl_seconds: i64) -> TokenCache<V> {
+    pub fn new(ttl: Duration) -> TokenCache<V> {
         let secret: [u8; 32] = rand::random();
         TokenCache {
             key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
-            ttl_seconds,
+            ttl,
             stripes: (0..STRIPES).map(|_| Mutex::new(Recent::new(STRIPE_ENTRIES))).collect(),
         }
     }
@@ -65,13 +72,13 @@ impl<V: Clone> TokenCache<V> {
     pub fn get(&self, token: &Token<'_>) -> Option<V> {
         let hash = self.hash(token);
         let stripe = self.stripe(&hash).lock().unwrap_or_else(PoisonError::into_inner);
-        stripe.get(&hash, token.now)
+        stripe.get(&hash, Instant::now())
     }
 
     pub fn put(&self, token: &Token<'_>, value: &V) {
         let hash = self.hash(token);
         let mut stripe = self.stripe(&hash).lock().unwrap_or_else(PoisonError::into_inner);
-        stripe.put(hash, value.clone(), token.now, token.now.saturating_add(self.ttl_seconds));
+        stripe.put(hash, value.clone(), Instant::now(), self.ttl);
     }
 
     pub(crate) fn hash(&self, token: &Token<'_>) -> Hash {
@@ -95,26 +102,35 @@ impl<V: Clone> TokenCache<V> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn tokens_are_remembered_for_a_while() {
-        let cache = TokenCache::new(10);
+    #[tokio::test(start_paused = true)]
+    async fn tokens_are_remembered_for_a_while() {
+        let cache = TokenCache::new(Duration::from_secs(10));
         let (ours, theirs) = (["a".to_string()], ["b".to_string()]);
         let token = |now, audiences| Token { text: "t", audiences, now };
-        cache.put(&token(100, &ours[..]), &7);
-        assert_eq!(cache.get(&token(109, &ours[..])), Some(7));
-        assert_eq!(cache.get(&token(110, &ours[..])), None);
-        assert_eq!(cache.get(&token(100, &theirs[..])), None);
-        assert_eq!(cache.get(&Token { text: "x", ..token(100, &ours[..]) }), None);
+        cache.put(&token(10_000, &ours[..]), &7);
+        tokio::time::advance(Duration::from_secs(9)).await;
+        // The wall clock may have been set meanwhile.
+        for now in [10_009, 2_800, 14_000] {
+            assert_eq!(cache.get(&token(now, &ours[..])), Some(7), "{now}");
+        }
+        assert_eq!(cache.get(&token(10_009, &theirs[..])), None);
+        assert_eq!(cache.get(&Token { text: "x", ..token(10_009, &ours[..]) }), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for now in [10_010, 2_800, 14_000] {
+            assert_eq!(cache.get(&token(now, &ours[..])), None, "{now}");
+        }
     }
 
     #[test]
     fn the_number_of_entries_is_bounded() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
         let mut recent = Recent::new(2);
         for (key, now) in [(1, 0), (2, 5), (3, 11)] {
-            recent.put(key, key, now, now + 10);
+            recent.put(key, key, at(now), Duration::from_secs(10));
         }
-        assert_eq!((recent.get(&1, 11), recent.get(&2, 11), recent.get(&3, 11)), (None, Some(2), Some(3)));
-        recent.put(4, 4, 12, 22);
-        assert_eq!((recent.get(&3, 12), recent.get(&4, 12)), (None, Some(4)));
+        assert_eq!((recent.get(&1, at(11)), recent.get(&2, at(11)), recent.get(&3, at(11))), (None, Some(2), Some(3)));
+        recent.put(4, 4, at(12), Duration::MAX);
+        assert_eq!((recent.get(&3, at(12)), recent.get(&4, at(12))), (None, Some(4)));
     }
 }

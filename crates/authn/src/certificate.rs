@@ -1,17 +1,14 @@
 //! Client certificates: the common name is the user, the organizations are the groups.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::digest::{SHA256, digest};
-use object::asn1;
+use aws_lc_rs::digest::{Context, SHA256, digest};
+use gox509::{Certificate, ExtendedUsage, Options, Pool, VerifyError};
 use request::User;
-use rustls::RootCertStore;
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
-use rustls_pki_types::{CertificateDer, UnixTime};
-use x509_parser::extensions::ParsedExtension;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use rustls_pki_types::CertificateDer;
+use tokio::time::Instant;
 
 use crate::cache::Recent;
 use crate::{CREDENTIAL_ID, Credentials, Identity, Method, Refused};
@@ -19,132 +16,168 @@ use crate::{CREDENTIAL_ID, Credentials, Identity, Method, Refused};
 /// More than the nodes and components of the largest clusters.
 const KNOWN_MAX: usize = 8192;
 
-/// How long a verified certificate is not verified again.
-const KNOWN_SECONDS: i64 = 10;
+/// How many chains that are not believed are known.
+const REFUSED_MAX: usize = 1024;
+
+/// How much of a key's identifier an error shows.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// How much of the reason why a certificate is not believed is shown.
+const SHOWN_REASON_BYTES_MAX: usize = 2048;
+
+/// How long a certificate that was verified, or refused, is not verified again.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
 
 /// The authorities that may vouch for clients, as of `--client-ca-file`. They can be replaced while connections are open:
 /// certificates are judged anew with each request.
 pub struct CertificateAuthority {
-    verifier: ArcSwap<Arc<dyn ClientCertVerifier>>,
+    roots: ArcSwap<Pool>,
     /// Whether certificates may say their holder's uid.
     reads_uid: bool,
     /// A certificate comes with every request of a connection, and is not verified every time.
-    known: Mutex<Recent<CertificateDer<'static>, Identity>>,
+    known: Mutex<Recent<CertificateDer<'static>, (i64, Identity)>>,
+    /// Chains that are not believed, by the digest of all their certificates, so that requests with them cost little too.
+    refused: Mutex<Recent<[u8; 32], (i64, Refused)>>,
 }
 
 impl CertificateAuthority {
     /// Trusts these certificates to have signed others, which may say their holder's uid if `reads_uid`.
-    pub fn new(authorities: Vec<CertificateDer<'static>>, reads_uid: bool) -> Result<CertificateAuthority, String> {
-        let verifier = ArcSwap::from_pointee(verifier(authorities)?);
-        Ok(CertificateAuthority { verifier, reads_uid, known: Mutex::new(Recent::new(KNOWN_MAX)) })
+    pub fn new(authorities: Vec<Certificate>, reads_uid: bool) -> CertificateAuthority {
+        let roots = ArcSwap::from_pointee(Pool::new(authorities));
+        CertificateAuthority {
+            roots,
+            reads_uid,
+            known: Mutex::new(Recent::new(KNOWN_MAX)),
+            refused: Mutex::new(Recent::new(REFUSED_MAX)),
+        }
     }
 
     /// Trusts these instead, from the next request on.
-    pub fn replace(&self, authorities: Vec<CertificateDer<'static>>) -> Result<(), String> {
-        self.verifier.store(Arc::new(verifier(authorities)?));
+    pub fn replace(&self, authorities: Vec<Certificate>) {
+        self.roots.store(Arc::new(Pool::new(authorities)));
         self.known().clear();
-        Ok(())
+        self.refused().clear();
     }
 
     /// The common name of a certificate that one of the authorities has signed.
     pub(crate) fn common_name(&self, credentials: &Credentials<'_>) -> Result<String, Refused> {
         let Some(leaf) = credentials.certificates.first() else { return Ok(String::new()) };
-        self.verify(credentials).map_err(Refused::because)?;
-        Ok(holder(leaf, false)?.map(|identity| identity.user.name).unwrap_or_default())
+        let leaf = Certificate::parse(leaf).map_err(Refused::because)?;
+        self.verify(&leaf, credentials).map_err(|why| Refused::because(shown(&why)))?;
+        Ok(leaf.subject.common_name)
     }
 
-    fn verify(&self, credentials: &Credentials<'_>) -> Result<(), String> {
-        let Some((leaf, intermediates)) = credentials.certificates.split_first() else { return Ok(()) };
-        let seconds = u64::try_from(credentials.now).unwrap_or(0);
-        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-        let verifier = self.verifier.load();
-        verifier.verify_client_cert(leaf, intermediates, now).map(|_| ()).map_err(|error| error.to_string())
+    /// Looks for a chain to one of the authorities; answers until when it is good.
+    fn verify(&self, leaf: &Certificate, credentials: &Credentials<'_>) -> Result<i64, VerifyError> {
+        let intermediates = credentials.certificates.iter().skip(1);
+        let options = Options {
+            roots: &self.roots.load(),
+            intermediates: &Pool::new(intermediates.filter_map(|der| Certificate::parse(der).ok())),
+            now: credentials.now,
+            usage: ExtendedUsage::ClientAuth,
+            host: None,
+        };
+        let chains = leaf.verify(&options)?;
+        let ends = |chain: &Vec<&Certificate>| chain.iter().map(|certificate| certificate.not_after.seconds).min();
+        Ok(chains.iter().filter_map(ends).max().unwrap_or(credentials.now))
     }
 
-    fn known(&self) -> MutexGuard<'_, Recent<CertificateDer<'static>, Identity>> {
+    /// Whose certificate this is and until when it is good; None if it names no user.
+    fn judged(&self, der: &[u8], credentials: &Credentials<'_>) -> Result<Option<(i64, Identity)>, Refused> {
+        let leaf = Certificate::parse(der).map_err(Refused::because)?;
+        let ends = self.verify(&leaf, credentials).map_err(|why| {
+            Refused::because(format!("verifying certificate {} failed: {}", identifier(&leaf), shown(&why)))
+        })?;
+        Ok(holder(&leaf, self.reads_uid)?.map(|identity| (ends, identity)))
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Recent<[u8; 32], (i64, Refused)>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Recent<CertificateDer<'static>, (i64, Identity)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn verifier(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        roots.add(authority).map_err(|error| format!("a client CA certificate cannot be used: {error}"))?;
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| format!("no usable client CA certificate: {error}"))
 }
 
 #[async_trait::async_trait]
 impl Method for Arc<CertificateAuthority> {
     async fn identify(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Refused> {
-        let Some(leaf) = credentials.certificates.first() else { return Ok(None) };
-        if let Some(identity) = self.known().get(leaf, credentials.now) {
+        let Some(der) = credentials.certificates.first() else { return Ok(None) };
+        let now = Instant::now();
+        // The chain may end by the wall clock while it is known.
+        let known = self.known().get(der, now).filter(|(ends, _)| credentials.now < *ends);
+        if let Some((_, identity)) = known {
             return Ok(Some(identity));
         }
-        self.verify(credentials)
-            .map_err(|why| Refused::because(format!("verifying certificate {} failed: {why}", identifier(leaf))))?;
-        let Some(identity) = holder(leaf, self.reads_uid)? else { return Ok(None) };
-        let until = (credentials.now + KNOWN_SECONDS).min(identity.certificate_ends.unwrap_or(i64::MAX));
-        self.known().put(leaf.clone(), identity.clone(), credentials.now, until);
-        Ok(Some(identity))
-    }
-}
-
-/// How errors name a certificate: by its serial number and the identifiers of its keys.
-fn identifier(certificate: &CertificateDer<'_>) -> String {
-    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return "that cannot be read".to_string() };
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");
-    let (mut subject, mut authority) = (String::new(), String::new());
-    for extension in parsed.extensions() {
-        match extension.parsed_extension() {
-            ParsedExtension::SubjectKeyIdentifier(id) => subject = hex(id.0),
-            ParsedExtension::AuthorityKeyIdentifier(id) => {
-                authority = id.key_identifier.as_ref().map(|id| hex(id.0)).unwrap_or_default();
+        let chain = digest_of(credentials.certificates);
+        // A chain that was not good yet may be good by the wall clock of another moment.
+        let refused = self.refused().get(&chain, now).filter(|(at, _)| *at == credentials.now);
+        if let Some((_, refused)) = refused {
+            return Err(refused);
+        }
+        match self.judged(der, credentials) {
+            Ok(Some((ends, identity))) => {
+                self.known().put(der.clone(), (ends, identity.clone()), now, KNOWN_FOR);
+                Ok(Some(identity))
             }
-            _ => {}
+            Ok(None) => Ok(None),
+            Err(refused) => {
+                self.refused().put(chain, (credentials.now, refused.clone()), now, KNOWN_FOR);
+                Err(refused)
+            }
         }
     }
-    format!("SN={}, SKID={subject}, AKID={authority}", parsed.tbs_certificate.serial)
 }
 
-const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
-const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
-/// Where a certificate's subject says the uid.
-const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
+/// A digest that tells chains apart.
+fn digest_of(certificates: &[CertificateDer<'_>]) -> [u8; 32] {
+    let mut context = Context::new(&SHA256);
+    for certificate in certificates {
+        context.update(&(certificate.len() as u64).to_be_bytes());
+        context.update(certificate);
+    }
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.finish().as_ref());
+    bytes
+}
+
+/// How errors name a certificate: by its serial number and the identifiers of its keys. Numbers that are too long for any real
+/// certificate are not written out: an error is logged, and this is what anybody can send.
+fn identifier(certificate: &Certificate) -> String {
+    let hex = |bytes: &[u8]| {
+        let shown = bytes.iter().take(SHOWN_BYTES_MAX).map(|byte| format!("{byte:02X}"));
+        shown.collect::<Vec<_>>().join(":")
+    };
+    let serial = certificate.serial();
+    let subject = hex(&certificate.extensions.subject_key_id);
+    let authority = hex(&certificate.extensions.authority_key_id);
+    format!("SN={serial}, SKID={subject}, AKID={authority}")
+}
+
+/// What verification says, which can hold names of certificates that the client sent.
+fn shown(why: &VerifyError) -> String {
+    let mut text = why.to_string();
+    text.truncate(text.floor_char_boundary(SHOWN_REASON_BYTES_MAX));
+    text
+}
+
+/// Where a certificate's subject says the uid: the object identifier 1.3.6.1.4.1.57683.2.
+const UID: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xc2, 0x53, 2];
 
 /// The user that a certificate names; None if it has no common name.
-fn holder(certificate: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<Identity>, Refused> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| Refused::because(error.to_string()))?;
-    let (mut name, mut groups, mut uids) = (String::new(), Vec::new(), Vec::new());
-    for attribute in parsed.subject().iter_attributes() {
-        let value = attribute.attr_value();
-        let text = asn1::string(value.tag().0, value.data).map_err(unreadable)?;
-        let text = text.ok_or_else(|| unreadable("unsupported string type"))?;
-        match attribute.attr_type().iter().map(Iterator::collect::<Vec<u64>>).as_deref() {
-            Some(COMMON_NAME) => name = text,
-            Some(ORGANIZATION) => groups.push(text),
-            Some(UID) if reads_uid => uids.push(text),
-            _ => {}
-        }
-    }
-    if name.is_empty() {
+fn holder(certificate: &Certificate, reads_uid: bool) -> Result<Option<Identity>, Refused> {
+    let subject = &certificate.subject;
+    if subject.common_name.is_empty() {
         return Ok(None);
     }
-    let uid = one_uid(uids)?;
-    let fingerprint = digest(&SHA256, certificate);
+    let uids = subject.attributes.iter().filter(|(kind, _)| reads_uid && kind == UID).map(|(_, uid)| uid.clone());
+    let uid = one_uid(uids.collect())?;
+    let fingerprint = digest(&SHA256, &certificate.raw);
     let fingerprint: String = fingerprint.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let extra = vec![(CREDENTIAL_ID.to_string(), vec![format!("X509SHA256={fingerprint}")])];
-    let user = User { name, uid, groups, extra };
-    let ends = parsed.validity().not_after.timestamp();
-    Ok(Some(Identity { user, certificate_ends: Some(ends), ..Identity::default() }))
-}
-
-/// A part of the subject that cannot be read makes the whole certificate useless, as in Go.
-fn unreadable(why: impl std::fmt::Display) -> Refused {
-    Refused::because(format!("x509: invalid RDNSequence: invalid attribute value: {why}"))
+    let user = User { name: subject.common_name.clone(), uid, groups: subject.organizations.clone(), extra };
+    Ok(Some(Identity { user, certificate_ends: Some(certificate.not_after.seconds), ..Identity::default() }))
 }
 
 fn one_uid(mut uids: Vec<String>) -> Result<String, Refused> {
@@ -176,7 +209,8 @@ mod tests {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        let method = Arc::new(CertificateAuthority::new(vec![certificate.der().clone()], reads_uid).unwrap());
+        let method =
+            Arc::new(CertificateAuthority::new(vec![Certificate::parse(certificate.der()).unwrap()], reads_uid));
         Authority { ca: certificate.der().clone(), issuer: Issuer::new(params, key), method }
     }
 
@@ -221,8 +255,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_refused_chain_is_believed_when_its_authority_is() {
+        let (one, other) = (authority(false), authority(false));
+        let certificate = other.issue(&[(DnType::CommonName, "ann")]);
+        let refused = one.identify(&certificate, NOW).await.unwrap_err();
+        assert_eq!(one.identify(&certificate, NOW).await.unwrap_err().to_string(), refused.to_string());
+        one.method.replace(vec![Certificate::parse(&other.ca).unwrap()]);
+        assert_eq!(one.identify(&certificate, NOW).await.unwrap().unwrap().user.name, "ann");
+    }
+
+    #[tokio::test]
     async fn a_subject_is_a_user() {
-        let uid = || DnType::CustomDnType(UID.to_vec());
+        let uid = || DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
         let (reading, other) = (authority(true), authority(false));
         let subject = [(DnType::CommonName, "ann"), (DnType::OrganizationName, "devs"), (uid(), "u-1")];
         let certificate = reading.issue(&subject);
@@ -257,14 +301,8 @@ mod tests {
         let newer = after.issue(&[(DnType::CommonName, "bob")]);
         let refused = before.identify(&newer, NOW).await.unwrap_err().to_string();
         assert!(refused.starts_with("verifying certificate SN=") && refused.contains("AKID="), "{refused}");
-        let own = after.ca.clone();
-        before.method.replace(vec![own]).unwrap();
+        before.method.replace(vec![Certificate::parse(&after.ca).unwrap()]);
         assert!(before.identify(&certificate, NOW).await.is_err());
         assert!(before.identify(&newer, NOW).await.unwrap().is_some());
-        assert!(before.method.replace(Vec::new()).is_err());
-        assert!(
-            before.identify(&newer, NOW).await.unwrap().is_some(),
-            "a replacement that cannot be used changes nothing"
-        );
     }
 }

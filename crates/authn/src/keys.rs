@@ -6,19 +6,15 @@ use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use gox509::pem::{self, Block};
+use gox509::{Certificate, Curve, PublicKey as Parsed};
 use object::Value;
-use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde::Serialize;
-use x509_parser::prelude::{FromDer, X509Certificate};
-use x509_parser::public_key::PublicKey as Parsed;
-use x509_parser::x509::SubjectPublicKeyInfo;
 
 use crate::jws::Jws;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("not a PEM file: {0}")]
-    Pem(String),
     #[error("data does not contain a valid RSA or ECDSA private key")]
     NoPrivateKey,
     #[error("data does not contain any valid RSA or ECDSA public keys")]
@@ -78,8 +74,7 @@ impl SigningKey {
 
     /// The first private key in a PEM file.
     pub fn parse(pem: &[u8]) -> Result<SigningKey, KeyError> {
-        let sections = sections(pem)?;
-        sections.into_iter().find_map(|(kind, der)| private(kind, &der)).unwrap_or(Err(KeyError::NoPrivateKey))
+        pem::blocks(pem).find_map(|block| private(&block)).unwrap_or(Err(KeyError::NoPrivateKey))
     }
 
     pub fn public(&self) -> &PublicKey {
@@ -111,24 +106,32 @@ fn pkcs8_pem(der: &[u8]) -> String {
     pem
 }
 
-/// The private key of a PEM section; None if it is something else.
-fn private(kind: SectionKind, der: &[u8]) -> Option<Result<SigningKey, KeyError>> {
-    let rsa = match kind {
-        SectionKind::RsaPrivateKey => Some(RsaKeyPair::from_der(der)),
-        SectionKind::PrivateKey => Some(RsaKeyPair::from_pkcs8(der)),
+/// The private key of a PEM block; None if it is something else.
+fn private(block: &Block) -> Option<Result<SigningKey, KeyError>> {
+    let der = block.bytes.as_slice();
+    match block.label.as_str() {
+        "RSA PRIVATE KEY" => RsaKeyPair::from_der(der).ok().map(of_rsa),
+        "EC PRIVATE KEY" => sec1(der).map(of_ecdsa),
+        "PRIVATE KEY" => RsaKeyPair::from_pkcs8(der)
+            .ok()
+            .map(of_rsa)
+            .or_else(|| CURVES.iter().find_map(|curve| EcdsaKeyPair::from_pkcs8(curve, der).ok()).map(of_ecdsa)),
         _ => None,
-    };
-    if let Some(Ok(pair)) = rsa {
-        let public = AsDer::<PublicKeyX509Der<'static>>::as_der(pair.public_key());
-        return Some(signing_key(Pair::Rsa(Box::new(pair)), public.map_err(unusable)));
     }
-    let ecdsa = CURVES.iter().find_map(|curve| match kind {
-        SectionKind::EcPrivateKey => EcdsaKeyPair::from_private_key_der(curve, der).ok(),
-        SectionKind::PrivateKey => EcdsaKeyPair::from_pkcs8(curve, der).ok(),
-        _ => None,
-    })?;
-    let public = AsDer::<PublicKeyX509Der<'static>>::as_der(ecdsa.public_key());
-    Some(signing_key(Pair::Ecdsa(Box::new(ecdsa)), public.map_err(unusable)))
+}
+
+fn sec1(der: &[u8]) -> Option<EcdsaKeyPair> {
+    CURVES.iter().find_map(|curve| EcdsaKeyPair::from_private_key_der(curve, der).ok())
+}
+
+fn of_rsa(pair: RsaKeyPair) -> Result<SigningKey, KeyError> {
+    let public = AsDer::<PublicKeyX509Der<'static>>::as_der(pair.public_key());
+    signing_key(Pair::Rsa(Box::new(pair)), public.map_err(unusable))
+}
+
+fn of_ecdsa(pair: EcdsaKeyPair) -> Result<SigningKey, KeyError> {
+    let public = AsDer::<PublicKeyX509Der<'static>>::as_der(pair.public_key());
+    signing_key(Pair::Ecdsa(Box::new(pair)), public.map_err(unusable))
 }
 
 fn signing_key(pair: Pair, public: Result<PublicKeyX509Der<'static>, KeyError>) -> Result<SigningKey, KeyError> {
@@ -137,11 +140,6 @@ fn signing_key(pair: Pair, public: Result<PublicKeyX509Der<'static>, KeyError>) 
 
 fn unusable(why: impl std::fmt::Display) -> KeyError {
     KeyError::Unusable(why.to_string())
-}
-
-fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyError> {
-    let sections: Result<_, _> = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect();
-    sections.map_err(|error| KeyError::Pem(error.to_string()))
 }
 
 /// A key that checks signatures.
@@ -161,24 +159,32 @@ enum Numbers {
     Point { curve: &'static str, x: Vec<u8>, y: Vec<u8> },
 }
 
-/// All public keys in a PEM file, those of certificates and private keys too.
+/// All public keys in a PEM file, those of certificates and private keys too. As upstream, it is the data that says what a block is and
+/// not its label, and blocks that are something else are passed over.
 pub fn read_public_keys(pem: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
     let mut keys = Vec::new();
-    for (kind, der) in sections(pem)? {
-        match kind {
-            SectionKind::PublicKey => keys.push(PublicKey::parse(&der)?),
-            SectionKind::Certificate => {
-                let (_, certificate) = X509Certificate::from_der(&der).map_err(unusable)?;
-                keys.push(PublicKey::parse(certificate.public_key().raw)?);
-            }
-            _ => {
-                if let Some(key) = private(kind, &der) {
-                    keys.push(key?.public);
-                }
-            }
+    for block in pem::blocks(pem) {
+        let der = block.bytes.as_slice();
+        let rsa = RsaKeyPair::from_der(der).or_else(|_| RsaKeyPair::from_pkcs8(der));
+        if let Ok(pair) = rsa {
+            keys.push(of_rsa(pair)?.public);
+        } else if let Some(public) = public(der) {
+            keys.push(PublicKey::parse(&public)?);
+        } else if let Some(pair) = sec1(der) {
+            keys.push(of_ecdsa(pair)?.public);
         }
     }
     if keys.is_empty() { Err(KeyError::NoPublicKey) } else { Ok(keys) }
+}
+
+/// The SubjectPublicKeyInfo in the data, by itself or in a certificate, if its key can sign tokens.
+fn public(der: &[u8]) -> Option<Vec<u8>> {
+    let signs = |key: &Parsed| matches!(key, Parsed::Rsa { .. } | Parsed::Ec { .. });
+    if let Ok(key) = Parsed::parse_pkix(der) {
+        return signs(&key).then(|| der.to_vec());
+    }
+    let certificate = Certificate::parse(der).ok()?;
+    certificate.key.as_ref().is_some_and(signs).then_some(certificate.raw_key)
 }
 
 impl PublicKey {
@@ -188,25 +194,18 @@ impl PublicKey {
     }
 
     fn parse(der: &[u8]) -> Result<PublicKey, KeyError> {
-        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(unusable)?;
-        let (algorithm, numbers) = match info.parsed().map_err(unusable)? {
-            Parsed::RSA(rsa) => {
-                let numbers = Numbers::Rsa { modulus: significant(rsa.modulus), exponent: significant(rsa.exponent) };
-                (Algorithm::Rs256, numbers)
+        let (algorithm, numbers) = match Parsed::parse_pkix(der).map_err(unusable)? {
+            Parsed::Rsa { modulus, exponent } => {
+                (Algorithm::Rs256, Numbers::Rsa { modulus, exponent: significant(&exponent.to_be_bytes()) })
             }
-            Parsed::EC(point) => {
-                let named = info.algorithm.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
-                let (algorithm, curve, size) = match named.map(|oid| oid.to_id_string()).as_deref() {
-                    Some("1.2.840.10045.3.1.7") => (Algorithm::Es256, "P-256", 32),
-                    Some("1.3.132.0.34") => (Algorithm::Es384, "P-384", 48),
-                    Some("1.3.132.0.35") => (Algorithm::Es512, "P-521", 66),
-                    _ => return Err(unusable("unknown private key curve, must be 256, 384, or 521")),
+            Parsed::Ec { curve, point } => {
+                let (algorithm, curve) = match curve {
+                    Curve::P256 => (Algorithm::Es256, "P-256"),
+                    Curve::P384 => (Algorithm::Es384, "P-384"),
+                    Curve::P521 => (Algorithm::Es512, "P-521"),
+                    Curve::P224 => return Err(unusable("unknown private key curve, must be 256, 384, or 521")),
                 };
-                let data = point.data();
-                if data.len() != 1 + 2 * size || data.first() != Some(&4) {
-                    return Err(unusable("the point is not in uncompressed form"));
-                }
-                let (x, y) = data[1..].split_at(size);
+                let (x, y) = point[1..].split_at(point.len() / 2);
                 (algorithm, Numbers::Point { curve, x: x.to_vec(), y: y.to_vec() })
             }
             _ => return Err(unusable("unknown public key type, must be RSA or ECDSA")),
@@ -272,8 +271,8 @@ impl PublicKey {
     }
 
     /// Whether a token was signed by this key.
-    pub fn signed(&self, token: &Jws<'_>) -> bool {
-        self.verifies(&token.algorithm, token.message, &token.signature)
+    pub fn signed(&self, token: &Jws) -> bool {
+        token.is_understood && self.verifies(&token.algorithm, &token.message, &token.signature)
     }
 
     /// Whether a signature over a message, made the way `algorithm` says, is by this key.

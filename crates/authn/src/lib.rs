@@ -22,7 +22,7 @@ mod webhook;
 mod websocket;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use request::User;
@@ -33,14 +33,14 @@ use self::cache::TokenCache;
 pub use self::certificate::CertificateAuthority;
 use self::configuration::Anonymous;
 use self::meters::Attempt;
-pub use self::meters::Meters;
+pub use self::meters::AuthnMeters;
 pub use self::refused::Refused;
 pub use self::request_header::{RequestHeader, UserHeaders};
 pub use self::tokens::{TokenFile, TokenFileError};
 pub use self::webhook::TokenWebhook;
 
 /// How long a good token is not looked at again, as upstream does: a deleted service account's tokens work that much longer.
-const GOOD_FOR_SECONDS: i64 = 10;
+const GOOD_FOR: Duration = Duration::from_secs(10);
 
 /// Under which extra key a user's credential is named.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -108,7 +108,7 @@ pub struct Authenticator {
     pub anonymous: Anonymous,
     /// The headers of front proxies, besides the standard ones, that servers behind this one must not see.
     pub proxy_headers: Option<UserHeaders>,
-    pub meters: Meters,
+    pub meters: AuthnMeters,
     cache: TokenCache<Identity>,
 }
 
@@ -119,8 +119,16 @@ impl Authenticator {
         audiences: Vec<String>,
         anonymous: Anonymous,
     ) -> Authenticator {
-        let cache = TokenCache::new(GOOD_FOR_SECONDS);
-        Authenticator { methods, tokens, audiences, anonymous, proxy_headers: None, meters: Meters::default(), cache }
+        let cache = TokenCache::new(GOOD_FOR);
+        Authenticator {
+            methods,
+            tokens,
+            audiences,
+            anonymous,
+            proxy_headers: None,
+            meters: AuthnMeters::default(),
+            cache,
+        }
     }
 
     /// Who sent a request.
@@ -240,7 +248,9 @@ pub(crate) fn intersection(first: &[String], second: &[String]) -> Vec<String> {
 
 fn authenticated(mut identity: Identity) -> Identity {
     let user = &mut identity.user;
-    if user.name != User::ANONYMOUS && !user.is_member(User::AUTHENTICATED) {
+    // Whoever says that a user is not authenticated is believed.
+    let is_said = user.is_member(User::AUTHENTICATED) || user.is_member(User::UNAUTHENTICATED);
+    if user.name != User::ANONYMOUS && !is_said {
         user.groups.push(User::AUTHENTICATED.into());
     }
     identity

@@ -1,4 +1,4 @@
-//! [`Meters`]: metrics of authentication, under upstream's names.
+//! [`AuthnMeters`]: metrics of authentication, under upstream's names.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum Attempt<'a> {
 }
 
 /// Counts requests by how their authentication ended, and tokens by whether the cache knew them.
-pub struct Meters {
+pub struct AuthnMeters {
     users: Family<Counter>,
     attempts: Family<Counter>,
     durations: Family<Histogram>,
@@ -42,8 +42,8 @@ struct Common {
     hit_durations: Arc<Histogram>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
+impl Default for AuthnMeters {
+    fn default() -> AuthnMeters {
         let users = Family::new(
             "authenticated_user_requests",
             "Counter of authenticated requests broken out by username.",
@@ -79,7 +79,7 @@ impl Default for Meters {
         };
         let fetches = "Tokens that were not cached, by whether authentication failed.";
         let active = "Tokens that are being authenticated.";
-        Meters {
+        AuthnMeters {
             users,
             attempts,
             durations,
@@ -97,7 +97,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl AuthnMeters {
     pub fn attempted(&self, attempt: Attempt<'_>, took: Duration) {
         let result = match attempt {
             Attempt::Success(user) => {
@@ -140,7 +140,7 @@ impl Meters {
 
 /// The authentication of a token; it is counted when it is dropped.
 pub struct Fetch<'a> {
-    meters: &'a Meters,
+    meters: &'a AuthnMeters,
     began: std::time::Instant,
     pub succeeded: bool,
 }
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn attempts_are_counted() {
-        let meters = Meters::default();
+        let meters = AuthnMeters::default();
         for attempt in [Attempt::Success("ann@example.com"), Attempt::Success("x"), Attempt::Failure, Attempt::Error] {
             meters.attempted(attempt, Duration::from_millis(3));
         }

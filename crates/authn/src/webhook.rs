@@ -70,8 +70,7 @@ impl TokenWebhook {
         let has_path = server.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
         let url = format!("{server}{}?timeout=30s", if has_path { "" } else { "/" });
         let reviewer = Arc::new(Reviewer { client, url, version: version.to_string(), audiences });
-        let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
-        Ok(TokenWebhook { reviewer, cache: TokenCache::new(seconds), under_way: Mutex::default() })
+        Ok(TokenWebhook { reviewer, cache: TokenCache::new(ttl), under_way: Mutex::default() })
     }
 
     /// Joins the call about the same token, or begins one.

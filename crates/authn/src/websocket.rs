@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderValue, header};
+use streams::websocket::is_websocket;
 
 use crate::Refused;
 
@@ -13,11 +14,12 @@ pub fn token(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     if !headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) || !is_websocket(headers) {
         return Ok(None);
     }
-    let (tokens, others): (Vec<&str>, Vec<&str>) = protocols(headers).partition(|name| name.starts_with(PREFIX));
+    let (tokens, others): (Vec<&[u8]>, Vec<&[u8]>) =
+        protocols(headers).partition(|name| name.starts_with(PREFIX.as_bytes()));
     let refused = |why: &str| Err(Refused::because(why));
     let encoded = match tokens.as_slice() {
         [] => return Ok(None),
-        [one] => one.get(PREFIX.len()..).unwrap_or(""),
+        [one] => one.get(PREFIX.len()..).unwrap_or(b""),
         _ => return refused("multiple base64.bearer.authorization tokens specified"),
     };
     let Ok(decoded) = URL_SAFE_NO_PAD.decode(encoded) else {
@@ -35,28 +37,22 @@ pub fn token(headers: &HeaderMap) -> Result<Option<String>, Refused> {
 
 /// Removes tokens from the subprotocols: what is behind this server must not see them.
 pub fn strip(headers: &mut HeaderMap) {
-    if !headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) || !protocols(headers).any(|name| name.starts_with(PREFIX))
+    if !headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL)
+        || !protocols(headers).any(|name| name.starts_with(PREFIX.as_bytes()))
     {
         return;
     }
-    let others: Vec<&str> = protocols(headers).filter(|name| !name.starts_with(PREFIX)).collect();
-    match HeaderValue::from_str(&others.join(",")) {
+    let others: Vec<&[u8]> = protocols(headers).filter(|name| !name.starts_with(PREFIX.as_bytes())).collect();
+    match HeaderValue::from_bytes(&others.join(&b","[..])) {
         Ok(value) if !others.is_empty() => drop(headers.insert(header::SEC_WEBSOCKET_PROTOCOL, value)),
         _ => drop(headers.remove(header::SEC_WEBSOCKET_PROTOCOL)),
     }
 }
 
-fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim)
-}
-
-fn is_websocket(headers: &HeaderMap) -> bool {
-    let has = |name, word: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
-    };
-    has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket")
+/// As bytes: a header that is not text all over may hold a token, too.
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().map(HeaderValue::as_bytes);
+    values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]
@@ -76,15 +72,16 @@ mod tests {
                 format!("a,{PREFIX}{encoded},{PREFIX}{encoded}"),
                 Err("multiple base64.bearer.authorization tokens specified"),
             ),
+            (format!("\u{e9},{PREFIX}{encoded}"), Ok(Some("secret"))),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
             headers.insert(header::UPGRADE, HeaderValue::from_static("WebSocket"));
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_str(&protocols).unwrap());
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_bytes(protocols.as_bytes()).unwrap());
             let got = token(&headers).map_err(|refused| refused.to_string());
             assert_eq!(got, want.map(|token| token.map(str::to_string)).map_err(str::to_string), "{protocols}");
             strip(&mut headers);
-            assert!(!headers.values().any(|value| value.to_str().unwrap().contains(PREFIX)));
+            assert!(!headers.values().any(|value| String::from_utf8_lossy(value.as_bytes()).contains(PREFIX)));
             headers.remove(header::UPGRADE);
             assert_eq!(token(&headers), Ok(None));
         }

@@ -1,5 +1,5 @@
 //! The node authorizer for a cluster of 1,000 nodes and 30,000 pods: how long the graph takes to build, and a decision.
-//! `cargo bench -p authz`. A decision should stay under 5 µs, the graph under a second.
+//! `cargo bench -p ferrokube-authz`. A decision should stay under 5 µs, the graph under a second.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

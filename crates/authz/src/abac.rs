@@ -5,9 +5,9 @@ use std::path::Path;
 use async_trait::async_trait;
 use codec::Notes;
 use object::{Value, quote};
-use request::{Access, User};
+use request::{Access, Rule, User};
 
-use crate::{Authorizer, Decision, Rule, RulesFor};
+use crate::{Authorizer, Decision, RulesFor};
 
 /// The longest line, as Go's line scanner has it.
 const LINE_BYTES_MAX: usize = 64 * 1024;

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use metrics::Counter;
-use request::{Access, User};
+use request::{Access, Rule, User};
 
+use crate::AuthzMeters;
 use crate::configuration::MODES;
-use crate::{Meters, Rule};
 
 /// An authorizer's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub trait Authorizer: Send + Sync + 'static {
 /// Authorizers in order; the first with an opinion decides.
 pub struct Union {
     authorizers: Vec<Named>,
-    meters: Arc<Meters>,
+    meters: Arc<AuthzMeters>,
 }
 
 /// An authorizer, with the name that its reasons are told under.
@@ -91,7 +91,7 @@ impl Named {
         Named { name, mode, authorizer, allowed: OnceLock::new(), denied: OnceLock::new() }
     }
 
-    fn count(&self, verdict: Verdict, meters: &Meters) {
+    fn count(&self, verdict: Verdict, meters: &AuthzMeters) {
         let (counter, decision) = match verdict {
             Verdict::Allow => (&self.allowed, "allowed"),
             Verdict::Deny => (&self.denied, "denied"),
@@ -102,7 +102,7 @@ impl Named {
 }
 
 impl Union {
-    pub fn new(authorizers: Vec<Named>, meters: Arc<Meters>) -> Union {
+    pub fn new(authorizers: Vec<Named>, meters: Arc<AuthzMeters>) -> Union {
         Union { authorizers, meters }
     }
 }
@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn reasons_are_told_under_the_name_of_their_mode() {
-        let meters: Arc<Meters> = Arc::default();
+        let meters: Arc<AuthzMeters> = Arc::default();
         let named = Named::new("AlwaysDeny", "alwaysdeny", Arc::new(AlwaysDeny));
         let union = Union::new(vec![named], meters);
         for (groups, want) in [

@@ -31,7 +31,7 @@ pub struct Configured {
     pub mode: String,
     pub name: String,
     /// Set for webhooks.
-    pub webhook: Option<webhook::Settings>,
+    pub webhook: Option<webhook::WebhookAuthorizerSettings>,
 }
 
 const WEBHOOK_FIELDS: Fields = &[
@@ -88,7 +88,7 @@ impl Configuration {
     }
 
     /// The modes of `--authorization-mode`, with what other flags say about the webhook.
-    pub fn of_flags(modes: &[String], webhook: &webhook::Settings) -> Configuration {
+    pub fn of_flags(modes: &[String], webhook: &webhook::WebhookAuthorizerSettings) -> Configuration {
         let authorizer = |mode: &String| match mode.as_str() {
             WEBHOOK => Configured { mode: mode.clone(), name: webhook.name.clone(), webhook: Some(webhook.clone()) },
             _ => Configured { mode: mode.clone(), name: mode.to_lowercase(), webhook: None },
@@ -116,13 +116,13 @@ impl Configured {
     }
 }
 
-fn settings(name: &str, webhook: &Value) -> webhook::Settings {
+fn settings(name: &str, webhook: &Value) -> webhook::WebhookAuthorizerSettings {
     let ttl = |cached: &str, field: &str, default: Duration| match webhook.field(cached).as_bool() {
         Some(false) => Duration::ZERO,
         _ => span(webhook, field).filter(|span| !span.is_zero()).unwrap_or(default),
     };
     let conditions = webhook.list_at(&["matchConditions"]).iter();
-    webhook::Settings {
+    webhook::WebhookAuthorizerSettings {
         name: name.to_string(),
         kubeconfig: PathBuf::from(webhook.str_at(&["connectionInfo", "kubeConfigFile"])),
         version: match webhook.str_at(&["subjectAccessReviewVersion"]) {

@@ -11,7 +11,7 @@ const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 /// The type of all authorizers that have match conditions.
 const WEBHOOK: &str = "Webhook";
 
-pub struct Meters {
+pub struct AuthzMeters {
     pub(crate) decisions: Family<Counter>,
     evaluations: Family<Counter>,
     seconds: Family<Histogram>,
@@ -21,11 +21,11 @@ pub struct Meters {
     condition_seconds: Family<Histogram>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
+impl Default for AuthzMeters {
+    fn default() -> AuthzMeters {
         let webhook = &["name", "result"];
         let condition = &["type", "name"];
-        Meters {
+        AuthzMeters {
             decisions: Family::new(
                 "apiserver_authorization_decisions_total",
                 "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
@@ -74,7 +74,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl AuthzMeters {
     pub(crate) fn called(&self, name: &str, result: &str, took: Duration) {
         self.evaluations.with(&[name, result]).increment();
         self.seconds.with(&[name, result]).observe(took.as_secs_f64());

@@ -7,12 +7,12 @@ mod references;
 
 use async_trait::async_trait;
 use registry::Features;
-use request::{Access, User};
+use request::{Access, Rule, User};
 
 pub use self::follow::Sources;
 use self::follow::{Followed, Source};
 use self::graph::{Graph, Kind, Wanted};
-use crate::{Authorizer, Decision, Rule, RulesFor};
+use crate::{Authorizer, Decision, RulesFor};
 
 /// The group of all kubelets, and how their names begin.
 const NODES: &str = "system:nodes";

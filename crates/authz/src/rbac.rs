@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use object::Value;
 use registry::ResourceStorage;
-use request::{Access, User};
+use request::{Access, Rule, User};
 
 use crate::{Authorizer, Decision, RulesFor};
+pub use policy::rules;
 use policy::{Binding, Policy};
-pub use policy::{Rule, rules};
 
 /// The four kinds it reads.
 pub struct Rbac {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::answers::Answers;
 use crate::conditions::{Conditions, Matched};
 use crate::review::{self, Version};
-use crate::{Authorizer, Decision, Meters, RulesFor, Verdict};
+use crate::{Authorizer, AuthzMeters, Decision, RulesFor, Verdict};
 
 /// The largest answer that is read.
 const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
@@ -27,7 +27,7 @@ const REMEMBERED_BYTES_MAX: usize = 10_000;
 
 /// What a configuration says about a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct WebhookAuthorizerSettings {
     pub name: String,
     pub kubeconfig: PathBuf,
     pub version: Version,
@@ -44,12 +44,12 @@ pub struct Settings {
 
 /// Asks a webhook.
 pub struct Webhook {
-    settings: Settings,
+    settings: WebhookAuthorizerSettings,
     conditions: Conditions,
     client: Client,
     url: String,
     answers: Mutex<Answers>,
-    meters: Arc<Meters>,
+    meters: Arc<AuthzMeters>,
 }
 
 /// What a webhook said.
@@ -62,7 +62,11 @@ struct Answer {
 
 impl Webhook {
     /// Reads the kubeconfig file and compiles the conditions.
-    pub fn open(settings: Settings, dial: Option<Arc<dyn Dial>>, meters: Arc<Meters>) -> Result<Webhook, String> {
+    pub fn open(
+        settings: WebhookAuthorizerSettings,
+        dial: Option<Arc<dyn Dial>>,
+        meters: Arc<AuthzMeters>,
+    ) -> Result<Webhook, String> {
         let (server, options) = Kubeconfig::read(&settings.kubeconfig)?.current()?;
         let options = match dial {
             Some(dial) => ClientOptions { dial, ..options },

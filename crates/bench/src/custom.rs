@@ -34,9 +34,9 @@ struct Collection {
     kind: &'static str,
 }
 
-const MAPS: Collection = Collection { title: "config maps", group: "", plural: "configmaps", kind: "ConfigMap" };
-const PLAIN: Collection = Collection { title: "custom resources", group: GROUP, plural: "settings", kind: "Setting" };
-const RULED: Collection =
+static MAPS: Collection = Collection { title: "config maps", group: "", plural: "configmaps", kind: "ConfigMap" };
+static PLAIN: Collection = Collection { title: "custom resources", group: GROUP, plural: "settings", kind: "Setting" };
+static RULED: Collection =
     Collection { title: "custom resources with 10 rules", group: GROUP, plural: "ruledsettings", kind: "RuledSetting" };
 
 impl Collection {

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use codec::Notes;
 use object::timestamp::Timestamp;
 use object::{Status, Value, value};
-use registry::{AdmitAll, UpdateOptions, UpdatedObject};
+use registry::UpdateOptions;
 use request::User;
 use rest::Api;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 
 const NAMESPACE: &str = "kube-system";
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
@@ -38,23 +35,14 @@ pub async fn publish(api: &Arc<Api>, how: &BTreeMap<String, String>) -> Result<(
     }
     let user = User::loopback();
     let cx = snapshot.context(&user, NAMESPACE, "v1", "", false);
-    let mut change = Publish { how, now };
-    storage.update(&cx, AUTHENTICATION, &mut change, &AdmitAll, &UpdateOptions::default()).await?;
-    Ok(())
-}
-
-struct Publish<'a> {
-    how: &'a BTreeMap<String, String>,
-    now: i64,
-}
-
-#[async_trait]
-impl UpdatedObject for Publish<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let mut object = existing.cloned().unwrap_or_default();
-        let data = combined(object.field("data"), self.how, self.now)?;
-        object.set(&["data"], data);
-        Ok(object)
+    let mut write = storage.begin(&cx, AUTHENTICATION, &UpdateOptions::OBJECT).await?;
+    loop {
+        let live = write.existing().await?;
+        let mut published = live.clone();
+        published.set(&["data"], combined(live.field("data"), how, now)?);
+        if write.store(published, Some(&live)).await?.is_some() {
+            return Ok(());
+        }
     }
 }
 
@@ -104,15 +92,12 @@ fn combined(existing: &Value, how: &BTreeMap<String, String>, now: i64) -> Resul
 
 /// The certificates of both bundles, each once, without those that have expired.
 fn bundles(bundles: [&str; 2], now: i64) -> Result<String, Status> {
-    let mut certificates: Vec<CertificateDer<'static>> = Vec::new();
-    for bundle in bundles {
-        for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
-            let certificate = certificate.map_err(|error| Status::internal(error.to_string()))?;
-            let (_, parsed) = x509_parser::parse_x509_certificate(&certificate)
-                .map_err(|error| Status::internal(error.to_string()))?;
-            let expired = parsed.validity().not_after.timestamp() <= now - EXPIRED_SECONDS;
-            if !expired && !certificates.contains(&certificate) {
-                certificates.push(certificate);
+    let mut certificates: Vec<Vec<u8>> = Vec::new();
+    for bundle in bundles.into_iter().filter(|bundle| !bundle.is_empty()) {
+        for certificate in gox509::parse_bundle(bundle.as_bytes()).map_err(Status::internal)? {
+            let expired = certificate.not_after.seconds <= now - EXPIRED_SECONDS;
+            if !expired && !certificates.contains(&certificate.raw) {
+                certificates.push(certificate.raw);
             }
         }
     }

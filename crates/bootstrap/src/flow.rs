@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use object::{Meta, Reason, Status, Value};
-use registry::{AdmitAll, ResourceStorage, UpdatedObject};
+use registry::ResourceStorage;
 use request::User;
 use rest::{Api, Snapshot};
 
@@ -18,22 +17,12 @@ const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 /// The level and the schema of these names are the server's, whatever the annotation says.
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 
-/// Gives an object the spec it comes with, unless it is an administrator's; says in the annotation which of the two it is.
-pub struct Revise<'a> {
-    pub api: &'a Snapshot,
-    pub storage: &'a ResourceStorage,
-    pub wanted: Value,
-}
-
-#[async_trait]
-impl UpdatedObject for Revise<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let Some(existing) = existing else { return Ok(self.wanted.clone()) };
-        let differ = |new: &Value, old: &Value| self.storage.strategy.bumps_generation(new, old);
-        Ok(match revised(existing, &self.wanted, differ) {
-            Some(object) => reconcile::owned(self.api, self.storage, existing, object),
-            None => existing.clone(),
-        })
+/// An object with the spec it comes with, unless it is an administrator's; says in the annotation which of the two it is.
+pub async fn revise(api: &Snapshot, storage: &ResourceStorage, existing: &Value, wanted: &Value) -> Value {
+    let differ = |new: &Value, old: &Value| storage.strategy.facts().bumps_generation(new, old);
+    match revised(existing, wanted, differ) {
+        Some(object) => reconcile::owned(api, storage, existing, object).await,
+        None => existing.clone(),
     }
 }
 
@@ -77,7 +66,7 @@ pub async fn remove_unwanted(api: &Arc<Api>) -> Result<(), Status> {
             }
             let user = User::loopback();
             let cx = api.context(&user, "", &storage.kind.version, "", false);
-            match storage.delete(&cx, object.name(), &Value::map(), &AdmitAll).await {
+            match storage.delete(&cx, object.name(), &Value::map()).await {
                 Err(error) if error.reason() != Reason::NotFound => return Err(error.into()),
                 _ => {}
             }

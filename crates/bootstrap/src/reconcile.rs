@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use kinds::rbac::escalation;
 use object::{GroupVersion, Meta, Reason, Status, Value};
-use registry::{AdmitAll, Context, ResourceStorage, UpdateOptions, UpdatedObject};
-use request::User;
+use registry::{Context, ResourceStorage, UpdateOptions};
+use request::{Rule, User};
 use rest::{Api, ManagedKind, Snapshot};
 
-use crate::flow::{self, Revise};
+use crate::flow;
 
 const SELECTORS: &[&str] = &["aggregationRule", "clusterRoleSelectors"];
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -30,29 +29,33 @@ pub async fn ensure(api: &Arc<Api>, resource: &str, object: Value) -> Result<(),
         schema::default(schema, &mut wanted);
     }
     storage.strategy.default(&mut wanted);
-    let wanted = owned(&api, storage, &Value::map(), wanted);
+    let wanted = owned(&api, storage, &Value::map(), wanted).await;
     if storage.cache.get(&storage.key(&namespace, wanted.name())).is_none() {
         return create(storage, &cx, wanted).await;
     }
-    let name = wanted.name().to_string();
-    let options = UpdateOptions::default();
     match group.as_str() {
-        RBAC => {
-            replace_other_role(storage, &cx, &wanted).await?;
-            storage.update(&cx, &name, &mut AddMissing { wanted }, &AdmitAll, &options).await?;
-        }
-        flow::GROUP => {
-            let mut revise = Revise { api: &api, storage, wanted };
-            storage.update(&cx, &name, &mut revise, &AdmitAll, &options).await?;
-        }
-        _ => {}
+        RBAC => replace_other_role(storage, &cx, &wanted).await?,
+        flow::GROUP => {}
+        _ => return Ok(()),
     }
-    Ok(())
+    let mut write = storage.begin(&cx, wanted.name(), &UpdateOptions::OBJECT).await?;
+    loop {
+        // Roles can be created by an update.
+        let live = write.current().await?;
+        let object = match &live {
+            None => wanted.clone(),
+            Some(live) if group == RBAC => with_missing(live, &wanted),
+            Some(live) => flow::revise(&api, storage, live, &wanted).await,
+        };
+        if write.store(object, live.as_ref()).await?.is_some() {
+            return Ok(());
+        }
+    }
 }
 
 /// Creates an object unless another server was faster.
 pub async fn create(storage: &ResourceStorage, cx: &Context<'_>, object: Value) -> Result<(), Status> {
-    match storage.create(cx, object, &AdmitAll).await {
+    match storage.create(cx, object).await {
         Err(error) if error.reason() != Reason::AlreadyExists => Err(error.into()),
         _ => Ok(()),
     }
@@ -69,7 +72,7 @@ async fn replace_other_role(storage: &ResourceStorage, cx: &Context<'_>, wanted:
         return Ok(());
     }
     let options = object::value!({"preconditions": {"uid": (existing.uid())}});
-    match storage.delete(cx, wanted.name(), &options, &AdmitAll).await {
+    match storage.delete(cx, wanted.name(), &options).await {
         Err(error) if error.reason() != Reason::NotFound => Err(error.into()),
         _ => create(storage, cx, wanted.clone()).await,
     }
@@ -81,7 +84,7 @@ fn is_protected(object: &Value) -> bool {
 }
 
 /// The object with what it has other than the live one as the server's fields, under the names that upstream's servers use.
-pub fn owned(api: &Snapshot, storage: &ResourceStorage, live: &Value, object: Value) -> Value {
+pub async fn owned(api: &Snapshot, storage: &ResourceStorage, live: &Value, object: Value) -> Value {
     let manager = match storage.resource.group.as_str() {
         flow::GROUP => "api-priority-and-fairness-config-producer-v1",
         _ => "kube-apiserver",
@@ -92,42 +95,36 @@ pub fn owned(api: &Snapshot, storage: &ResourceStorage, live: &Value, object: Va
     let mut served = api.catalog.of(&version);
     // Fields are tracked in the stored version, where that is served.
     let Some(resource) = served.find(|r| r.resource.resource == id.resource && r.kind == *kind) else { return object };
-    let resets = storage.strategy.reset_fields("");
+    let resets = storage.strategy.facts().reset_fields("");
     let tracked = ManagedKind { kind, form: &resource.form, subresource: "", resets };
-    rest::track(&tracked, live, object, manager, now)
+    rest::track(&tracked, live, object, manager, now).await
 }
 
-/// Adds rules, subjects, labels and annotations that a default role or binding should have, unless its owner said not to.
-struct AddMissing {
-    wanted: Value,
-}
-
-#[async_trait]
-impl UpdatedObject for AddMissing {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let Some(existing) = existing else { return Ok(self.wanted.clone()) };
-        let mut object = existing.clone();
-        if is_protected(existing) {
-            return Ok(object);
-        }
-        let (held, wanted) = (existing.list_at(&["rules"]), self.wanted.list_at(&["rules"]));
-        add(&mut object, &["rules"], escalation::not_covered(held, wanted));
-        if self.wanted.field("aggregationRule").is_null() {
-            object.remove(&["aggregationRule"]);
-        }
-        for list in [SELECTORS, &["subjects"]] {
-            let items = self.wanted.list_at(list).iter();
-            let missing = items.filter(|item| !existing.list_at(list).contains(item)).cloned().collect();
-            add(&mut object, list, missing);
-        }
-        for field in ["labels", "annotations"] {
-            let wanted = self.wanted.metadata().field(field).as_map();
-            for (key, value) in wanted.into_iter().flat_map(|map| map.iter()) {
-                object.set_default(&["metadata", field, key], value.clone());
-            }
-        }
-        Ok(object)
+/// The object with the rules, subjects, labels and annotations that a default role or binding should have, unless its owner said
+/// not to.
+fn with_missing(existing: &Value, wanted: &Value) -> Value {
+    let mut object = existing.clone();
+    if is_protected(existing) {
+        return object;
     }
+    let rules = |role: &Value| role.list_at(&["rules"]).iter().map(Rule::of).collect::<Vec<_>>();
+    let missing = escalation::not_covered(&rules(existing), &rules(wanted));
+    add(&mut object, &["rules"], missing.iter().map(Rule::to_value).collect());
+    if wanted.field("aggregationRule").is_null() {
+        object.remove(&["aggregationRule"]);
+    }
+    for list in [SELECTORS, &["subjects"]] {
+        let items = wanted.list_at(list).iter();
+        let missing = items.filter(|item| !existing.list_at(list).contains(item)).cloned().collect();
+        add(&mut object, list, missing);
+    }
+    for field in ["labels", "annotations"] {
+        let wanted = wanted.metadata().field(field).as_map();
+        for (key, value) in wanted.into_iter().flat_map(|map| map.iter()) {
+            object.set_default(&["metadata", field, key], value.clone());
+        }
+    }
+    object
 }
 
 fn add(object: &mut Value, list: &[&str], missing: Vec<Value>) {

@@ -4,6 +4,7 @@
 //! little else. A lane keeps the numbers of the events that are about its value; its watchers are woken for those only.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -91,15 +92,14 @@ impl Channel {
         }
     }
 
-    /// Takes up to `limit` events from number `next` on and returns the number to go on with. A watcher that gets none
+    /// Gives events from number `next` on to `take`, until that wants no more, and returns the number to go on with. A watcher that gets none
     /// is woken when there are some. None if events have left the ring that should have been read.
     pub(crate) fn read(
         &self,
         place: &Place,
         next: u64,
-        limit: usize,
         waker: &Waker,
-        mut take: impl FnMut(&Arc<Event>),
+        mut take: impl FnMut(&Arc<Event>) -> ControlFlow<()>,
     ) -> Option<u64> {
         let lane = place.value.as_ref().and_then(|value| self.lanes.get(value));
         let mut position = self.ring.next();
@@ -108,20 +108,21 @@ impl Channel {
             Some(lane) => {
                 let start = lane.numbers.partition_point(|number| *number < next);
                 for number in lane.numbers.range(start..) {
-                    if taken == limit {
-                        position = *number;
+                    taken += 1;
+                    if take(self.ring.get(*number)?).is_break() {
+                        position = *number + 1;
                         break;
                     }
-                    take(self.ring.get(*number)?);
-                    taken += 1;
                 }
             }
             None => {
-                for event in self.ring.from(next)?.take(limit) {
-                    take(event);
+                for event in self.ring.from(next)? {
                     taken += 1;
+                    if take(event).is_break() {
+                        position = next + taken as u64;
+                        break;
+                    }
                 }
-                position = position.min(next + taken as u64);
             }
         }
         if taken == 0 {

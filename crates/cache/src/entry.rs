@@ -22,7 +22,9 @@ pub struct Object {
 /// What filters need to know about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
+    /// The namespace, "" for cluster-wide objects.
     pub namespace: Str,
+    /// The name of the object.
     pub name: Str,
     /// A hash of `metadata.uid`, by which lists and watches are divided among clients.
     pub uid_hash: u64,
@@ -36,6 +38,7 @@ pub struct Header {
 
 /// Derives a header from what is stored.
 pub trait Describe: Send + Sync + 'static {
+    /// The header of an entry.
     fn describe(&self, entry: &Entry) -> Header;
 
     /// The value of one selectable field, whose name is its path; None if the object is unreadable. Every object of a resource
@@ -51,6 +54,7 @@ impl Object {
         Object { entry, header: OnceLock::new(), indexed: OnceLock::new(), renditions }
     }
 
+    /// The key that the object is stored under.
     pub fn key(&self) -> &Key {
         &self.entry.key
     }
@@ -60,6 +64,7 @@ impl Object {
         &self.entry.value
     }
 
+    /// The object as the store has it.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }
@@ -74,8 +79,14 @@ impl Object {
         self.entry.mod_revision == entry.mod_revision && self.entry.condition == entry.condition
     }
 
+    /// The header, which is derived from the bytes when it is first asked for.
     pub fn header(&self, describe: &dyn Describe) -> &Header {
         self.header.get_or_init(|| Box::new(describe.describe(&self.entry)))
+    }
+
+    /// Whether its header was asked for before.
+    pub fn is_described(&self) -> bool {
+        self.header.get().is_some()
     }
 
     /// The value of the field that the cache has an index for; None if the object is unreadable.
@@ -112,6 +123,7 @@ impl Object {
 /// One change of one object.
 #[derive(Debug)]
 pub struct Event {
+    /// The revision of the change.
     pub revision: Revision,
     /// The state after the change; None is a deletion.
     pub object: Option<Arc<Object>>,
@@ -141,6 +153,11 @@ impl Event {
         Ok(bytes)
     }
 
+    /// The size of its objects, as stored.
+    pub(crate) fn bytes(&self) -> usize {
+        [&self.object, &self.previous].into_iter().flatten().map(|object| object.value().len()).sum()
+    }
+
     /// The object the event is about.
     pub fn subject(&self) -> Option<&Arc<Object>> {
         self.object.as_ref().or(self.previous.as_ref())
@@ -148,11 +165,6 @@ impl Event {
 }
 
 impl Header {
-    pub fn label(&self, key: &str) -> Option<&str> {
-        let index = self.labels.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
-        Some(&self.labels[index].1)
-    }
-
     /// The value a field selector compares; None if the field cannot be selected.
     pub fn field(&self, name: &str) -> Option<&str> {
         match name {

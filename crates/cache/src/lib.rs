@@ -8,6 +8,8 @@
 //! Nothing is decoded here. What filters need to know about an object (its labels, its selectable fields) is a
 //! [`Header`], which the owner of the cache derives from the bytes at most once per object, when first asked for.
 
+#![deny(missing_docs)]
+
 mod channel;
 mod entry;
 mod error;

@@ -28,6 +28,7 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// A budget of so many bytes.
     pub fn new(limit: usize) -> Arc<Budget> {
         Arc::new(Budget { used: AtomicUsize::new(0), limit, objects: Mutex::default() })
     }

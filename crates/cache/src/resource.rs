@@ -3,7 +3,7 @@
 mod follow;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Waker;
@@ -97,7 +97,11 @@ impl From<KeyRange> for Part {
 /// Objects as they were together at one revision.
 #[derive(Debug)]
 pub struct Snapshot {
+    /// The objects, sorted by key.
     pub objects: Vec<Arc<Object>>,
+    /// How many more objects of the part there are.
+    pub more: usize,
+    /// The revision that they are of.
     pub revision: Revision,
 }
 
@@ -243,10 +247,12 @@ impl Cache {
         }
     }
 
+    /// The object under a key, if there is one.
     pub fn get(&self, key: &[u8]) -> Option<Arc<Object>> {
         self.state.read().objects.get(key).cloned()
     }
 
+    /// How many objects there are.
     pub fn len(&self) -> usize {
         self.state.read().objects.len()
     }
@@ -256,6 +262,7 @@ impl Cache {
         self.state.read().bytes
     }
 
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -268,8 +275,14 @@ impl Cache {
 
     /// The objects of a part in key order. Only references are taken: the cost is a pointer an object.
     pub fn snapshot(&self, part: &Part) -> Snapshot {
+        self.first(part, usize::MAX)
+    }
+
+    /// The first objects of a part, no more than `most`.
+    pub fn first(&self, part: &Part, most: usize) -> Snapshot {
         let state = self.state.read();
-        Snapshot { objects: state.objects(part), revision: state.revision() }
+        let (objects, more) = state.objects(part, most);
+        Snapshot { objects, more, revision: state.revision() }
     }
 
     /// The objects of a range as they were at `revision`: the present with what came later undone. None if the revision
@@ -295,7 +308,7 @@ impl Cache {
         let mut objects: Vec<Arc<Object>> = unchanged.map(|(_, object)| object.clone()).collect();
         objects.extend(then.into_values().flatten().cloned());
         objects.sort_by(|one, two| one.key().cmp(two.key()));
-        Some(Snapshot { objects, revision })
+        Some(Snapshot { objects, more: 0, revision })
     }
 
     /// The events after `revision` and the revision they lead to; None if some of them have left the ring.
@@ -351,7 +364,8 @@ impl Cache {
     /// The current objects of a part with the ring position right after them.
     pub(crate) fn snapshot_and_position(&self, part: &Part) -> (Snapshot, u64) {
         let state = self.state.read();
-        (Snapshot { objects: state.objects(part), revision: state.revision() }, state.channel.ring.next())
+        let (objects, more) = state.objects(part, usize::MAX);
+        (Snapshot { objects, more, revision: state.revision() }, state.channel.ring.next())
     }
 
     pub(crate) fn position_after(&self, revision: Revision) -> Option<u64> {
@@ -364,12 +378,11 @@ impl Cache {
         &self,
         place: &Place,
         next: u64,
-        limit: usize,
         waker: &Waker,
-        take: impl FnMut(&Arc<Event>),
+        take: impl FnMut(&Arc<Event>) -> ControlFlow<()>,
     ) -> Option<(u64, Option<Revision>)> {
         let state = self.state.read();
-        let position = state.channel.read(place, next, limit, waker, take)?;
+        let position = state.channel.read(place, next, waker, take)?;
         Some((position, (position == state.channel.ring.next()).then(|| state.revision())))
     }
 }
@@ -381,17 +394,24 @@ impl State {
         self.applied.max(self.progress.revision())
     }
 
-    fn objects(&self, part: &Part) -> Vec<Arc<Object>> {
+    /// The first objects of a part, and how many more there are.
+    fn objects(&self, part: &Part, most: usize) -> (Vec<Arc<Object>>, usize) {
         let in_range = |objects: &BTreeMap<Key, Arc<Object>>| -> Vec<Arc<Object>> {
             objects.range::<[u8], _>(bounds(&part.range)).map(|(_, object)| object.clone()).collect()
         };
-        let Some(value) = &part.value else { return in_range(&self.objects) };
+        let Some(value) = &part.value else {
+            let mut all = self.objects.range::<[u8], _>(bounds(&part.range));
+            let first = all.by_ref().take(most).map(|(_, object)| object.clone()).collect();
+            return (first, all.count());
+        };
         let mut found = self.index.get(value).map(in_range).unwrap_or_default();
         if let Some(unreadable) = self.index.get(UNREADABLE) {
             found.extend(in_range(unreadable));
             found.sort_by(|one, two| one.key().cmp(two.key()));
         }
-        found
+        let more = found.len().saturating_sub(most);
+        found.truncate(most);
+        (found, more)
     }
 }
 

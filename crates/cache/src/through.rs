@@ -13,7 +13,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store whose writes wait for a cache.
 pub(crate) struct Through {
+    /// The store that is written to.
     pub store: Arc<dyn Store>,
+    /// The cache that is told of the writes.
     pub cache: Weak<Cache>,
 }
 

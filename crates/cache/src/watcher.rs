@@ -1,6 +1,7 @@
 //! [`Watcher`]: one client's position in the history of a resource.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -27,11 +28,14 @@ pub enum Item {
     Initial(Arc<Object>),
     /// All initial objects have been sent; they are the state at this revision.
     InitialDone(Revision),
+    /// An object was created, changed or deleted.
     Event(Arc<Event>),
 }
 
-/// How many ring events are read at once.
+/// How many ring events are read at once, and how many bytes of objects they may have together: a watcher that is not polled
+/// keeps them in memory.
 const READ: usize = 256;
+const READ_BYTES: usize = 256 * 1024;
 /// How many batches without an event for it a watcher reads before it lets other tasks run.
 const ROUNDS: usize = 8;
 
@@ -43,6 +47,8 @@ pub struct Watcher {
     place: Place,
     state: State,
     ready: VecDeque<Item>,
+    /// The size of the objects that came from the log, until all of them have been handed out.
+    read_bytes: usize,
     /// Everything up to this revision has been handed out or queued in `ready`.
     seen: Revision,
     /// Events of the ring up to this revision are not for this watcher: it began there, perhaps before this cache knew of the
@@ -59,8 +65,16 @@ enum State {
 impl Watcher {
     pub(crate) async fn begin(cache: Arc<Cache>, part: Part, start: Start) -> Result<Watcher, Error> {
         let place = cache.join(&part);
-        let mut watcher =
-            Watcher { cache, part, place, state: State::Ring { next: 0 }, ready: VecDeque::new(), seen: 0, after: 0 };
+        let mut watcher = Watcher {
+            cache,
+            part,
+            place,
+            state: State::Ring { next: 0 },
+            ready: VecDeque::new(),
+            read_bytes: 0,
+            seen: 0,
+            after: 0,
+        };
         match start {
             Start::Now => {
                 let (snapshot, next) = watcher.cache.snapshot_and_position(&watcher.part);
@@ -93,6 +107,7 @@ impl Watcher {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// The next event or bookmark, as a stream is polled.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Item, Error>> {
         for _ in 0..ROUNDS {
             if let Some(item) = self.ready.pop_front() {
@@ -110,19 +125,26 @@ impl Watcher {
         self.ready.pop_front()
     }
 
+    /// How much it keeps in memory that nobody else does.
+    pub fn read_bytes(&self) -> usize {
+        if self.ready.is_empty() { 0 } else { self.read_bytes }
+    }
+
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match &mut self.state {
             State::Ring { next } => {
                 let before = *next;
                 let (range, after, seen, ready) = (&self.part.range, self.after, &mut self.seen, &mut self.ready);
-                let mut taken = 0;
-                let read = self.cache.read_ring(&self.place, before, READ, cx.waker(), |event| {
+                let (mut taken, mut bytes) = (0, 0);
+                let read = self.cache.read_ring(&self.place, before, cx.waker(), |event| {
                     taken += 1;
                     *seen = event.revision.max(*seen);
                     let is_inside = || event.subject().is_some_and(|object| range.contains(object.key()));
                     if event.revision > after && is_inside() {
+                        bytes += event.bytes();
                         ready.push_back(Item::Event(event.clone()));
                     }
+                    if taken < READ && bytes < READ_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
                 let Some((position, complete)) = read else {
                     self.state = State::OpeningLog(self.open_log());
@@ -149,10 +171,12 @@ impl Watcher {
 
     /// Takes over what was read from the log, and returns to the ring if that has the rest.
     fn queue(&mut self, batch: &Batch) {
+        self.read_bytes = 0;
         for change in batch.events.iter().filter(|change| change.revision > self.after) {
             let wrap = |entry| self.cache.wrap(entry);
             let (object, previous) = (change.entry.as_ref().map(wrap), change.previous.as_ref().map(wrap));
             let event = Event::new(change.revision, object, previous, self.cache.budget().clone());
+            self.read_bytes += event.bytes();
             self.ready.push_back(Item::Event(Arc::new(event)));
         }
         self.seen = self.seen.max(batch.revision);

@@ -1,5 +1,5 @@
 //! The counterpart of conformance/cel/bench: compiles and evaluates the same expressions and prints the same lines.
-//! `cargo bench -p cel`; docs/benchmarks-cel.md has both side by side.
+//! `cargo bench -p ferrokube-cel`; docs/benchmarks-cel.md has both side by side.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, unsafe_code)]
 

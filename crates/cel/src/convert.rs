@@ -57,8 +57,9 @@ pub fn typed<'a>(value: &'a Value, decl: &'a Decl, arena: &'a Arena) -> Outcome<
             Err(Error::new("invalid data, got null for schema with nullable=false"))
         };
     }
-    let unexpected =
-        |wanted: &str| Err(arena.error(format_args!("invalid data, expected {wanted}, got {}", go_type(value))));
+    let unexpected = |wanted: &str| {
+        Err(arena.error(format_args!("invalid data, expected {wanted}, got {}", object::go_type(value))))
+    };
     match (&decl.shape, value) {
         (Shape::Json(_), value) => Ok(json(value)),
         (Shape::IntOrString, Value::String(s)) => Ok(Val::String(s)),
@@ -139,19 +140,6 @@ fn illegal_byte(text: &str, error: &base64::DecodeError) -> usize {
     match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
         base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => text.len() / 4 * 4,
-    }
-}
-
-/// The type Go's decoder gives a JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) | Value::Raw(_) => "map[string]interface {}",
     }
 }
 

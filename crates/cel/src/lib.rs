@@ -37,7 +37,6 @@ pub use environment::{Declarations, Environment, Mode};
 pub use error::{Cancelled, Error, Outcome};
 pub use escape::{escape, is_reserved, unescape};
 pub use expression::{CompileError, Expression};
-pub use library::urls::Url;
 pub use opaque::Opaque;
 pub use pool::{Count, Pool, Pooled};
 pub use program::{Evaluated, Limits, Program, Variables};

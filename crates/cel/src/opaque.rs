@@ -9,8 +9,8 @@ use crate::library::authorizer::{Authorizer, Decision, GroupCheck, PathCheck, Re
 use crate::library::cidr::Cidr;
 use crate::library::format::Format;
 use crate::library::semver::Semver;
-use crate::library::urls::Url;
 use crate::val::Val;
+use object::url::Url;
 
 /// A value of a library type.
 #[derive(Clone, Copy, Debug)]

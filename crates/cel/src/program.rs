@@ -107,7 +107,7 @@ struct Struct {
 #[derive(Debug)]
 struct Call {
     function: &'static str,
-    target: Target,
+    target: CallTarget,
     args: Box<[Ref]>,
     /// All arguments are evaluated before an error in one of them counts.
     eager: bool,
@@ -151,7 +151,7 @@ impl Counted {
 }
 
 /// Which implementation is called.
-enum Target {
+enum CallTarget {
     One(&'static Overload),
     /// The first whose argument types fit.
     Dispatch(Box<[&'static Overload]>),
@@ -176,11 +176,11 @@ impl LazyRegex {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for CallTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::One(overload) | Target::Regex(overload, _) => f.write_str(overload.id),
-            Target::Dispatch(overloads) => write!(f, "{} overloads", overloads.len()),
+            CallTarget::One(overload) | CallTarget::Regex(overload, _) => f.write_str(overload.id),
+            CallTarget::Dispatch(overloads) => write!(f, "{} overloads", overloads.len()),
         }
     }
 }

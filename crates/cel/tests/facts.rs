@@ -1,6 +1,6 @@
 //! Plays recorded facts and prints the score by group and aspect: what compiles, types, values, texts and costs.
 //!
-//! `CEL_FACTS=<file> cargo test -p cel --release facts -- --nocapture` plays another file of the same form;
+//! `CEL_FACTS=<file> cargo test -p ferrokube-cel --release facts -- --nocapture` plays another file of the same form;
 //! `CEL_FACTS_SHOW=all` shows what differs, an aspect or a part of a name in place of `all` only those.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // A failed assumption is a failed test.
@@ -16,16 +16,11 @@ mod score;
 #[path = "facts/tagged.rs"]
 mod tagged;
 
-use std::io::Read;
-
 use score::Score;
 
 /// The facts in the repository.
 fn own_facts() -> String {
-    let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/facts.jsonl.gz")).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file.as_slice()).read_to_string(&mut text).unwrap();
-    text
+    facts::current().unwrap().cel().unwrap()
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A failed assumption is a failed test.
 
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use cel::{Arena, Declarations, Environment, Expression, Limits, Mode, Type};
@@ -226,9 +225,7 @@ fn any_text_is_answered() {
 
 /// The expressions of the facts.
 fn expressions() -> Vec<String> {
-    let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/facts.jsonl.gz")).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file.as_slice()).read_to_string(&mut text).unwrap();
+    let text = facts::current().unwrap().cel().unwrap();
     let expr = |line: &str| {
         let fact: serde_json::Value = serde_json::from_str(line).ok()?;
         Some(fact["expr"].as_str()?.replace("self", "x").replace("oldSelf", "object"))

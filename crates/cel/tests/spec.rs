@@ -1,4 +1,4 @@
-//! The conformance tests of google/cel-spec: `CEL_SPEC=<file> cargo test -p cel --release spec` plays what
+//! The conformance tests of google/cel-spec: `CEL_SPEC=<file> cargo test -p ferrokube-cel --release spec` plays what
 //! conformance/cel/spec prints. Without the variable there is nothing to play.
 //!
 //! `testdata/spec-exceptions.txt` lists cases that need a version of a library which Kubernetes does not have (`library`), and

@@ -31,6 +31,7 @@ impl TestServer {
         let mut config = Config {
             data_dir: folder.path().join("data"),
             port: 0,
+            own_authority: Some(true),
             token_auth_file: Some(tokens),
             disable_admission_plugins: vec!["ServiceAccount".into()],
             ..Config::default()
@@ -125,7 +126,7 @@ pub fn ferrokube() -> PathBuf {
     if let Some(binary) = std::env::var_os("FERROKUBE_BINARY") {
         return binary.into();
     }
-    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "apiserver"]).status();
+    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "ferrokube-apiserver"]).status();
     assert!(built.expect("cargo can be run").success(), "the server does not build");
     let tests = std::env::current_exe().expect("we are a program");
     // target/<profile>/deps/<test>

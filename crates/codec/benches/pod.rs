@@ -1,6 +1,6 @@
 //! How fast an ordinary pod is read and written, next to `serde_json` reading and writing the same bytes.
 //!
-//! Plain loops and the best of many short ones: `cargo bench -p codec`, or `cargo bench -p codec -- json` for some of them.
+//! Plain loops and the best of many short ones: `cargo bench -p ferrokube-codec`, or `cargo bench -p ferrokube-codec -- json` for some of them.
 
 #![allow(clippy::print_stdout)]
 

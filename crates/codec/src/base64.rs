@@ -14,6 +14,7 @@ impl std::fmt::Display for Corrupt {
     }
 }
 
+/// Bytes as text, with padding.
 pub fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
@@ -31,6 +32,7 @@ pub fn normalise(text: &str) -> Result<Option<String>, Corrupt> {
     decode_slow(text.as_bytes()).map(|bytes| Some(encode(&bytes)))
 }
 
+/// Text as bytes; padding is required, as in Go.
 pub fn decode(text: &str) -> Result<Vec<u8>, Corrupt> {
     STANDARD.decode(text).or_else(|_| decode_slow(text.as_bytes()))
 }

@@ -7,11 +7,13 @@ use crate::{Notes, json, yaml};
 
 /// A kind of configuration file, such as AuthenticationConfiguration.
 pub struct ConfigKind {
+    /// The `kind` that files state.
     pub kind: &'static str,
     /// The `apiVersion`s in which the kind exists.
     pub versions: &'static [&'static str],
     /// How upstream names the scheme in the error about an unknown kind: the source line that makes it.
     pub scheme: &'static str,
+    /// The fields besides apiVersion and kind.
     pub fields: Fields,
 }
 
@@ -21,13 +23,21 @@ pub type Fields = &'static [(&'static str, Type)];
 /// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Type {
+    /// Any value.
     Any,
+    /// A boolean.
     Bool,
+    /// An integer.
     Int,
+    /// A text.
     String,
+    /// A duration as Go writes it, such as 5s.
     Duration,
+    /// An object with these fields.
     Object(Fields),
+    /// A list of values of one type.
     List(&'static Type),
+    /// A map with values of one type.
     Map(&'static Type),
 }
 

@@ -14,8 +14,10 @@ use crate::{MAX_DEPTH, base64, json};
 /// The encoding of stored objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoredEncoding {
+    /// Protobuf, which is smaller and faster to read.
     #[default]
     Protobuf,
+    /// JSON, which everybody can read.
     Json,
 }
 

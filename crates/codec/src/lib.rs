@@ -7,6 +7,8 @@
 //!
 //! Start with [`json`], the form all others are explained by; [`Notes`] collects what strict decoding complains about.
 
+#![deny(missing_docs)]
+
 mod base64;
 mod config;
 mod error;
@@ -17,9 +19,13 @@ mod path;
 mod scalar;
 mod text;
 
+/// CBOR, as Kubernetes writes it.
 pub mod cbor;
+/// JSON, with or without a schema.
 pub mod json;
+/// Protobuf in the envelope of Kubernetes.
 pub mod proto;
+/// YAML, which is read as JSON with another syntax.
 pub mod yaml;
 
 pub use config::{ConfigKind, Fields, Type as ConfigType};

@@ -35,6 +35,7 @@ impl Notes {
         Notes { collecting: true, ..Notes::default() }
     }
 
+    /// Whether there is nothing to complain about.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -45,6 +45,21 @@ pub fn to_json(bytes: &[u8], strict: bool) -> Result<Vec<u8>, DecodeError> {
     Ok(out)
 }
 
+/// The documents of a YAML stream that are not empty.
+pub fn documents(text: &str) -> Vec<String> {
+    let mut documents = vec![String::new()];
+    for line in text.lines() {
+        if line.trim_end() == "---" {
+            documents.push(String::new());
+        } else if let Some(last) = documents.last_mut() {
+            last.push_str(line);
+            last.push('\n');
+        }
+    }
+    documents.retain(|document| !document.trim().is_empty());
+    documents
+}
+
 /// Appends a document, as the JSON of the same value reads when turned into YAML.
 pub fn encode(value: &Value, schema: Option<Schema<'_>>, out: &mut Vec<u8>) {
     match schema {

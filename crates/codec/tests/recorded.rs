@@ -8,9 +8,6 @@ use codec::{Notes, json, yaml};
 use object::{GroupVersion, Value};
 use schema::builtin;
 
-/// The recorded cases that are there, by file.
-const FILES: [&str; 4] = ["behaviour", "crud", "errors", "validation"];
-
 #[test]
 fn refused_bodies_are_refused_in_the_same_words() {
     let mut compared = 0;
@@ -77,13 +74,7 @@ fn body_of(step: &Value) -> Option<(Vec<u8>, String)> {
 }
 
 fn steps() -> Vec<Value> {
-    let mut steps = Vec::new();
-    for file in FILES {
-        let Some(bytes) = common::shared(&format!("difftest/cases/{file}.json")) else { continue };
-        let cases = json::decode(&bytes, None, &mut Notes::ignore()).unwrap();
-        for case in cases.as_list().unwrap() {
-            steps.extend_from_slice(case.list_at(&["steps"]));
-        }
-    }
-    steps
+    let cases = facts::current().unwrap().cases().unwrap();
+    let steps = cases.iter().flat_map(|case| case["steps"].as_array().unwrap());
+    steps.map(|step| json::decode(step.to_string().as_bytes(), None, &mut Notes::ignore()).unwrap()).collect()
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
 use registry::{Prepared, Shape, StoredCodec, custom};
+use schema::Schema;
 
 use crate::conversion::Converter;
 
@@ -61,24 +62,36 @@ impl StoredCodec for VersionCodec {
         self.converter.is_some()
     }
 
-    async fn prepare(&self, stored: &[Bytes]) -> Result<Prepared, String> {
-        let Some(converter) = &self.converter else { return Ok(Prepared::default()) };
+    async fn prepare(&self, stored: &[Bytes]) -> Prepared {
+        let Some(converter) = &self.converter else { return Prepared::default() };
         // What cannot be read at all is told by `decode`.
         let objects = stored.iter().filter_map(|bytes| read(bytes).and_then(|object| self.settled(object)).ok());
         converter.prepare(objects.collect(), &self.kind.group_version()).await
     }
 
-    async fn prepare_write(&self, object: &Value) -> Result<Prepared, String> {
-        let Some(converter) = &self.converter else { return Ok(Prepared::default()) };
+    async fn prepare_write(&self, object: &Value) -> Prepared {
+        let Some(converter) = &self.converter else { return Prepared::default() };
         converter.prepare(vec![object.clone()], &self.stored).await
     }
 
     async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
+        let mut converted = self.convert_unpruned(object, to).await?;
+        if converted.api_version() != object.api_version() {
+            self.prune(&mut converted, to);
+        }
+        Ok(converted)
+    }
+
+    async fn convert_unpruned(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
         let _prepared = match &self.converter {
-            Some(converter) => converter.prepare(vec![object.clone()], to).await?,
+            Some(converter) => converter.prepare(vec![object.clone()], to).await,
             None => Prepared::default(),
         };
-        self.converted(object.clone(), to)
+        self.in_version(object.clone(), to)
+    }
+
+    fn schema_in(&self, version: &str) -> Option<Schema<'_>> {
+        self.schemas.get(version).map(Shape::schema)
     }
 }
 
@@ -131,17 +144,32 @@ impl VersionCodec {
     }
 
     /// The object in another version; what that version does not know is dropped.
-    fn converted(&self, mut object: Value, to: &GroupVersion) -> Result<Value, String> {
+    fn converted(&self, object: Value, to: &GroupVersion) -> Result<Value, String> {
+        if object.api_version() == to.to_string() {
+            return Ok(object);
+        }
+        let mut object = self.in_version(object, to)?;
+        self.prune(&mut object, to);
+        Ok(object)
+    }
+
+    /// The object in another version, with all that the conversion gives.
+    fn in_version(&self, mut object: Value, to: &GroupVersion) -> Result<Value, String> {
         if object.api_version() == to.to_string() {
             return Ok(object);
         }
         match &self.converter {
-            Some(converter) => object = converter.converted(&object, to)?,
-            None => object.set_type(&to.with_kind(&self.kind.kind)),
+            Some(converter) => converter.converted(&object, to),
+            None => {
+                object.set_type(&to.with_kind(&self.kind.kind));
+                Ok(object)
+            }
         }
-        if let Some(shape) = self.schemas.get(&to.version).filter(|_| !self.schemas.preserve_unknown) {
-            custom::settle_converted(shape.schema(), &mut object);
+    }
+
+    fn prune(&self, object: &mut Value, version: &GroupVersion) {
+        if let Some(shape) = self.schemas.get(&version.version).filter(|_| !self.schemas.preserve_unknown) {
+            custom::settle_converted(shape.schema(), object);
         }
-        Ok(object)
     }
 }

@@ -2,10 +2,9 @@
 
 use object::timestamp::Time;
 use object::{Meta, Str, Value};
-use registry::{Column, Context};
+use registry::{Column, Context, JsonPath};
 
 use crate::definition::PrinterColumn;
-use crate::jsonpath::JsonPath;
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may \
     allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation \

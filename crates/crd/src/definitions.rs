@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use crate::conversion::ConversionMeters;
 use crate::finalize;
 use crate::follower::Follower;
+use crate::own::{self, OwnDefinition, OwnDefinitionError};
 use crate::resource::Stores;
 
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
@@ -52,6 +53,8 @@ pub struct Setup {
     pub meters: Arc<ConversionMeters>,
     /// Compiled CEL expressions of the whole server.
     pub expressions: Arc<cel::Pool>,
+    /// Definitions of the program, which are not stored.
+    pub own: Vec<OwnDefinition>,
 }
 
 /// The served definitions.
@@ -79,13 +82,21 @@ pub(crate) struct Status {
 }
 
 impl Definitions {
-    /// Puts everything that is stored into the catalog and follows it from then on. None if the server does not serve
-    /// definitions.
-    pub fn start(setup: Setup, tasks: &mut JoinSet<()>) -> BoxFuture<'_, Option<Arc<Definitions>>> {
+    /// Puts everything that is stored, and before it what the program defines, into the catalog and follows it from then on. None if
+    /// the server does not serve definitions.
+    pub fn start(
+        setup: Setup,
+        tasks: &mut JoinSet<()>,
+    ) -> BoxFuture<'_, Result<Option<Arc<Definitions>>, OwnDefinitionError>> {
         Box::pin(async move {
             let catalog = setup.api.catalog.load_full();
-            let served = catalog.get(GROUP, "v1", RESOURCE)?;
-            let storage = served.storage.as_ref()?;
+            let served = catalog.get(GROUP, "v1", RESOURCE);
+            let Some((served, storage)) = served.and_then(|served| Some((served, served.storage.as_ref()?))) else {
+                return match setup.own.first() {
+                    None => Ok(None),
+                    Some(_) => Err(OwnDefinitionError::NotServed),
+                };
+            };
             let raw = ResourceStorage { store: storage.cache.through(), ..(**storage).clone() };
             let definitions = Arc::new(Definitions {
                 storage: Arc::new(raw),
@@ -105,11 +116,12 @@ impl Definitions {
                 versions: setup.versions,
                 api: setup.api,
             });
+            let own = own::open(&definitions, setup.own).await?;
             let (ready, is_ready) = tokio::sync::oneshot::channel();
-            tasks.spawn(definitions.clone().follow(ready));
+            tasks.spawn(definitions.clone().follow(Follower::beside(&own), ready));
             // The sender is dropped without a message only when the runtime shuts down.
             let _ = is_ready.await;
-            Some(definitions)
+            Ok(Some(definitions))
         })
     }
 
@@ -155,9 +167,8 @@ impl Definitions {
         });
     }
 
-    async fn follow(self: Arc<Self>, ready: tokio::sync::oneshot::Sender<()>) {
+    async fn follow(self: Arc<Self>, mut follower: Follower, ready: tokio::sync::oneshot::Sender<()>) {
         let mut ready = Some(ready);
-        let mut follower = Follower::default();
         loop {
             if let Err(error) = self.follow_once(&mut follower, &mut ready).await {
                 tracing::warn!(%error, "definitions are read again");
@@ -235,7 +246,7 @@ impl Definitions {
 }
 
 #[async_trait]
-impl rest::Definitions for Definitions {
+impl rest::DefinitionBarrier for Definitions {
     async fn caught_up(&self) {
         Definitions::caught_up(self).await;
     }

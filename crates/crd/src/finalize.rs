@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use object::{GroupVersionKind, Meta, Reason, Status, Value, value};
-use registry::{AdmitAll, Context, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject};
+use registry::{Context, Error, ResourceStorage, UpdateOptions};
 use request::User;
 use rest::ManagedKind;
 
@@ -95,7 +94,7 @@ async fn delete_objects(definitions: &Definitions, storage: &ResourceStorage) ->
         let header = object.header(storage.cache.describe());
         let cx = api.context(&user, &header.namespace, "v1", "", false);
         let options = value!({"kind": "DeleteOptions", "apiVersion": "v1"});
-        match storage.delete(&cx, &header.name, &options, &AdmitAll).await {
+        match storage.delete(&cx, &header.name, &options).await {
             Err(error) if error.reason() != Reason::NotFound => errors.push(Status::from(error).message),
             _ => {}
         }
@@ -126,41 +125,41 @@ pub async fn update(
     let user = User::loopback();
     let api = definitions.api.snapshot();
     let cx = Context { group: GROUP, ..api.context(&user, "", "v1", "status", false) };
-    let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
-    let mut write = StatusWrite { definitions, cx, change };
-    match definitions.storage.update(&cx, name, &mut write, &AdmitAll, &options).await {
-        Ok(_) => Ok(()),
+    match write_status(definitions, &cx, name, change).await {
+        Ok(()) => Ok(()),
         Err(error) if error.reason() == Reason::Conflict => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-struct StatusWrite<'a> {
-    definitions: &'a Definitions,
-    cx: Context<'a>,
-    change: &'a mut (dyn FnMut(&mut Value) -> bool + Send),
-}
-
-#[async_trait]
-impl UpdatedObject for StatusWrite<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let definitions = self.definitions;
-        let mut live = kinds::apiextensions::to_v1(existing.cloned().unwrap_or_default());
+async fn write_status(
+    definitions: &Definitions,
+    cx: &Context<'_>,
+    name: &str,
+    change: &mut (dyn FnMut(&mut Value) -> bool + Send),
+) -> Result<(), Error> {
+    let storage = &definitions.storage;
+    let kind = GroupVersionKind::new(GROUP, "v1", "CustomResourceDefinition");
+    let tracked = ManagedKind {
+        kind: &kind,
+        form: &definitions.form,
+        subresource: "status",
+        resets: storage.strategy.facts().reset_fields("status"),
+    };
+    let mut write = storage.begin(cx, name, &UpdateOptions::STATUS).await?;
+    loop {
+        let stored = write.existing().await?;
+        let mut live = kinds::apiextensions::to_v1(stored.clone());
         // Schemas are large, and nothing below looks at them.
         let spec = live.remove(&["spec"]).unwrap_or_default();
         let mut changed = live.clone();
-        if !(self.change)(&mut changed) {
-            return Err(Status::conflict(&definitions.storage.resource, live.name(), registry::MODIFIED));
+        if !change(&mut changed) {
+            return Err(Status::conflict(&storage.resource, live.name(), registry::MODIFIED).into());
         }
-        let kind = GroupVersionKind::new(GROUP, "v1", "CustomResourceDefinition");
-        let tracked = ManagedKind {
-            kind: &kind,
-            form: &definitions.form,
-            subresource: "status",
-            resets: definitions.storage.strategy.reset_fields("status"),
-        };
-        let mut changed = rest::track(&tracked, &live, changed, "kube-apiserver", self.cx.now);
+        let mut changed = rest::track(&tracked, &live, changed, "kube-apiserver", cx.now).await;
         changed.set(&["spec"], spec);
-        Ok(kinds::apiextensions::to_stored(changed))
+        if write.store(kinds::apiextensions::to_stored(changed), Some(&stored)).await?.is_some() {
+            return Ok(());
+        }
     }
 }

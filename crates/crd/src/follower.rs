@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use crate::definition::Definition;
 use crate::definitions::{Definitions, Status};
 use crate::names::{Groups, Names};
+use crate::own::OwnServed;
 use crate::resource::{self, Opened};
 use crate::{finalize, status};
 
@@ -34,6 +35,8 @@ pub struct Follower {
     finalizing: HashSet<Str>,
     /// Definitions that are stored and cannot be read.
     unreadable: HashSet<Str>,
+    /// The resources that the program serves by itself.
+    own: HashSet<GroupVersionResource>,
 }
 
 /// What is known about one definition.
@@ -72,6 +75,17 @@ struct Outcome {
 }
 
 impl Follower {
+    /// Stored definitions get no name that a definition of the program has.
+    pub fn beside(own: &[OwnServed]) -> Follower {
+        let mut follower = Follower::default();
+        for own in own {
+            // Without a name, it is another definition than one of the same name that is stored.
+            follower.groups.add(&Definition { name: Str::default(), ..own.definition.clone() });
+            follower.own.extend(own.resources.iter().map(|resource| resource.resource.clone()));
+        }
+        follower
+    }
+
     /// Takes over what is stored of a definition.
     pub fn learn(&mut self, definitions: &Definitions, entry: &Arc<Entry>) -> Str {
         let object = match definitions.storage.read(entry) {
@@ -206,7 +220,7 @@ impl Follower {
             let Some(known) = self.known.get(name) else { continue };
             let made = Made::of(&known.definition);
             if known.opened.as_ref().is_none_or(|(before, _)| *before != made) {
-                let opened = resource::open(&known.definition, &known.entry, &definitions.stores);
+                let opened = resource::open(&known.definition, &known.entry, &definitions.stores, None);
                 opening.push(async move { (name, made, opened.await) }.boxed());
             }
         }
@@ -229,7 +243,9 @@ impl Follower {
         let opened = opened.map(|(_, opened)| opened);
         let mut now = opened.map(|opened| opened.resources.clone()).unwrap_or_default();
         let builtin = definitions.api.catalog.load();
-        now.retain(|resource| !builtin.has_builtin(&resource.resource.group_version()));
+        now.retain(|resource| {
+            !builtin.has_builtin(&resource.resource.group_version()) && !self.own.contains(&resource.resource)
+        });
         let before = match now.is_empty() {
             true => self.served.remove(name),
             false => self.served.insert(name.clone(), now.clone()),

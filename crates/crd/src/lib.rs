@@ -10,15 +10,16 @@ mod follower;
 mod definition;
 mod finalize;
 mod names;
+mod own;
 mod status;
 
 mod codec;
 mod columns;
 mod conversion;
-mod jsonpath;
 mod resource;
 mod strategy;
 
-pub use conversion::ConversionMeters;
+pub use conversion::{ConversionMeters, ConvertFn};
 pub use definitions::{Definitions, Setup};
 pub use followed::Followers;
+pub use own::{MakeObjects, OwnDefinition, OwnDefinitionError};

@@ -10,16 +10,17 @@ use cache::{Budget, Cache, CacheOptions};
 use cel::rules::Validator;
 use object::{GroupVersion, GroupVersionKind, Str, Value};
 use outbound::Webhooks;
-use registry::{Deprecation, Describer, Form, Resource, ResourceStorage, Shape, StoredCodec, Strategy, Subresource};
+use registry::{
+    Deprecation, Describer, Form, JsonPath, Resource, ResourceStorage, Shape, StoredCodec, Strategy, Subresource,
+};
 use schema::Types;
 use sha2::{Digest, Sha256};
 use storage::{Entry, KeyRange, Store};
 
 use crate::codec::{Schemas, VersionCodec};
 use crate::columns::Printer;
-use crate::conversion::{ConversionMeters, Converter};
+use crate::conversion::{ConversionMeters, ConvertFn, ConvertedBy, Converter, ConvertingWebhook};
 use crate::definition::{Definition, Version, openapi_of};
-use crate::jsonpath::JsonPath;
 use crate::strategy::{Rules, VersionStrategy};
 
 /// What every custom resource can do, in upstream's order.
@@ -53,8 +54,13 @@ pub struct Opened {
 }
 
 /// Loads what is stored of a definition and follows it from then on. `entry` is the stored definition itself, which
-/// schemas are read from when they are first used.
-pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) -> Result<Opened, cache::Error> {
+/// schemas are read from when they are first used. `convert` is for definitions of the program.
+pub async fn open(
+    definition: &Definition,
+    entry: &Arc<Entry>,
+    stores: &Stores,
+    convert: Option<Arc<ConvertFn>>,
+) -> Result<Opened, cache::Error> {
     let stored = definition.storage_version().map(|version| version.name.clone()).unwrap_or_default();
     let stored = GroupVersion::new(definition.group.clone(), stored);
     let schemas = Arc::new(Schemas {
@@ -65,10 +71,7 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
             .collect(),
         preserve_unknown: definition.preserve_unknown,
     });
-    let converter = definition
-        .webhook
-        .clone()
-        .map(|webhook| Arc::new(Converter::new(stores.webhooks.clone(), webhook, stores.meters.clone())));
+    let converter = converter(definition, stores, convert);
     let terminating = Arc::new(AtomicBool::new(definition.terminating));
     let parts = definition.versions.iter().zip(&schemas.versions).map(|(version, (_, shape))| {
         let kind = definition.kind_in(version);
@@ -129,6 +132,18 @@ pub async fn open(definition: &Definition, entry: &Arc<Entry>, stores: &Stores) 
     });
     let resources = resources.collect();
     Ok(Opened { resources, storage: Arc::new(storage(kind, codec, strategy)), terminating })
+}
+
+/// The converter of the objects; None where only the version's name changes.
+fn converter(definition: &Definition, stores: &Stores, convert: Option<Arc<ConvertFn>>) -> Option<Arc<Converter>> {
+    let webhook = definition.webhook.clone().map(|webhook| {
+        ConvertedBy::ConvertingWebhook(ConvertingWebhook {
+            webhooks: stores.webhooks.clone(),
+            webhook,
+            meters: stores.meters.clone(),
+        })
+    });
+    convert.map(ConvertedBy::Function).or(webhook).map(|by| Arc::new(Converter::new(by)))
 }
 
 /// The schema of a version, compiled from the stored definition when it is first used.

@@ -9,15 +9,15 @@ use crate::names::{Names, Taken};
 
 /// A condition to set.
 pub struct Condition {
-    pub kind: &'static str,
+    pub r#type: &'static str,
     pub status: &'static str,
     pub reason: &'static str,
     pub message: String,
 }
 
 impl Condition {
-    pub fn new(kind: &'static str, status: bool, reason: &'static str, message: impl Into<String>) -> Condition {
-        Condition { kind, status: if status { "True" } else { "False" }, reason, message: message.into() }
+    pub fn new(r#type: &'static str, status: bool, reason: &'static str, message: impl Into<String>) -> Condition {
+        Condition { r#type, status: if status { "True" } else { "False" }, reason, message: message.into() }
     }
 }
 
@@ -125,7 +125,9 @@ fn structure(object: &Value) -> Option<Condition> {
     match kinds::apiextensions::structural_problems(object) {
         Ok(errors) if errors.is_empty() => None,
         Ok(errors) => Some(Condition::new(NON_STRUCTURAL, true, "Violations", errors.aggregate())),
-        Err(message) => Some(Condition { kind: NON_STRUCTURAL, status: "Unknown", reason: "StructuralError", message }),
+        Err(message) => {
+            Some(Condition { r#type: NON_STRUCTURAL, status: "Unknown", reason: "StructuralError", message })
+        }
     }
 }
 
@@ -187,10 +189,10 @@ pub fn is_true(object: &Value, kind: &str) -> bool {
 pub fn set(object: &mut Value, condition: &Condition, now: Timestamp) {
     let conditions = object.slot(&["status", "conditions"]).make_list();
     let now = Time(now).to_string();
-    let found = conditions.iter_mut().find(|known| known.str_at(&["type"]) == condition.kind);
+    let found = conditions.iter_mut().find(|known| known.str_at(&["type"]) == condition.r#type);
     let Some(found) = found else {
         conditions.push(object::value!({
-            "type": (condition.kind),
+            "type": (condition.r#type),
             "status": (condition.status),
             "lastTransitionTime": now,
             "reason": (condition.reason),

@@ -6,10 +6,9 @@ use std::sync::{Arc, LazyLock};
 use async_trait::async_trait;
 use cel::rules::{Budget, Ratchet, Validator};
 use object::{Cursor, ErrorType, Errors, GroupResource, Meta, Path, Status, Str, Value, names, quote};
-use registry::{Context, Error, FieldRefusal, ScalePaths, Shape, Strategy, Undo, custom};
+use registry::{Context, Effects, Error, Facts, FieldRefusal, JsonPath, ScalePaths, Shape, Strategy, Undo, custom};
 
 use crate::columns::{self, Printer};
-use crate::jsonpath::JsonPath;
 
 /// The rules of one version.
 pub struct VersionStrategy {
@@ -31,8 +30,36 @@ pub type Rules = LazyLock<Option<Validator>, Box<dyn FnOnce() -> Option<Validato
 /// Finalizers that are not qualified by a domain and need not be.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
-#[async_trait]
+const WITH_STATUS: Facts = Facts {
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    repeats_metadata_errors: true,
+    generation: Some(is_changed),
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
+const WITHOUT_STATUS: Facts = Facts { has_status: false, resets: &[], ..WITH_STATUS };
+
+/// Everything but metadata counts.
+fn is_changed(new: &Value, old: &Value) -> bool {
+    fn rest(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
+        object.as_map().into_iter().flat_map(|fields| fields.iter()).filter(|(name, _)| *name != "metadata")
+    }
+    !rest(new).eq(rest(old))
+}
+
 impl Strategy for VersionStrategy {
+    fn facts(&self) -> &Facts {
+        if self.has_status { &WITH_STATUS } else { &WITHOUT_STATUS }
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
+    }
+
     fn default(&self, object: &mut Value) {
         schema::default(self.shape.schema(), object);
     }
@@ -57,10 +84,6 @@ impl Strategy for VersionStrategy {
             errors.extend(schema::validate_lists(schema, value));
         }
         self.evaluate_rules(value, Some(old.value()), errors);
-    }
-
-    fn has_status(&self) -> bool {
-        self.has_status
     }
 
     /// Status writes keep all metadata but who owns which field.
@@ -90,29 +113,6 @@ impl Strategy for VersionStrategy {
         self.evaluate_rules(new.value(), Some(old.value()), errors);
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        fn rest(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
-            object.as_map().into_iter().flat_map(|fields| fields.iter()).filter(|(name, _)| *name != "metadata")
-        }
-        !rest(new).eq(rest(old))
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn repeats_metadata_errors(&self) -> bool {
-        true
-    }
-
     fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         let known: Vec<&str> = old.map(|old| old.finalizers().collect()).unwrap_or_default();
         let mut added: Vec<&str> = object.finalizers().filter(|name| !known.contains(name)).collect();
@@ -121,20 +121,8 @@ impl Strategy for VersionStrategy {
         added.into_iter().flat_map(finalizer_warnings).collect()
     }
 
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" if self.has_status => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
     fn selectable_fields(&self) -> &[Str] {
         &self.selectable
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
     }
 
     fn select_field(&self, object: &Value, field: &str) -> String {
@@ -147,7 +135,10 @@ impl Strategy for VersionStrategy {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         self.printer.cells(cx, object)
     }
+}
 
+#[async_trait]
+impl Effects for VersionStrategy {
     async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         if self.terminating.load(Ordering::Acquire) {
             let why = "create not allowed while custom resource definition is terminating";

@@ -38,9 +38,7 @@ mod tests {
 
     #[test]
     fn columns_are_described_by_fields_or_in_words() {
-        if crate::available() {
-            assert!(column("Pod", "Node").starts_with("NodeName"));
-        }
+        assert!(column("Pod", "Node").starts_with("NodeName"));
         assert!(!column("Pod", "Ready").is_empty());
         assert_eq!(column("Pod", "Nope"), "");
     }

@@ -1,7 +1,7 @@
 //! What the API says about itself in words: the descriptions that OpenAPI and `kubectl explain` show.
 //!
-//! They come from the source of the k8s-openapi crate when this crate is built, so that no prose lives in this repository,
-//! and they are unpacked when first asked for. Only what serves OpenAPI depends on this crate.
+//! `cargo xtask generate` takes them out of the source of the k8s-openapi crate and packs them into `data/descriptions.deflate`;
+//! they are unpacked when first asked for. Only what serves OpenAPI depends on this crate. The file NOTICE says whose texts they are.
 
 mod columns;
 
@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 pub use columns::column;
 
-static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.deflate"));
+static PACKED: &[u8] = include_bytes!("../data/descriptions.deflate");
 
 /// The description of a field of a definition (`io.k8s.api.core.v1.PodSpec`), or with the field "" of the definition itself.
 ///
@@ -30,11 +30,6 @@ pub fn of(definition: &str, field: &str) -> Option<&'static str> {
 
 const ANY_OBJECT: &str = "io.k8s.api.core.v1.Pod";
 
-/// Whether there are any: a build without access to their source has none.
-pub fn available() -> bool {
-    !unpacked().index.is_empty()
-}
-
 #[derive(Default)]
 struct Unpacked {
     texts: String,
@@ -47,7 +42,7 @@ fn unpacked() -> &'static Unpacked {
     UNPACKED.get_or_init(|| unpack(PACKED).unwrap_or_default())
 }
 
-/// Reads what the build script packed; it documents the layout.
+/// Reads what `xtask/src/generate/descriptions.rs` packed; it documents the layout.
 fn unpack(packed: &[u8]) -> Option<Unpacked> {
     let mut text = String::new();
     DeflateDecoder::new(packed).read_to_string(&mut text).ok()?;

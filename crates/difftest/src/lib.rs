@@ -9,24 +9,20 @@ mod client;
 mod interop;
 pub mod node_authorizer;
 mod normal;
+mod openapi;
 mod play;
+pub mod record;
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use serde_json::Value;
 
 pub use client::{Client, Connection, crypto, trusting};
 pub use interop::Interop;
 
-/// The recorded cases that live in this repository, compressed.
-const RECORDED: &[u8] = include_bytes!("../data/cases.json.gz");
-
 /// All recorded cases.
 pub fn cases() -> Result<Vec<Value>, String> {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(RECORDED).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    serde_json::from_str(&text).map_err(|error| error.to_string())
+    facts::current()?.cases()
 }
 
 /// How many answers of a group were right, of how many.
@@ -43,32 +39,20 @@ pub struct Difference {
 
 /// Plays cases, a few at a time, and counts.
 pub async fn run(client: &Client, cases: Vec<Value>) -> (Score, Vec<Difference>) {
-    const AT_ONCE: usize = 4;
-    let queue = std::sync::Arc::new(tokio::sync::Mutex::new(cases.into_iter()));
-    let mut workers = Vec::new();
-    for _ in 0..AT_ONCE {
-        let (queue, client) = (queue.clone(), client.clone());
-        workers.push(tokio::spawn(async move {
-            let mut results = Vec::new();
-            loop {
-                let next = queue.lock().await.next();
-                let Some(case) = next else { return results };
-                results.extend(play::case(&client, &case).await);
-            }
-        }));
-    }
     let mut score = Score::new();
     let mut differences = Vec::new();
-    for worker in workers {
-        for result in worker.await.unwrap_or_default() {
-            let group = result.case.split('/').next().unwrap_or("").to_string();
-            let entry = score.entry(group).or_default();
+    for (case, answers) in play::all(client, cases).await {
+        let name = case["name"].as_str().unwrap_or("");
+        let entry = score.entry(name.split('/').next().unwrap_or("").to_string()).or_default();
+        let steps = case["steps"].as_array().into_iter().flatten();
+        for (index, (step, got)) in steps.zip(answers).enumerate().filter(|(_, (step, _))| !step["expect"].is_null()) {
             entry.1 += 1;
-            if result.want == result.got {
+            if step["expect"] == got {
                 entry.0 += 1;
-            } else {
-                differences.push(result);
+                continue;
             }
+            let request = format!("{} {}", step["method"].as_str().unwrap_or(""), step["path"].as_str().unwrap_or(""));
+            differences.push(Difference { case: name.into(), step: index, request, want: step["expect"].clone(), got });
         }
     }
     (score, differences)

@@ -1,7 +1,8 @@
 //! Playing one case: its namespace, its steps, what is captured on the way.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,15 +11,41 @@ use http_body_util::Full;
 use regex_lite::{Captures, Regex};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 
-use crate::{Client, Difference, normal};
+use crate::{Client, normal};
 
 type Variables = HashMap<String, String>;
 
-/// Plays a case; one result for every step that has a recorded answer.
-pub async fn case(client: &Client, case: &Value) -> Vec<Difference> {
-    let name = case["name"].as_str().unwrap_or("").to_string();
-    let namespace = namespace_of(&name);
+/// How many cases are played at a time.
+const AT_ONCE: usize = 4;
+
+/// Plays all cases, a few at a time, and returns them in their order with the answer to each step.
+pub async fn all(client: &Client, cases: Vec<Value>) -> Vec<(Value, Vec<Value>)> {
+    let queue = Arc::new(Mutex::new(cases.into_iter().enumerate()));
+    let mut workers = Vec::new();
+    for _ in 0..AT_ONCE {
+        let (queue, client) = (queue.clone(), client.clone());
+        workers.push(tokio::spawn(async move {
+            let mut played = Vec::new();
+            loop {
+                let next = queue.lock().await.next();
+                let Some((at, case)) = next else { return played };
+                let answers = self::case(&client, &case).await;
+                played.push((at, (case, answers)));
+            }
+        }));
+    }
+    let mut played = BTreeMap::new();
+    for worker in workers {
+        played.extend(worker.await.unwrap_or_default());
+    }
+    played.into_values().collect()
+}
+
+/// Plays a case; the answer to each step.
+async fn case(client: &Client, case: &Value) -> Vec<Value> {
+    let namespace = namespace_of(case["name"].as_str().unwrap_or(""));
     let mut variables = Variables::from([("ns".to_string(), namespace.clone())]);
     if case["namespace"].as_bool() != Some(false) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}).to_string();
@@ -27,23 +54,19 @@ pub async fn case(client: &Client, case: &Value) -> Vec<Difference> {
             json!({"method": "POST", "path": "/api/v1/namespaces", "raw": body, "headers": {"user-agent": null}});
         answer(client, &step, &mut variables).await;
     }
-    let mut results = Vec::new();
-    for (index, step) in case["steps"].as_array().into_iter().flatten().enumerate() {
+    let mut answers = Vec::new();
+    for step in case["steps"].as_array().into_iter().flatten() {
         if let Some(seconds) = step["settle"].as_f64() {
             // Recorded cases wait here for what happens without an answer: expiry, background deletion.
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         }
-        let got = awaited(client, step, &mut variables).await;
-        if let Some(want) = step.get("expect").filter(|want| !want.is_null()) {
-            let request = format!("{} {}", step["method"].as_str().unwrap_or(""), step["path"].as_str().unwrap_or(""));
-            results.push(Difference { case: name.clone(), step: index, request, want: want.clone(), got });
-        }
+        answers.push(awaited(client, step, &mut variables).await);
     }
-    results
+    answers
 }
 
 /// How long and how often a step is sent again until its answer is the one it waits for.
-const UNTIL_MAX: Duration = Duration::from_secs(3);
+const UNTIL_MAX: Duration = Duration::from_secs(10);
 const UNTIL_EVERY: Duration = Duration::from_millis(50);
 
 /// The answer to a step; one with `until` is sent again until its JSON answer has all these values.

@@ -142,7 +142,8 @@ impl Shared {
             ["api"] => Some(self.routed(call, |call| self.api_versions(call))),
             ["api", version] => Some(self.version(call, &GroupVersion::new("", *version))),
             ["api", ..] => Some(self.refuse(call, &not_found())),
-            ["apis"] => Some(self.group_list(call)),
+            // Upstream's router for the others takes any number of slashes at the end.
+            ["apis"] if path.len() <= "/apis/".len() => Some(self.group_list(call)),
             ["apis", group] => self.group(call, group),
             ["apis", group, version] => Some(self.version(call, &GroupVersion::new(*group, *version))),
             _ => None,

@@ -1,4 +1,4 @@
-//! Files and directories that only their owner can read, and files that are replaced atomically.
+//! Files and directories that only their owner can read, files that are replaced atomically, and sockets of the system.
 //!
 //! The store, its backups, private keys and kubeconfigs hold everything a cluster knows. Files get mode 0600 and
 //! directories 0700 whatever the process's umask is; what an earlier version or another program left readable by others
@@ -7,6 +7,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 const FILE_MODE: u32 = 0o600;
@@ -16,6 +17,21 @@ const MODE_BITS: u32 = 0o7777;
 const STICKY: u32 = 0o1000;
 /// What group and others may do.
 const OTHERS: u32 = 0o077;
+
+/// Connects to a Unix socket with an abstract name, which only Linux has. The stream does not block.
+#[cfg(target_os = "linux")]
+pub fn connect_abstract(name: &str) -> io::Result<UnixStream> {
+    use std::os::linux::net::SocketAddrExt;
+    let stream = UnixStream::connect_addr(&std::os::unix::net::SocketAddr::from_abstract_name(name)?)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+/// Connects to a Unix socket with an abstract name, which only Linux has.
+#[cfg(not(target_os = "linux"))]
+pub fn connect_abstract(_: &str) -> io::Result<UnixStream> {
+    Err(ErrorKind::Unsupported.into())
+}
 
 /// Creates a directory and its missing parents with mode 0700. One that exists already is restricted to its owner, unless
 /// it is a shared directory such as `/tmp`.
@@ -100,6 +116,24 @@ pub fn restrict_existing(path: &Path) -> io::Result<()> {
 /// Makes a new or renamed entry of the path's directory durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory_of(path))?.sync_all()
+}
+
+/// The file system that a path is on, by the place where it is mounted; for messages.
+pub fn file_system(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
+    let existing = absolute.ancestors().skip_while(|path| device(path).is_none());
+    let mut mounted = None;
+    let mut here = None;
+    for place in existing {
+        let found = device(place);
+        if here.is_some() && found != here {
+            break;
+        }
+        here = found;
+        mounted = Some(place);
+    }
+    format!("the file system mounted at {}", mounted.unwrap_or(Path::new("/")).display())
 }
 
 fn directory_of(path: &Path) -> &Path {

@@ -1,11 +1,11 @@
 //! What priority and fairness costs a request when there is room: classification, shuffle sharding, a seat taken and given back.
-//! `cargo bench -p flow`. It should stay under 5 µs.
+//! `cargo bench -p ferrokube-flow`. It should stay under 5 µs.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 
-use flow::{Flow, Settings, Work};
+use flow::{Flow, FlowSettings, Work};
 use object::{Value, value};
 use request::{RequestInfo, User};
 
@@ -16,7 +16,7 @@ const SCHEMAS_BEFORE: usize = 12;
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let flow = Flow::new(Settings { seats: 600 });
+        let flow = Flow::new(FlowSettings { seats: 600 });
         let mut schemas: Vec<Value> =
             (0..SCHEMAS_BEFORE).map(|at| schema(&format!("s{at}"), at as i64 + 100, "system:nobody")).collect();
         schemas.push(schema("global-default", 9900, "system:authenticated"));

@@ -2,6 +2,7 @@
 
 use object::{Str, Value};
 
+/// The priority level of requests that are never refused, and its flow schema.
 pub const EXEMPT: &str = "exempt";
 pub const CATCH_ALL: &str = "catch-all";
 

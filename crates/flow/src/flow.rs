@@ -28,14 +28,14 @@ const TURNS_PER_CPU: RangeInclusive<usize> = 4..=64;
 pub const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct FlowSettings {
     /// The seats of all levels together: the sum of both in-flight limits.
     pub seats: usize,
 }
 
 /// API Priority and Fairness.
 pub struct Flow {
-    settings: Settings,
+    settings: FlowSettings,
     configuration: ArcSwap<Configuration>,
     /// Held while the configuration or the limits change.
     changing: Mutex<()>,
@@ -151,12 +151,12 @@ impl Away {
 
 impl Flow {
     /// Starts with the mandatory schemas and levels only.
-    pub fn new(settings: Settings) -> Flow {
+    pub fn new(settings: FlowSettings) -> Flow {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Flow::with_turns(settings, cpus * TURNS_PER_CPU.start()..=cpus * TURNS_PER_CPU.end())
     }
 
-    fn with_turns(settings: Settings, turns: RangeInclusive<usize>) -> Flow {
+    fn with_turns(settings: FlowSettings, turns: RangeInclusive<usize>) -> Flow {
         let flow = Flow {
             settings,
             turns: Turns::new(turns),

@@ -20,8 +20,8 @@ mod shuffle;
 mod turns;
 mod watches;
 
-pub use configuration::{FlowSchema, PriorityLevel};
+pub use configuration::{EXEMPT, FlowSchema, PriorityLevel};
 pub use estimate::{ListOptions, ObjectStats, Work};
-pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, Rejected, Seats, Settings};
+pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, FlowSettings, Rejected, Seats};
 pub use turns::Unstarted;
 pub use watches::{WatchTicket, Watches};

@@ -1,4 +1,4 @@
-//! What Go's `regexp` answered for generated patterns and texts: `GOREGEX_FACTS=<file> cargo test -p goregex` plays any file of
+//! What Go's `regexp` answered for generated patterns and texts: `GOREGEX_FACTS=<file> cargo test -p ferrokube-goregex` plays any file of
 //! that form (one JSON object a line: `p` the pattern, `e` the error or `t` texts with the ranges of all matches); without it those in `testdata` are played.
 
 #![allow(clippy::disallowed_methods, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]

@@ -5,8 +5,11 @@
 // Test code that is compiled as a library: a failed assumption is a failed test.
 #![allow(clippy::panic)]
 
+mod polls;
+
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use difftest::Client;
@@ -27,10 +30,11 @@ pub const MALLORY: &str = "mallory";
 /// Users without roles until [`Target::allow`] gives them some. A user's token is the user's name.
 const OTHERS: [&str; 4] = ["alice", "bob", "carol", "dave"];
 
-/// The server under attack, gone when it is dropped.
+/// The server under attack, gone when it is dropped. The test fails then if a request kept a worker thread for too long.
 pub struct Target {
     pub server: Server,
     pub client: Client,
+    _polls: polls::Checked,
     _folder: TempDir,
 }
 
@@ -70,10 +74,15 @@ impl Target {
             writeln!(lines, "{user},{user},{user}-uid").expect("text can be written to a string");
         }
         std::fs::write(&tokens, lines).expect("the folder is ours");
-        let builder = Server::builder().bare().configure(|config| config.token_auth_file = Some(tokens));
+        let polls = Arc::new(polls::Polls::default());
+        let meter = polls.clone();
+        let builder = Server::builder().on_disk().bare().configure(|config| {
+            config.token_auth_file = Some(tokens);
+            config.serving.connections.poll_meter = Some(meter);
+        });
         let server = change(builder).start().await.expect("the server starts");
         let client = Client::new(server.running().address, ADMIN).expect("TLS can be set up");
-        Target { server, client, _folder: folder }
+        Target { server, client, _polls: polls::Checked(polls), _folder: folder }
     }
 
     pub fn address(&self) -> SocketAddr {

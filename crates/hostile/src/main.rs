@@ -1,6 +1,6 @@
 //! Measures how long `/livez` takes while clients send the most expensive requests, and how much memory stays afterwards.
 //!
-//! `cargo run --release -p hostile -- [--seconds N] [--clients N]`
+//! `cargo run --release -p ferrokube-hostile -- [--seconds N] [--clients N]`
 
 // What a command says, it says on its output.
 #![allow(clippy::print_stdout)]

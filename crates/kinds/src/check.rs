@@ -110,7 +110,8 @@ impl Check {
         let cx = self.context("");
         let mut object = self.decoded(patch);
         wait(self.strategy.begin_create(&cx, &mut object)).map_err(Status::from)?;
-        if self.strategy.has_status() && !self.strategy.keeps_status_on_create() {
+        let facts = self.strategy.facts();
+        if facts.has_status && !facts.keeps_status_on_create {
             object.remove(&["status"]);
         }
         self.strategy.prepare_create(&cx, &mut object);
@@ -118,7 +119,7 @@ impl Check {
         self.strategy.authorize_create(&cx, &Cursor::root(&object), &mut errors);
         let name = Cursor::root(&object).at(&["metadata", "name"]);
         if !name.is_empty() {
-            name.invalid_each(&mut errors, self.strategy.validate_name_of(&cx, &object, name.str(), false));
+            name.invalid_each(&mut errors, self.strategy.validate_name(&cx, &object, name.str(), false));
         }
         self.strategy.validate(&cx, &Cursor::root(&object), &mut errors);
         if errors.is_empty() { Ok(object) } else { Err(errors.into()) }
@@ -129,7 +130,7 @@ impl Check {
         let cx = self.context("");
         let (old, mut new) = (self.decoded(old), self.decoded(new));
         wait(self.strategy.begin_update(&cx, &mut new, &old)).map_err(Status::from)?;
-        if self.strategy.has_status() {
+        if self.strategy.facts().has_status {
             new.keep(&["status"], &old);
         }
         self.strategy.prepare_update(&cx, &mut new, &old);
@@ -162,17 +163,11 @@ impl Check {
 
     pub fn context<'a>(&'a self, subresource: &'a str) -> Context<'a> {
         Context {
-            now: self.now,
-            user: &self.user,
             namespace: self.namespace,
             group: self.group,
-            version: "v1",
             subresource,
-            verb: "",
-            dry_run: false,
-            features: &self.features,
-            catalog: registry::Catalog::empty(),
             lookup: &self.world,
+            ..Context::of_server(self.now, &self.user, &self.features)
         }
     }
 }

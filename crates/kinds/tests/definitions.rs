@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cel::rules::{Budget, Ratchet, Validator};
 use object::{Cursor, Errors, Path, Timestamp, Value, value};
-use registry::{Context, Features, NoLookup, Strategy, custom};
+use registry::{Context, Features, Strategy, custom};
 use request::User;
 use schema::Schema;
 
@@ -189,17 +189,10 @@ fn definitions() {
     for_a_while(|random| {
         let version = random.pick(&["v1", "v1beta1"]);
         let cx = Context {
-            now: Timestamp::new(0, 0),
-            user: &user,
-            namespace: "",
             group: "apiextensions.k8s.io",
             version,
-            subresource: "",
             verb: "create",
-            dry_run: false,
-            features: &features,
-            catalog: registry::Catalog::empty(),
-            lookup: &NoLookup,
+            ..Context::of_server(Timestamp::new(0, 0), &user, &features)
         };
         let mut objects = [definition(random), definition(random)];
         for object in &mut objects {

@@ -63,6 +63,7 @@ impl<'a> Steps<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// A whole object.
     pub fn root(value: &'a Value) -> Cursor<'a> {
         Cursor::new(value, Path::root())
     }
@@ -72,10 +73,12 @@ impl<'a> Cursor<'a> {
         Cursor { value, outer: path, steps: Steps::NONE, path: OnceCell::new() }
     }
 
+    /// The value.
     pub fn value(&self) -> &'a Value {
         self.value
     }
 
+    /// The place of the value.
     pub fn path(&self) -> &Path {
         self.path.get_or_init(|| self.steps.below(&self.outer))
     }
@@ -97,6 +100,7 @@ impl<'a> Cursor<'a> {
         inside
     }
 
+    /// A field of the value.
     pub fn field(&self, name: &'a str) -> Cursor<'a> {
         self.inside(self.value.field(name), Step::Field(name))
     }
@@ -111,6 +115,7 @@ impl<'a> Cursor<'a> {
         self.inside(self.value.field(key), Step::Key(key))
     }
 
+    /// An item of the value.
     pub fn index(&self, index: usize) -> Cursor<'a> {
         let value = self.value.as_list().and_then(|list| list.get(index)).unwrap_or(&NULL);
         self.inside(value, Step::Index(index))
@@ -153,6 +158,7 @@ impl<'a> Cursor<'a> {
         self.value.as_str().unwrap_or("")
     }
 
+    /// The text, if it is one.
     pub fn opt_str(&self) -> Option<&'a str> {
         self.value.as_str()
     }
@@ -162,6 +168,7 @@ impl<'a> Cursor<'a> {
         self.value.as_int().unwrap_or(0)
     }
 
+    /// The integer, if it is one.
     pub fn opt_int(&self) -> Option<i64> {
         self.value.as_int()
     }
@@ -171,6 +178,7 @@ impl<'a> Cursor<'a> {
         self.value.as_bool().unwrap_or(false)
     }
 
+    /// The boolean, if it is one.
     pub fn opt_bool(&self) -> Option<bool> {
         self.value.as_bool()
     }
@@ -201,26 +209,31 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Adds that a value is required here.
     pub fn required(&self, errors: &mut Errors, detail: impl Into<String>) {
         errors.required(self.path(), detail);
     }
 
+    /// Adds that the value is not allowed.
     pub fn forbidden(&self, errors: &mut Errors, detail: impl Into<String>) {
         errors.forbidden(self.path(), detail);
     }
 
+    /// Adds that the value is there twice.
     pub fn duplicate(&self, errors: &mut Errors) {
         if !errors.is_full() {
             errors.duplicate(self.path(), self.value.clone());
         }
     }
 
+    /// Adds that the value names something that does not exist.
     pub fn not_found(&self, errors: &mut Errors) {
         if !errors.is_full() {
             errors.not_found(self.path(), self.value.clone());
         }
     }
 
+    /// Adds that the value is none of those that can be used.
     pub fn not_supported(&self, errors: &mut Errors, supported: &[&str]) {
         // A missing string is the empty string to upstream.
         let shown = if self.value.is_null() { Value::from("") } else { self.value.clone() };

@@ -28,8 +28,10 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl Duration {
+    /// No time.
     pub const ZERO: Duration = Duration(0);
 
+    /// So many seconds.
     pub const fn from_secs(secs: i64) -> Duration {
         Duration(secs.saturating_mul(SECOND as i64))
     }

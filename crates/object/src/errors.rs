@@ -21,10 +21,13 @@ pub struct Errors {
 /// One thing wrong with one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
+    /// The kind of the error, which is the reason of its cause.
     pub kind: ErrorType,
     /// The path as text; what upstream calls `Field`.
     pub field: String,
+    /// The value, as the message shows it.
     pub bad_value: BadValue,
+    /// The rest of the message.
     pub detail: String,
 }
 
@@ -49,17 +52,29 @@ impl BadValue {
 /// Why a field is wrong; the names are the reasons of a Status cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
+    /// The value names something that does not exist.
     NotFound,
+    /// A value is missing.
     Required,
+    /// The value is there twice.
     Duplicate,
+    /// The value breaks a rule.
     Invalid,
+    /// The value is none of those that can be used.
     NotSupported,
+    /// The value is not allowed here.
     Forbidden,
+    /// The value is too long.
     TooLong,
+    /// There are too many items.
     TooMany,
+    /// There are too few items.
     TooFew,
+    /// The server could not check the value.
     Internal,
+    /// The value has the wrong type.
     TypeInvalid,
+    /// The value is too short.
     TooShort,
 }
 
@@ -105,6 +120,7 @@ impl ErrorType {
 }
 
 impl FieldError {
+    /// An error about the value at a path.
     pub fn new(kind: ErrorType, path: &Path, bad_value: impl Into<BadValue>, detail: impl Into<String>) -> FieldError {
         FieldError { kind, field: path.to_string(), bad_value: bad_value.into(), detail: detail.into() }
     }
@@ -176,10 +192,12 @@ fn weight(value: &Value) -> usize {
 }
 
 impl Errors {
+    /// No errors.
     pub fn new() -> Errors {
         Errors::default()
     }
 
+    /// Adds an error.
     pub fn push(&mut self, error: FieldError) {
         if !self.is_full() {
             self.text_bytes += error.text_bytes();
@@ -193,6 +211,7 @@ impl Errors {
         }
     }
 
+    /// Adds the errors and warnings of another list.
     pub fn extend(&mut self, other: Errors) {
         self.warnings.extend(other.warnings);
         other.list.into_iter().for_each(|error| self.push(error));
@@ -203,6 +222,7 @@ impl Errors {
         self.warnings.extend(warnings);
     }
 
+    /// Removes the warnings and returns them.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
@@ -218,42 +238,52 @@ impl Errors {
         self.list.retain(|error| seen.insert(error.to_string()));
     }
 
+    /// How many errors there are.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
+    /// The errors in the order they were found in.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
         self.list.iter()
     }
 
+    /// Adds [`ErrorType::Invalid`].
     pub fn invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: impl Into<String>) {
         self.add(ErrorType::Invalid, path, value, detail);
     }
 
+    /// Adds [`ErrorType::TypeInvalid`].
     pub fn type_invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: impl Into<String>) {
         self.add(ErrorType::TypeInvalid, path, value, detail);
     }
 
+    /// Adds [`ErrorType::Required`].
     pub fn required(&mut self, path: &Path, detail: impl Into<String>) {
         self.add(ErrorType::Required, path, BadValue::Omitted, detail);
     }
 
+    /// Adds [`ErrorType::Forbidden`].
     pub fn forbidden(&mut self, path: &Path, detail: impl Into<String>) {
         self.add(ErrorType::Forbidden, path, BadValue::Omitted, detail);
     }
 
+    /// Adds [`ErrorType::Duplicate`].
     pub fn duplicate(&mut self, path: &Path, value: impl Into<BadValue>) {
         self.add(ErrorType::Duplicate, path, value, "");
     }
 
+    /// Adds [`ErrorType::NotFound`].
     pub fn not_found(&mut self, path: &Path, value: impl Into<BadValue>) {
         self.add(ErrorType::NotFound, path, value, "");
     }
 
+    /// Adds [`ErrorType::Internal`].
     pub fn internal(&mut self, path: &Path, detail: impl Into<String>) {
         self.add(ErrorType::Internal, path, BadValue::Omitted, detail);
     }
@@ -265,30 +295,35 @@ impl Errors {
         self.add(ErrorType::NotSupported, path, value, detail);
     }
 
+    /// Adds that a text has more bytes than `max_bytes`.
     pub fn too_long(&mut self, path: &Path, max_bytes: usize) {
         let unit = if max_bytes == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {max_bytes} {unit}");
         self.add(ErrorType::TooLong, path, BadValue::Omitted, detail);
     }
 
+    /// Adds that a text has more characters than `max`.
     pub fn too_long_characters(&mut self, path: &Path, max: usize) {
         let unit = if max == 1 { "character" } else { "characters" };
         let detail = format!("may not be more than {max} {unit}");
         self.add(ErrorType::TooLong, path, BadValue::Omitted, detail);
     }
 
+    /// Adds that a text has fewer characters than `min`.
     pub fn too_short(&mut self, path: &Path, min: usize) {
         let unit = if min == 1 { "character" } else { "characters" };
         let detail = format!("must be at least {min} {unit}");
         self.add(ErrorType::TooShort, path, BadValue::Omitted, detail);
     }
 
+    /// Adds that there are more items than `max`.
     pub fn too_many(&mut self, path: &Path, actual: usize, max: usize) {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
         self.add(ErrorType::TooMany, path, actual, detail);
     }
 
+    /// Adds that there are fewer items than `min`.
     pub fn too_few(&mut self, path: &Path, actual: usize, min: usize) {
         let unit = if min == 1 { "item" } else { "items" };
         let detail = format!("must have at least {min} {unit}");

@@ -1,34 +1,62 @@
 //! Field selectors: `metadata.name=a,status.phase!=Running`, as the `fieldSelector` of a list has them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What the fields of an object must be; all of it must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selector {
     requirements: Vec<Requirement>,
+    terms: Vec<Term>,
 }
 
+/// All that is asked of one field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    field: String,
+    /// The value that it must have.
+    equals: Option<String>,
+    /// Whether it must have several values, so that nothing passes.
+    contradictory: bool,
+    /// The values that it must not have, sorted.
+    none_of: Vec<String>,
+}
+
+/// One term of a selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
+    /// The name of the field.
     pub field: String,
+    /// How it is compared.
     pub operator: Operator,
+    /// The value it is compared with.
     pub value: String,
 }
 
+/// How a field is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
+    /// The field has the value.
     Equals,
+    /// The field has another value.
     NotEquals,
 }
 
 /// Why a text is no field selector, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
+    /// A term has no operator.
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
-    NoOperator { selector: String, term: String },
+    NoOperator {
+        /// The whole selector.
+        selector: String,
+        /// The term without an operator.
+        term: String,
+    },
+    /// A backslash stands before a character that needs none.
     #[error("invalid field selector: invalid escape sequence: {0}")]
     BadEscape(String),
-    // Upstream prints the character's number.
+    /// A character that needs a backslash has none. Upstream prints the character's number.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
     Unescaped(char),
 }
@@ -39,6 +67,7 @@ impl Selector {
         Selector::default()
     }
 
+    /// A selector for objects whose field has this value.
     pub fn equals(field: impl Into<String>, value: impl Into<String>) -> Selector {
         Selector::from_iter([Requirement { field: field.into(), operator: Operator::Equals, value: value.into() }])
     }
@@ -56,24 +85,27 @@ impl Selector {
         }
         // A term that says nothing, such as `=`, asks for nothing.
         requirements.retain(|requirement| !requirement.field.is_empty() || !requirement.value.is_empty());
-        Ok(Selector { requirements })
+        Ok(Selector::from_iter(requirements))
     }
 
+    /// Whether every object is selected.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
+    /// The terms, of which all must hold.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
+    /// The fields that it looks at, each once.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.terms.iter().map(|term| term.field.as_str())
+    }
+
     /// Whether an object passes. `lookup` gives a field's value; one that is not there counts as empty.
     pub fn matches<S: AsRef<str>>(&self, lookup: impl Fn(&str) -> Option<S>) -> bool {
-        self.requirements.iter().all(|requirement| {
-            let value = lookup(&requirement.field);
-            let equal = value.as_ref().map_or("", AsRef::as_ref) == requirement.value;
-            equal == (requirement.operator == Operator::Equals)
-        })
+        self.terms.iter().all(|term| term.allows(lookup(&term.field).as_ref().map_or("", AsRef::as_ref)))
     }
 
     /// The value that `field` must have, if the selector names one.
@@ -95,13 +127,42 @@ impl Selector {
                 requirements.push(Requirement { field, operator: *operator, value });
             }
         }
-        Ok(Selector { requirements })
+        Ok(Selector::from_iter(requirements))
     }
 }
 
 impl FromIterator<Requirement> for Selector {
     fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Selector {
-        Selector { requirements: requirements.into_iter().collect() }
+        let requirements: Vec<Requirement> = requirements.into_iter().collect();
+        let mut by_field: BTreeMap<&str, Term> = BTreeMap::new();
+        for requirement in &requirements {
+            let term = by_field.entry(&requirement.field).or_insert_with(|| Term::of(&requirement.field));
+            term.restrict(requirement);
+        }
+        let mut terms: Vec<Term> = by_field.into_values().collect();
+        terms.iter_mut().for_each(|term| term.none_of.sort_unstable());
+        Selector { requirements, terms }
+    }
+}
+
+impl Term {
+    fn of(field: &str) -> Term {
+        Term { field: field.to_string(), equals: None, contradictory: false, none_of: Vec::new() }
+    }
+
+    fn restrict(&mut self, requirement: &Requirement) {
+        let value = &requirement.value;
+        match (requirement.operator, &self.equals) {
+            (Operator::NotEquals, _) => self.none_of.push(value.clone()),
+            (Operator::Equals, None) => self.equals = Some(value.clone()),
+            (Operator::Equals, Some(known)) => self.contradictory |= known != value,
+        }
+    }
+
+    fn allows(&self, value: &str) -> bool {
+        !self.contradictory
+            && self.equals.as_ref().is_none_or(|wanted| wanted == value)
+            && self.none_of.binary_search_by(|unwanted| unwanted.as_str().cmp(value)).is_err()
     }
 }
 

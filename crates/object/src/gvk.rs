@@ -8,9 +8,15 @@ macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($field:ident),* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name { $(pub $field: Str),* }
+        pub struct $name {
+            $(
+                #[doc = concat!("The ", stringify!($field), ".")]
+                pub $field: Str
+            ),*
+        }
 
         impl $name {
+            /// Made of its parts.
             pub fn new($($field: impl Into<Str>),*) -> $name {
                 $name { $($field: $field.into()),* }
             }
@@ -30,8 +36,14 @@ names! {
     /// A resource of a group, in any version.
     GroupResource { group, resource }
 }
-names! { GroupVersionKind { group, version, kind } }
-names! { GroupVersionResource { group, version, resource } }
+names! {
+    /// A kind of a group in one version.
+    GroupVersionKind { group, version, kind }
+}
+names! {
+    /// A resource of a group in one version.
+    GroupVersionResource { group, version, resource }
+}
 
 impl GroupVersion {
     /// Parses an `apiVersion`: `v1` or `apps/v1`; more than one slash is upstream's error.
@@ -44,10 +56,12 @@ impl GroupVersion {
         }
     }
 
+    /// A kind of this version.
     pub fn with_kind(&self, kind: &str) -> GroupVersionKind {
         GroupVersionKind::new(self.group.clone(), self.version.clone(), kind)
     }
 
+    /// A resource of this version.
     pub fn with_resource(&self, resource: &str) -> GroupVersionResource {
         GroupVersionResource::new(self.group.clone(), self.version.clone(), resource)
     }
@@ -63,20 +77,24 @@ impl GroupVersionKind {
         version == Some(self.version.as_str())
     }
 
+    /// The group and the version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(self.group.clone(), self.version.clone())
     }
 
+    /// The kind without its version.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.group.clone(), self.kind.clone())
     }
 }
 
 impl GroupVersionResource {
+    /// The group and the version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(self.group.clone(), self.version.clone())
     }
 
+    /// The resource without its version.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.resource.clone())
     }

@@ -5,9 +5,12 @@ use std::num::IntErrorKind;
 
 use crate::{names, quote};
 
+/// An integer or a text, such as a port and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IntOrString {
+    /// An integer.
     Int(i32),
+    /// A text.
     String(String),
 }
 

@@ -4,6 +4,7 @@ use crate::scan::Bytes;
 
 /// What JSON is written to.
 pub trait JsonOut {
+    /// Takes a piece of text.
     fn text(&mut self, text: &str);
 
     /// Appends a text that has nothing to escape, in quotes.

@@ -2,18 +2,21 @@
 //! an object given as parts.
 
 mod parse;
+mod terms;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::errors::aggregate;
 use crate::{names, quote};
+use terms::Terms;
 
 /// What the labels of an object must be; all of it must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
+    terms: Terms,
     /// False for the selector that nothing passes, which no requirement can say.
     selectable: bool,
 }
@@ -26,17 +29,26 @@ pub struct Requirement {
     values: Vec<String>,
 }
 
+/// How a label is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
+    /// The label has the value.
     Equals,
     /// `==`, which means the same and prints as it was written.
     DoubleEquals,
+    /// The label does not have the value.
     NotEquals,
+    /// The label has one of the values.
     In,
+    /// The label has none of the values.
     NotIn,
+    /// The label is there.
     Exists,
+    /// The label is not there.
     DoesNotExist,
+    /// The label is a larger integer.
     GreaterThan,
+    /// The label is a smaller integer.
     LessThan,
 }
 
@@ -55,26 +67,30 @@ impl std::error::Error for SelectorError {}
 /// An entry of a LabelSelector's `matchExpressions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression<'a> {
+    /// The label.
     pub key: &'a str,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: &'a str,
+    /// The values it is compared with.
     pub values: Vec<&'a str>,
 }
 
 impl Selector {
     /// The selector that any labels pass.
     pub fn everything() -> Selector {
-        Selector { requirements: Vec::new(), selectable: true }
+        Selector { requirements: Vec::new(), terms: Terms::default(), selectable: true }
     }
 
     /// The selector that no labels pass.
     pub fn nothing() -> Selector {
-        Selector { requirements: Vec::new(), selectable: false }
+        Selector { selectable: false, ..Selector::everything() }
     }
 
+    /// A selector for objects that meet all of these.
     pub fn new(mut requirements: Vec<Requirement>) -> Selector {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Selector { requirements, selectable: true }
+        let terms = Terms::of(&requirements);
+        Selector { requirements, terms, selectable: true }
     }
 
     /// Reads the text of a query. `path` is the field the text stands in, for the messages; a query has none.
@@ -129,9 +145,9 @@ impl Selector {
         Selector::new(requirements.collect())
     }
 
-    /// Whether labels pass. `lookup` gives a label's value.
-    pub fn matches<S: AsRef<str>>(&self, lookup: impl Fn(&str) -> Option<S>) -> bool {
-        self.selectable && self.requirements.iter().all(|requirement| requirement.matches(&lookup))
+    /// Whether the labels of an object pass.
+    pub fn matches<'l>(&self, labels: impl IntoIterator<Item = (&'l str, &'l str)>) -> bool {
+        self.selectable && self.terms.allow(labels)
     }
 
     /// Whether the selector restricts nothing.
@@ -144,6 +160,7 @@ impl Selector {
         !self.selectable
     }
 
+    /// The requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
@@ -200,39 +217,19 @@ impl Requirement {
         }
     }
 
+    /// The label.
     pub fn key(&self) -> &str {
         &self.key
     }
 
+    /// How the label is compared.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
+    /// The values it is compared with.
     pub fn values(&self) -> &[String] {
         &self.values
-    }
-
-    fn matches<S: AsRef<str>>(&self, lookup: &impl Fn(&str) -> Option<S>) -> bool {
-        let found = lookup(&self.key);
-        let found = found.as_ref().map(AsRef::as_ref);
-        match self.operator {
-            Operator::Equals | Operator::DoubleEquals | Operator::In => found.is_some_and(|value| self.has(value)),
-            Operator::NotEquals | Operator::NotIn => !found.is_some_and(|value| self.has(value)),
-            Operator::Exists => found.is_some(),
-            Operator::DoesNotExist => found.is_none(),
-            Operator::GreaterThan => self.compare(found, |label, limit| label > limit),
-            Operator::LessThan => self.compare(found, |label, limit| label < limit),
-        }
-    }
-
-    fn has(&self, value: &str) -> bool {
-        self.values.iter().any(|candidate| candidate == value)
-    }
-
-    /// A label that is no integer passes no comparison.
-    fn compare(&self, label: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
-        let (Some(label), [limit]) = (label, self.values.as_slice()) else { return false };
-        matches!((label.parse(), limit.parse()), (Ok(label), Ok(limit)) if holds(label, limit))
     }
 }
 

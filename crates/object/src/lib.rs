@@ -3,6 +3,8 @@
 //!
 //! Start with [`Value`] (an object as a tree), [`Cursor`] (a value and where it is, for rules) and [`Status`] (a failure).
 
+#![deny(missing_docs)]
+
 mod map;
 mod value;
 #[macro_use]
@@ -21,6 +23,7 @@ mod seen;
 mod status;
 mod versions;
 
+pub mod address;
 pub mod asn1;
 pub mod duration;
 pub mod fields;
@@ -29,10 +32,11 @@ pub mod labels;
 pub mod names;
 pub mod quantity;
 pub mod timestamp;
+pub mod url;
 
 pub use cursor::Cursor;
 pub use errors::{BadValue, ErrorType, Errors, FieldError, aggregate};
-pub use go::{is_print, quote};
+pub use go::{SHOWN_BYTES, go_type, is_print, is_unreserved, percent_encode, query_escape, quote, quote_bytes, shown};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use json::{
     JSON_SPECIALS, JsonOut, is_plain_json, json_string, write_json_string, write_json_string_for_no_html,

@@ -29,10 +29,12 @@ pub fn compare_names(a: &str, b: &str) -> Ordering {
 }
 
 impl Map {
+    /// An empty map.
     pub const fn new() -> Map {
         Map { entries: Vec::new() }
     }
 
+    /// An empty map with room for so many entries.
     pub fn with_capacity(capacity: usize) -> Map {
         Map { entries: Vec::with_capacity(capacity) }
     }
@@ -63,10 +65,12 @@ impl Map {
         Map { entries }
     }
 
+    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -100,14 +104,17 @@ impl Map {
         self.entries.get_mut(at).map(|(_, value)| value)
     }
 
+    /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.position(key).map(|i| &self.entries[i].1)
     }
 
+    /// The value of a key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         self.position(key).map(|i| &mut self.entries[i].1)
     }
 
+    /// Whether the key has a value.
     pub fn contains_key(&self, key: &str) -> bool {
         self.position(key).is_some()
     }
@@ -136,6 +143,7 @@ impl Map {
         &mut self.entries[index].1
     }
 
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.position(key).map(|i| self.entries.remove(i).1)
     }
@@ -181,22 +189,27 @@ impl Map {
         self.entries.extract_if(.., |(key, _)| fits(key)).collect()
     }
 
+    /// Removes the entries that a function does not keep.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));
     }
 
+    /// The entries, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + DoubleEndedIterator {
         self.entries.iter().map(|(k, v)| (k.as_str(), v))
     }
 
+    /// The entries, sorted by key, with values to be changed.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&str, &mut Value)> {
         self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))
     }
 
+    /// The keys, sorted.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.entries.iter().map(|(k, _)| k.as_str())
     }
 
+    /// The values, sorted by key.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> {
         self.entries.iter().map(|(_, v)| v)
     }

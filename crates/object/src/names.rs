@@ -24,9 +24,13 @@ pub use keys::{
 };
 pub use resource::{extended_resource_name, resource_fully_qualified_name, resource_pool_name};
 
+/// The longest label of a DNS name.
 pub const DNS1123_LABEL_MAX_BYTES: usize = 63;
+/// The longest DNS name.
 pub const DNS1123_SUBDOMAIN_MAX_BYTES: usize = 253;
+/// The longest label that begins with a letter.
 pub const DNS1035_LABEL_MAX_BYTES: usize = 63;
+/// The longest value of a label.
 pub const LABEL_VALUE_MAX_BYTES: usize = 63;
 const PORT_NAME_MAX_BYTES: usize = 15;
 
@@ -36,9 +40,17 @@ pub enum Problem {
     /// The value is missing.
     Required,
     /// `value`, the whole or a part of what was checked, is malformed.
-    Invalid { value: String, detail: String },
+    Invalid {
+        /// The text that is malformed.
+        value: String,
+        /// The message about it.
+        detail: String,
+    },
     /// Longer than so many bytes.
-    TooLong { max_bytes: usize },
+    TooLong {
+        /// The most bytes that there may be.
+        max_bytes: usize,
+    },
 }
 
 impl Problem {
@@ -50,18 +62,22 @@ impl Problem {
 /// How an object's name is checked: `prefix` is true when a suffix will be generated onto it.
 pub type NameRule = fn(name: &str, prefix: bool) -> Vec<String>;
 
+/// Checks a name, or the beginning of one, that must be a DNS name.
 pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     with_prefix(name, prefix, dns1123_subdomain)
 }
 
+/// Checks a name, or the beginning of one, that must be one label of a DNS name.
 pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {
     with_prefix(name, prefix, dns1123_label)
 }
 
+/// Checks a name, or the beginning of one, that must be such a label and begin with a letter.
 pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     with_prefix(name, prefix, dns1035_label)
 }
 
+/// Checks a name, or the beginning of one, that must be a part of a path.
 pub fn name_is_path_segment(name: &str, prefix: bool) -> Vec<String> {
     if prefix { path_segment_prefix(name) } else { path_segment_name(name) }
 }
@@ -93,18 +109,22 @@ pub fn path_segment_prefix(name: &str) -> Vec<String> {
     illegal.map(|part| format!("may not contain '{part}'")).collect()
 }
 
+/// Checks the number of a port.
 pub fn port_number(port: i64) -> Vec<String> {
     in_range(port, 1, 65535)
 }
 
+/// Checks the id of a user.
 pub fn user_id(uid: i64) -> Vec<String> {
     in_range(uid, 0, i64::from(i32::MAX))
 }
 
+/// Checks the id of a group of users.
 pub fn group_id(gid: i64) -> Vec<String> {
     in_range(gid, 0, i64::from(i32::MAX))
 }
 
+/// Checks that a number is not outside of a range.
 pub fn in_range(value: i64, min: i64, max: i64) -> Vec<String> {
     if (min..=max).contains(&value) { Vec::new() } else { vec![inclusive_range_error(min, max)] }
 }
@@ -128,12 +148,14 @@ pub fn port_name(port: &str) -> Vec<String> {
     errors
 }
 
+/// Checks a percentage such as `25%`.
 pub fn percent(value: &str) -> Vec<String> {
     let fine = value.strip_suffix('%').is_some_and(|digits| non_empty_of(digits, |b| b.is_ascii_digit()));
     let message = "a valid percent string must be a numeric string followed by an ending '%'";
     matching(fine, || regex_error(message, "[0-9]+%", &["1%", "93%"]))
 }
 
+/// Checks the name of a header.
 pub fn http_header_name(value: &str) -> Vec<String> {
     let fine = non_empty_of(value, |b| b == b'-' || b.is_ascii_alphanumeric());
     let message = "a valid HTTP header must consist of alphanumeric characters or '-'";
@@ -160,6 +182,7 @@ pub fn uuid(value: &str) -> Vec<String> {
     matching(fine, || "must be a lowercase UUID in 8-4-4-4-12 format".to_string())
 }
 
+/// The message about a text that is too long.
 pub fn max_length_error(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
@@ -169,10 +192,12 @@ pub fn max_bytes_error(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
+/// The message about a number outside of a range.
 pub fn inclusive_range_error(min: i64, max: i64) -> String {
     format!("must be between {min} and {max}, inclusive")
 }
 
+/// The message about a text that is empty.
 pub fn empty_error() -> String {
     "must be non-empty".to_string()
 }

@@ -31,10 +31,12 @@ impl Path {
         dotted.split('.').fold(Path::root(), |path, name| path.field(name))
     }
 
+    /// The path of a field below this one.
     pub fn field(&self, name: &str) -> Path {
         self.step(Step::Field(name.into()))
     }
 
+    /// The path of an item below this one.
     pub fn index(&self, index: usize) -> Path {
         self.step(Step::Index(index))
     }
@@ -44,6 +46,7 @@ impl Path {
         self.step(Step::Key(key.into()))
     }
 
+    /// Whether it is the path of a whole object.
     pub fn is_root(&self) -> bool {
         self.0.is_none()
     }

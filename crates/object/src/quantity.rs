@@ -30,22 +30,32 @@ pub struct Quantity {
 /// Why a text is no quantity, in upstream's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
+    /// It is not written as a quantity.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
+    /// Its number cannot be read.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
+    /// Its suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
 /// The power of ten of a unit, for [`Quantity::scaled_value`].
 pub mod scale {
+    /// Billionths.
     pub const NANO: i32 = -9;
+    /// Millionths.
     pub const MICRO: i32 = -6;
+    /// Thousandths.
     pub const MILLI: i32 = -3;
+    /// Ones.
     pub const UNIT: i32 = 0;
+    /// Thousands.
     pub const KILO: i32 = 3;
+    /// Millions.
     pub const MEGA: i32 = 6;
+    /// Billions.
     pub const GIGA: i32 = 9;
 }
 
@@ -60,6 +70,7 @@ impl Quantity {
         Quantity { amount: Amount::Small { mantissa: value, exponent: scale::MILLI }, format, text: None }
     }
 
+    /// Nothing.
     pub fn zero() -> Quantity {
         Quantity::new(0, Format::DecimalSi)
     }
@@ -81,10 +92,12 @@ impl Quantity {
         Some(Quantity { amount, format: self.format, text: None })
     }
 
+    /// How it is printed.
     pub fn format(&self) -> Format {
         self.format
     }
 
+    /// Whether it is nothing.
     pub fn is_zero(&self) -> bool {
         self.amount.signum() == 0
     }

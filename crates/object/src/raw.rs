@@ -16,6 +16,7 @@ pub struct Raw(Box<str>);
 const SPECIALS: Bytes<4> = Bytes::new(b'!', *b"<>&\xe2");
 
 impl Raw {
+    /// JSON that the caller has checked.
     pub fn new(text: impl Into<Box<str>>) -> Raw {
         Raw(text.into())
     }
@@ -37,6 +38,7 @@ impl Raw {
         }
     }
 
+    /// Whether it is an object.
     pub fn is_object(&self) -> bool {
         self.type_name() == "object"
     }

@@ -10,6 +10,7 @@ use crate::Value;
 pub struct Seen<'a>(HashSet<Key<'a>>);
 
 impl<'a> Seen<'a> {
+    /// Nothing was seen.
     pub fn new() -> Seen<'a> {
         Seen::default()
     }
@@ -19,6 +20,7 @@ impl<'a> Seen<'a> {
         self.0.insert(Key(value))
     }
 
+    /// Whether an equal value was seen.
     pub fn contains(&self, value: &'a Value) -> bool {
         self.0.contains(&Key(value))
     }

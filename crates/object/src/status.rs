@@ -10,9 +10,13 @@ use crate::{Errors, GroupKind, GroupResource, Map, Str, Value, quote};
 /// A failed request: a `metav1.Status` with `status: Failure`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
+    /// The code of the HTTP response.
     pub code: u16,
+    /// The machine-readable reason.
     pub reason: Reason,
+    /// The message for people.
     pub message: String,
+    /// More about it, for machines.
     pub details: Option<Details>,
     /// Where a list that cannot be continued consistently goes on in the present: `metadata.continue`.
     pub continue_token: String,
@@ -21,44 +25,73 @@ pub struct Status {
 /// What the failure was about.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
+    /// The name of the object.
     pub name: String,
+    /// The group of the resource or kind.
     pub group: Str,
     /// The resource for most failures, the kind for invalid objects.
     pub kind: Str,
+    /// The uid of the object, where it matters.
     pub uid: String,
+    /// Each single error.
     pub causes: Vec<Cause>,
+    /// After how many seconds a client may try again; 0 where it says nothing.
     pub retry_after_seconds: u32,
 }
 
+/// One of the errors that a failure is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cause {
+    /// The machine-readable reason.
     pub reason: String,
+    /// The message for people.
     pub message: String,
+    /// The path of the field.
     pub field: String,
 }
 
 /// The machine-readable reason; printed as its own name, `Unknown` as "".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// No reason is given.
     Unknown,
+    /// 401: nobody knows who asks.
     Unauthorized,
+    /// 403: the user may not do this.
     Forbidden,
+    /// 404: there is no such thing.
     NotFound,
+    /// 409: the name is taken.
     AlreadyExists,
+    /// 409: the object was changed meanwhile.
     Conflict,
+    /// 410: it was there and is not any more.
     Gone,
+    /// 422: the object breaks rules.
     Invalid,
+    /// 500: the server did not finish in time; clients may try again.
     ServerTimeout,
+    /// 500: a stored object cannot be read.
     StoreReadError,
+    /// 504: the request took longer than it was given.
     Timeout,
+    /// 429: clients should try again later.
     TooManyRequests,
+    /// 400: the request cannot be understood.
     BadRequest,
+    /// 405: the resource does not have this verb.
     MethodNotAllowed,
+    /// 406: none of the accepted media types can be sent.
     NotAcceptable,
+    /// 413: the body is too large.
     RequestEntityTooLarge,
+    /// 415: the body is of a media type that cannot be read.
     UnsupportedMediaType,
+    /// 500: the server failed.
     InternalError,
+    /// 410: the revision or the continue token is too old.
     Expired,
+    /// 503: the server cannot do this now.
     ServiceUnavailable,
     /// One that a webhook made up.
     Other(Str),
@@ -84,14 +117,17 @@ impl Status {
         self
     }
 
+    /// 400.
     pub fn bad_request(message: impl Into<String>) -> Status {
         Status::new(400, Reason::BadRequest, message)
     }
 
+    /// 401.
     pub fn unauthorized(message: impl Into<String>) -> Status {
         Status::new(401, Reason::Unauthorized, message)
     }
 
+    /// 403: the user may not do this to the object.
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Status {
         let message = match (resource.group.is_empty() && resource.resource.is_empty(), name) {
             (true, _) => format!("forbidden: {why}"),
@@ -101,10 +137,12 @@ impl Status {
         Status::new(403, Reason::Forbidden, message).about(resource, name)
     }
 
+    /// 404: there is no such object.
     pub fn not_found(resource: &GroupResource, name: &str) -> Status {
         Status::new(404, Reason::NotFound, format!("{resource} {} not found", quote(name))).about(resource, name)
     }
 
+    /// 409: there is such an object already.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Status {
         let message = format!("{resource} {} already exists", quote(name));
         Status::new(409, Reason::AlreadyExists, message).about(resource, name)
@@ -119,16 +157,19 @@ impl Status {
         Status::new(409, Reason::AlreadyExists, message).about(resource, name).retry_after(1)
     }
 
+    /// 409: the object was changed meanwhile.
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Status {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quote(name));
         Status::new(409, Reason::Conflict, message).about(resource, name)
     }
 
+    /// 409: other managers own fields of the applied configuration.
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Status {
         let details = Some(Details { causes, ..Details::default() });
         Status { details, ..Status::new(409, Reason::Conflict, message) }
     }
 
+    /// 410.
     pub fn gone(message: impl Into<String>) -> Status {
         Status::new(410, Reason::Gone, message)
     }
@@ -138,6 +179,7 @@ impl Status {
         Status::new(410, Reason::Expired, message)
     }
 
+    /// 422: the object breaks these rules.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &Errors) -> Status {
         let causes = errors
             .iter()
@@ -155,27 +197,33 @@ impl Status {
         Status { details: Some(details), ..Status::new(422, Reason::Invalid, message) }
     }
 
+    /// 405.
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Status {
         let message = format!("{action} is not supported on resources of kind {}", quote(&resource.to_string()));
         Status::new(405, Reason::MethodNotAllowed, message).about(resource, "")
     }
 
+    /// 406.
     pub fn not_acceptable(message: impl Into<String>) -> Status {
         Status::new(406, Reason::NotAcceptable, message)
     }
 
+    /// 415.
     pub fn unsupported_media_type(message: impl Into<String>) -> Status {
         Status::new(415, Reason::UnsupportedMediaType, message)
     }
 
+    /// 413.
     pub fn request_too_large(message: impl fmt::Display) -> Status {
         Status::new(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {message}"))
     }
 
+    /// 429.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Status {
         Status::new(429, Reason::TooManyRequests, message).retry_after(retry_after_seconds)
     }
 
+    /// 500: the server did not finish in time; clients may try again.
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: u32) -> Status {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
@@ -183,10 +231,12 @@ impl Status {
         Status::new(500, Reason::ServerTimeout, message).about(resource, operation).retry_after(retry_after_seconds)
     }
 
+    /// 504.
     pub fn timeout(message: impl fmt::Display, retry_after_seconds: u32) -> Status {
         Status::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_after_seconds)
     }
 
+    /// 500.
     pub fn internal(why: impl fmt::Display) -> Status {
         let cause = Cause { message: why.to_string(), ..Cause::default() };
         let details = Some(Details { causes: vec![cause], ..Details::default() });
@@ -205,6 +255,7 @@ impl Status {
         status
     }
 
+    /// 503.
     pub fn unavailable(message: impl Into<String>) -> Status {
         Status::new(503, Reason::ServiceUnavailable, message)
     }
@@ -375,6 +426,7 @@ impl Reason {
         Reason::ServiceUnavailable,
     ];
 
+    /// The reason as clients see it, "" for none.
     pub fn as_str(&self) -> &str {
         match self {
             Reason::Unknown => "",

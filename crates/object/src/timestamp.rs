@@ -17,6 +17,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// numbers are what protobuf carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
+    /// Seconds since 1970.
     pub secs: i64,
     /// Less than a second's worth.
     pub nanos: u32,
@@ -32,6 +33,7 @@ pub struct MicroTime(pub Timestamp);
 
 /// Where the current time comes from, so that tests and replays can set it.
 pub trait Clock: Send + Sync {
+    /// The time.
     fn now(&self) -> Timestamp;
 }
 
@@ -47,10 +49,12 @@ impl Timestamp {
     /// The instant upstream calls zero, year 1: a time that was never set, written as null.
     pub const ZERO: Timestamp = Timestamp { secs: -62_135_596_800, nanos: 0 };
 
+    /// A time so many seconds and nanoseconds after 1970 began.
     pub fn new(secs: i64, nanos: u32) -> Timestamp {
         Timestamp { secs, nanos }
     }
 
+    /// Whether it is the time that Go prints as null.
     pub fn is_zero(self) -> bool {
         self == Timestamp::ZERO
     }
@@ -169,14 +173,17 @@ impl Clock for SystemClock {
 }
 
 impl ManualClock {
+    /// A clock that shows this time.
     pub fn new(now: Timestamp) -> ManualClock {
         ManualClock(Mutex::new(now))
     }
 
+    /// Sets the time.
     pub fn set(&self, now: Timestamp) {
         *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = now;
     }
 
+    /// Moves the time forward.
     pub fn advance(&self, by: Duration) {
         let mut now = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *now = now.plus(by);

@@ -14,13 +14,20 @@ pub(crate) static NULL: Value = Value::Null;
 /// One node of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
+    /// No value.
     #[default]
     Null,
+    /// True or false.
     Bool(bool),
+    /// An integer.
     Int(i64),
+    /// A number with a fraction, or too large for an integer.
     Float(f64),
+    /// A text.
     String(Str),
+    /// A list.
     List(Vec<Value>),
+    /// A map.
     Map(Map),
     /// JSON that is kept as text, where the schema says so.
     Raw(Raw),
@@ -32,6 +39,7 @@ impl Value {
         Value::Map(Map::new())
     }
 
+    /// Whether there is no value.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
@@ -63,6 +71,7 @@ impl Value {
         }
     }
 
+    /// The boolean, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(b) => Some(*b),
@@ -70,6 +79,7 @@ impl Value {
         }
     }
 
+    /// The integer, if it is one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Value::Int(i) => Some(*i),
@@ -77,6 +87,7 @@ impl Value {
         }
     }
 
+    /// The number, if it is one.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Value::Int(i) => Some(*i as f64),
@@ -85,6 +96,7 @@ impl Value {
         }
     }
 
+    /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(s) => Some(s),
@@ -92,6 +104,7 @@ impl Value {
         }
     }
 
+    /// The items, if it is a list.
     pub fn as_list(&self) -> Option<&[Value]> {
         match self {
             Value::List(l) => Some(l),
@@ -99,6 +112,7 @@ impl Value {
         }
     }
 
+    /// The items, to be changed, if it is a list.
     pub fn as_list_mut(&mut self) -> Option<&mut Vec<Value>> {
         match self {
             Value::List(l) => Some(l),
@@ -106,6 +120,7 @@ impl Value {
         }
     }
 
+    /// The entries, if it is a map.
     pub fn as_map(&self) -> Option<&Map> {
         match self {
             Value::Map(m) => Some(m),
@@ -113,6 +128,7 @@ impl Value {
         }
     }
 
+    /// The entries, to be changed, if it is a map.
     pub fn as_map_mut(&mut self) -> Option<&mut Map> {
         match self {
             Value::Map(m) => Some(m),
@@ -125,6 +141,7 @@ impl Value {
         self.as_map()?.get(key)
     }
 
+    /// The value of a key, to be changed, if it is a map that has it.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         self.as_map_mut()?.get_mut(key)
     }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Request, Response, header};
+use gox509::tls::ServerVerifier;
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use spans::{KeyValue, Kind, OpenSpan};
 
 use crate::connect::{Connector, Dial, Direct, io_error};
 use crate::credentials::{ClientCertificate, Headers};
+use crate::framing::{self, FramedExchange};
 use crate::roots::{Roots, Source};
-use crate::verify::Verifier;
 use crate::{Credentials, Error};
 
 /// As client-go's transport has them.
@@ -70,9 +72,11 @@ impl Default for ClientOptions {
     }
 }
 
-/// Sends requests over pooled connections. Redirects are not followed.
+/// Sends requests over pooled connections, and each that asks for another protocol over one of its own. Redirects are not followed.
 pub struct Client {
     http: legacy::Client<Connector, Body>,
+    /// Makes the connections of requests that upgrade.
+    alone: Connector,
     headers: Headers,
     user_agent: HeaderValue,
 }
@@ -81,6 +85,7 @@ impl Client {
     /// Reads certificates and keys. Err says in Go's words what is wrong with them.
     pub fn new(options: &ClientOptions) -> Result<Client, Error> {
         let connector = connector(options).map_err(Error::Settings)?;
+        let alone = connector.clone().with_protocols(&[b"http/1.1"]);
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -92,7 +97,8 @@ impl Client {
             .build(connector);
         let user_agent =
             HeaderValue::from_str(&options.user_agent).map_err(|error| Error::Settings(error.to_string()))?;
-        Ok(Client { http, headers: Headers::new(&options.credentials).map_err(Error::Settings)?, user_agent })
+        let headers = Headers::new(&options.credentials).map_err(Error::Settings)?;
+        Ok(Client { http, alone, headers, user_agent })
     }
 
     /// Sends a request with an absolute URL and answers as soon as the response's headers are there. `hyper::upgrade::on` the
@@ -101,10 +107,56 @@ impl Client {
         let headers = request.headers_mut();
         self.headers.put(headers).map_err(Error::Settings)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| self.user_agent.clone());
+        framing::frame(&mut request);
         match spans::begin(Kind::Client, || format!("HTTP {}", request.method())) {
-            None => self.http.request(request).await.map_err(|error| from_hyper(&error)),
+            None => self.exchange(request).await,
             Some(span) => Box::pin(self.send_traced(request, span)).await,
         }
+    }
+
+    /// Sends a request whose headers are complete.
+    async fn exchange(&self, request: Request<Body>) -> Result<Response<Incoming>, Error> {
+        let upgrades = framing::is_upgrade(request.headers());
+        let (request, exchange) = FramedExchange::begin(request);
+        if upgrades {
+            return Box::pin(self.send_alone(request, exchange)).await;
+        }
+        let mut response = tokio::select! {
+            sent = self.http.request(request) => sent.map_err(|error| from_hyper(&error))?,
+            error = exchange.flooded() => return Err(error),
+        };
+        exchange.settle(&mut response);
+        Ok(response)
+    }
+
+    /// Sends a request over a connection that no other request gets.
+    async fn send_alone(
+        &self,
+        mut request: Request<Body>,
+        exchange: FramedExchange,
+    ) -> Result<Response<Incoming>, Error> {
+        let uri = std::mem::take(request.uri_mut());
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        *request.uri_mut() = path.parse().map_err(|error| Error::Exchange(format!("{error}")))?;
+        if let Some(authority) = uri.authority() {
+            let host = HeaderValue::from_str(authority.as_str());
+            let host = host.map_err(|error| Error::Exchange(error.to_string()))?;
+            request.headers_mut().entry(header::HOST).or_insert(host);
+        }
+        let failed = |error: hyper::Error| Error::Exchange(exchange_error(&error));
+        let stream = TokioIo::new(self.alone.clone().connect(uri).await?);
+        let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
+        // It ends with the exchange, or goes over to what asked for the upgrade.
+        tokio::spawn(connection.with_upgrades());
+        let mut response = tokio::select! {
+            sent = sender.send_request(request) => sent.map_err(failed)?,
+            error = exchange.flooded() => return Err(error),
+        };
+        exchange.settle(&mut response);
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS && !exchange.is_sent() {
+            return Err(Error::Exchange("the server switched protocols before it had the whole request".into()));
+        }
+        Ok(response)
     }
 
     /// Sends a request in a span of its own, which the other server can continue.
@@ -118,7 +170,7 @@ impl Client {
         if let Ok(traceparent) = HeaderValue::from_str(&span.traceparent()) {
             request.headers_mut().insert("traceparent", traceparent);
         }
-        let sent = span.run(self.http.request(request)).await.map_err(|error| from_hyper(&error));
+        let sent = span.run(self.exchange(request)).await;
         match &sent {
             Ok(response) => {
                 span.add([KeyValue::int("http.response.status_code", i64::from(response.status().as_u16()))])
@@ -149,7 +201,8 @@ pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
 
 pub(crate) fn connector(options: &ClientOptions) -> Result<Connector, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = Verifier::new(Source::open(&options.roots)?, &provider);
+    let roots = Source::open(&options.roots)?;
+    let verifier = ServerVerifier::new(roots.map(|source| Box::new(source) as Box<dyn gox509::tls::Roots>));
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;

@@ -1,6 +1,7 @@
 //! Connections: TCP by a [`Dial`], then TLS, with Go's error texts.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -46,8 +47,7 @@ pub struct Direct;
 #[async_trait]
 impl Dial for Direct {
     async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
-        let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await;
-        let found = found.map_err(|_| format!("dial tcp: lookup {}: no such host", address.host))?;
+        let found = lookup(address).await.map_err(|error| format!("dial tcp: {error}"))?;
         let mut first = None;
         for candidate in found {
             match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(candidate)).await {
@@ -63,6 +63,28 @@ impl Dial for Direct {
             };
         }
         Err(Error::Connect(first.unwrap_or_else(|| format!("dial tcp: lookup {}: no such host", address.host))))
+    }
+}
+
+/// The addresses that a host has. Texts that only the system's resolver takes for addresses (0177.0.0.1, 0x7f.1, 2130706433) have none:
+/// whoever compared them with what is allowed read them otherwise. Err is what Go's resolver says.
+pub async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, Error> {
+    let host = address.host.as_str();
+    let unknown = || Error::Connect(format!("lookup {host}: no such host"));
+    if host.parse::<IpAddr>().is_err() && ends_in_number(host) {
+        return Err(unknown());
+    }
+    let found = tokio::net::lookup_host((host, address.port)).await;
+    found.map(Iterator::collect).map_err(|_| unknown())
+}
+
+/// Whether the last label of a name is a number: no top-level domain is, so the system's resolver reads an address.
+fn ends_in_number(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or(host).to_ascii_lowercase();
+    match last.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
     }
 }
 
@@ -82,10 +104,10 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// The same without a choice of HTTP versions: what is spoken is settled.
-    pub fn without_protocols(self) -> Connector {
+    /// The same with another choice of HTTP versions; none where what is spoken is settled.
+    pub fn with_protocols(self, protocols: &[&[u8]]) -> Connector {
         let mut tls = (*self.tls).clone();
-        tls.alpn_protocols.clear();
+        tls.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Connector { tls: Arc::new(tls), ..self }
     }
 
@@ -301,6 +323,45 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn addresses_are_read_as_go_reads_them() {
+        let check = async |host: &str, want: Option<&str>| {
+            let found = lookup(&Address { host: host.into(), port: 1 }).await;
+            let found = found.map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let want = want
+                .map_or(Err(Error::Connect(format!("lookup {host}: no such host"))), |want| Ok(vec![want.to_string()]));
+            assert_eq!(found, want, "{host}");
+        };
+        check("127.0.0.1", Some("127.0.0.1:1")).await;
+        check("::1", Some("[::1]:1")).await;
+        check("::ffff:127.0.0.1", Some("[::ffff:127.0.0.1]:1")).await;
+        for text in [
+            "0177.0.0.1",
+            "127.0.0.01",
+            "0x7f.0.0.1",
+            "0x7f.1",
+            "0X7F.0X1",
+            "127.1",
+            "2130706433",
+            "017700000001",
+            "0x7f000001",
+            "127.0.0.1.",
+            "0x7f.1.",
+            "0",
+            "0x",
+            "1.2.3.4.5",
+            "a.0x1",
+            "",
+        ] {
+            check(text, None).await;
         }
     }
 }

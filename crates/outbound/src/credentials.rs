@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gox509::KeyPair;
 use http::{HeaderMap, HeaderValue, header};
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::roots::Reloaded;
 
@@ -158,23 +156,13 @@ impl ClientCertificate {
     }
 }
 
+/// Servers decide what else they accept: a certificate of version 1, which `openssl x509 -req` makes, is fine.
 fn certified(pems: &[Vec<u8>]) -> Result<CertifiedKey, String> {
     let [certificate, key] = pems else { return Err("a certificate and a key belong together".into()) };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-    let chain = chain.ok().filter(|chain| !chain.is_empty());
-    let chain = chain.ok_or("tls: failed to find any PEM data in certificate input")?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "tls: failed to find any PEM data in key input")?;
+    let pair = KeyPair::parse(certificate, key)?;
     let provider: CryptoProvider = rustls::crypto::aws_lc_rs::default_provider();
-    let key = provider.key_provider.load_private_key(key).map_err(|error| format!("tls: {error}"))?;
-    let fits = fits(&chain[0], key.public_key().as_deref())?;
-    fits.then(|| CertifiedKey::new(chain, key)).ok_or_else(|| "tls: private key does not match public key".into())
-}
-
-/// Whether a certificate is for this key. Servers decide what else they accept: a certificate of version 1, which `openssl
-/// x509 -req` makes, is fine.
-fn fits(certificate: &CertificateDer<'_>, key: Option<&[u8]>) -> Result<bool, String> {
-    let parsed = X509Certificate::from_der(certificate).map_err(|_| "x509: malformed certificate")?;
-    Ok(key.is_none_or(|key| key == parsed.1.public_key().raw))
+    let key = provider.key_provider.load_private_key(pair.key).map_err(|error| format!("tls: {error}"))?;
+    Ok(CertifiedKey::new(pair.chain, key))
 }
 
 impl ResolvesClientCert for ClientCertificate {

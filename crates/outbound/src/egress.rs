@@ -13,7 +13,7 @@ use object::{Errors, Value, quote};
 use spans::KeyValue;
 
 use self::http_connect::{HttpConnect, Proxy};
-pub use self::meters::Meters as EgressMeters;
+pub use self::meters::EgressMeters;
 use self::tunnel::Tunnel;
 use crate::{Address, Certificate, ClientOptions, Credentials, Dial, Direct, Error, Protocols, Roots, Stream};
 
@@ -160,7 +160,7 @@ fn tcp_proxy(tcp: &Value) -> Result<Proxy, String> {
         protocols: Protocols::Http1,
         ..ClientOptions::default()
     };
-    Ok(Proxy::Tcp { connector: crate::client::connector(&options)?.without_protocols(), uri })
+    Ok(Proxy::Tcp { connector: crate::client::connector(&options)?.with_protocols(&[]), uri })
 }
 
 fn validate(selections: &[Value]) -> Errors {

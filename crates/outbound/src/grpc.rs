@@ -85,21 +85,7 @@ fn code(code: tonic::Code) -> String {
 
 async fn connect(socket: &str) -> std::io::Result<UnixStream> {
     match socket.strip_prefix('@') {
-        Some(name) => connect_abstract(name),
+        Some(name) => UnixStream::from_std(files::connect_abstract(name)?),
         None => UnixStream::connect(PathBuf::from(socket)).await,
     }
-}
-
-#[cfg(target_os = "linux")]
-fn connect_abstract(name: &str) -> std::io::Result<UnixStream> {
-    use std::os::linux::net::SocketAddrExt;
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-    let stream = std::os::unix::net::UnixStream::connect_addr(&address)?;
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn connect_abstract(_: &str) -> std::io::Result<UnixStream> {
-    Err(std::io::ErrorKind::Unsupported.into())
 }

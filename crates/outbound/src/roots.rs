@@ -1,12 +1,10 @@
 //! [`Roots`]: which certificate authorities a client trusts.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use rustls::RootCertStore;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
+use gox509::Pool;
 
 /// Which certificate authorities vouch for a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,49 +20,16 @@ pub enum Roots {
     Insecure,
 }
 
-/// Trusted certificates, ready for verification.
-#[derive(Debug)]
-pub(crate) struct Trusted {
-    pub anchors: Arc<RootCertStore>,
-    /// Go accepts a server's certificate that is itself in the pool, whatever its constraints say.
-    pub certificates: Vec<CertificateDer<'static>>,
-}
-
-impl Trusted {
-    pub fn parse(pem: &[u8]) -> Result<Trusted, String> {
-        let wrong = |why: &str| format!("unable to load root certificates: {why}");
-        let found: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        let certificates =
-            found.map_err(|_| wrong("failed to parse certificate: unable to parse bytes as PEM block"))?;
-        if certificates.is_empty() {
-            return Err(wrong("unable to parse bytes as PEM block"));
-        }
-        let mut anchors = RootCertStore::empty();
-        let (added, _) = anchors.add_parsable_certificates(certificates.iter().cloned());
-        if added == 0 {
-            return Err(wrong("failed to parse certificate: x509: malformed certificate"));
-        }
-        Ok(Trusted { anchors: Arc::new(anchors), certificates })
-    }
-
-    /// The authorities of this machine, read once.
-    fn system() -> Arc<Trusted> {
-        static SYSTEM: OnceLock<Arc<Trusted>> = OnceLock::new();
-        let load = || {
-            let certificates = rustls_native_certs::load_native_certs().certs;
-            let mut anchors = RootCertStore::empty();
-            anchors.add_parsable_certificates(certificates.iter().cloned());
-            Arc::new(Trusted { anchors: Arc::new(anchors), certificates })
-        };
-        SYSTEM.get_or_init(load).clone()
-    }
+/// Reads the certificates of a bundle; Err is what client-go says.
+fn parse(pem: &[u8]) -> Result<Pool, String> {
+    Pool::from_client_pem(pem).map_err(|why| format!("unable to load root certificates: {why}"))
 }
 
 /// Where trusted certificates come from.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Fixed(Arc<Trusted>),
-    File(Reloaded<Trusted>),
+    Fixed(Arc<Pool>),
+    File(Reloaded<Pool>),
 }
 
 impl Source {
@@ -72,13 +37,15 @@ impl Source {
     pub fn open(roots: &Roots) -> Result<Option<Source>, String> {
         Ok(Some(match roots {
             Roots::Insecure => return Ok(None),
-            Roots::System => Source::Fixed(Trusted::system()),
-            Roots::Pem(pem) => Source::Fixed(Arc::new(Trusted::parse(pem)?)),
-            Roots::File(path) => Source::File(Reloaded::open(vec![path.clone()], |texts| Trusted::parse(&texts[0]))?),
+            Roots::System => Source::Fixed(Pool::of_system()),
+            Roots::Pem(pem) => Source::Fixed(Arc::new(parse(pem)?)),
+            Roots::File(path) => Source::File(Reloaded::open(vec![path.clone()], |texts| parse(&texts[0]))?),
         }))
     }
+}
 
-    pub fn current(&self) -> Arc<Trusted> {
+impl gox509::tls::Roots for Source {
+    fn current(&self) -> Arc<Pool> {
         match self {
             Source::Fixed(trusted) => trusted.clone(),
             Source::File(file) => file.current(),
@@ -113,12 +80,16 @@ impl<T> Reloaded<T> {
             match read(&self.files).and_then(|texts| (self.make)(&texts)) {
                 Ok(made) => *latest = (now, Arc::new(made)),
                 Err(error) => {
-                    tracing::warn!(%error, files = ?self.files, "changed files cannot be used; the old ones stay")
+                    tracing::warn!(%error, files = names(&self.files), "changed files cannot be used; the old ones stay")
                 }
             }
         }
         latest.1.clone()
     }
+}
+
+fn names(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(",")
 }
 
 fn times(files: &[PathBuf]) -> Vec<Option<SystemTime>> {

@@ -48,13 +48,13 @@ impl WebhookOptions {
 /// The least recently used client goes when there are too many.
 #[derive(Default)]
 struct Clients {
-    by_target: HashMap<Target, (u64, Arc<Client>)>,
+    by_target: HashMap<WebhookTarget, (u64, Arc<Client>)>,
     uses: u64,
 }
 
 /// A webhook's `clientConfig`, understood.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct WebhookTarget {
     /// `https://host:port`, as error texts show it.
     base: String,
     path: String,
@@ -70,9 +70,9 @@ struct Service {
     name: String,
 }
 
-impl Target {
+impl WebhookTarget {
     /// Reads `{url, service: {namespace, name, path, port}, caBundle}`.
-    pub fn read(config: &Value) -> Result<Target, String> {
+    pub fn read(config: &Value) -> Result<WebhookTarget, String> {
         let bundle = STANDARD.decode(config.str_at(&["caBundle"]));
         let ca_bundle = bundle.map_err(|error| format!("unable to load root certificates: {error}"))?;
         let service = config.field("service");
@@ -81,7 +81,7 @@ impl Target {
             let port = service.field("port").as_int().filter(|port| *port != 0);
             let port = port.map_or(Ok(DEFAULT_PORT), u16::try_from).map_err(|error| error.to_string())?;
             let host = format!("{name}.{namespace}.svc");
-            return Ok(Target {
+            return Ok(WebhookTarget {
                 base: format!("https://{host}:{port}"),
                 path: cleaned(service.str_at(&["path"])),
                 host,
@@ -98,7 +98,7 @@ impl Target {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(format!("Unparsable URL: {url}"));
         };
-        Ok(Target {
+        Ok(WebhookTarget {
             base: format!("{scheme}://{authority}"),
             path: cleaned(uri.path()),
             host: authority.host().trim_matches(['[', ']']).to_string(),
@@ -138,7 +138,7 @@ impl Webhooks {
     }
 
     /// The client for a target. Err says why there cannot be one: a bundle or credentials that cannot be used.
-    pub fn client(&self, target: &Target) -> Result<Arc<Client>, String> {
+    pub fn client(&self, target: &WebhookTarget) -> Result<Arc<Client>, String> {
         let lock = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = lock().used(target) {
             return Ok(client);
@@ -148,7 +148,7 @@ impl Webhooks {
         Ok(client)
     }
 
-    fn open(&self, target: &Target) -> Result<Client, String> {
+    fn open(&self, target: &WebhookTarget) -> Result<Client, String> {
         let (dial, server_name) = match &target.service {
             Some(_) => (self.options.cluster.clone(), Some(target.host.clone())),
             None => (self.options.control_plane.clone(), None),
@@ -171,7 +171,7 @@ impl Webhooks {
     pub async fn call(
         &self,
         client: &Client,
-        target: &Target,
+        target: &WebhookTarget,
         body: Bytes,
         (told, waited): (Duration, Duration),
     ) -> Result<Bytes, CallError> {
@@ -193,14 +193,14 @@ impl Webhooks {
 }
 
 impl Clients {
-    fn used(&mut self, target: &Target) -> Option<Arc<Client>> {
+    fn used(&mut self, target: &WebhookTarget) -> Option<Arc<Client>> {
         self.uses += 1;
         let (last, client) = self.by_target.get_mut(target)?;
         *last = self.uses;
         Some(client.clone())
     }
 
-    fn put(&mut self, target: Target, client: Arc<Client>) {
+    fn put(&mut self, target: WebhookTarget, client: Arc<Client>) {
         if self.by_target.len() >= CLIENTS_MAX {
             let oldest = self.by_target.iter().min_by_key(|(_, (used, _))| *used).map(|(target, _)| target.clone());
             oldest.map(|target| self.by_target.remove(&target));
@@ -219,16 +219,16 @@ mod tests {
     #[test]
     fn client_configs_are_services_or_urls() {
         let service = value!({"service": {"namespace": "ns", "name": "svc", "path": "/a//b/../c/"}});
-        let target = Target::read(&service).unwrap();
+        let target = WebhookTarget::read(&service).unwrap();
         assert_eq!((target.base.as_str(), target.path.as_str()), ("https://svc.ns.svc:443", "/a/c"));
         assert!(!target.is_local());
         let url = value!({"url": "https://127.0.0.1:8443/x"});
-        let target = Target::read(&url).unwrap();
+        let target = WebhookTarget::read(&url).unwrap();
         assert_eq!((target.base.as_str(), target.path.as_str()), ("https://127.0.0.1:8443", "/x"));
         assert!(target.is_local());
         assert_eq!(target.name(), "127.0.0.1:8443");
-        assert_eq!(Target::read(&value!({"url": "https://example"})).unwrap().name(), "example:443");
-        assert!(Target::read(&value!({})).unwrap_err().contains("either service or URL"));
-        assert!(Target::read(&value!({"url": "https://a", "caBundle": "!"})).is_err());
+        assert_eq!(WebhookTarget::read(&value!({"url": "https://example"})).unwrap().name(), "example:443");
+        assert!(WebhookTarget::read(&value!({})).unwrap_err().contains("either service or URL"));
+        assert!(WebhookTarget::read(&value!({"url": "https://a", "caBundle": "!"})).is_err());
     }
 }

@@ -12,6 +12,7 @@ mod managed;
 mod scale;
 mod updater;
 
+use async_trait::async_trait;
 use object::timestamp::Time;
 use object::{GroupVersion, GroupVersionKind, Map, Meta, Timestamp, Value};
 use schema::Schema;
@@ -33,15 +34,14 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 const THIS_OPERATION: &str = "current-operation";
 
 /// What the field manager has to know about a kind.
-pub trait Kind {
-    /// The schema of the kind in a version; None if the version is not served (any more).
-    fn schema(&self, api_version: &str) -> Option<Schema<'_>>;
+#[async_trait]
+pub trait Kind: Sync {
+    /// The schema of the kind in a version. None if there is no such version any more: its owners are forgotten. An error if
+    /// objects cannot be converted to it: the owners stay, and the write is refused or does not change them.
+    fn schema(&self, api_version: &str) -> Result<Option<Schema<'_>>, String>;
 
-    /// The object in another version.
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
-
-    /// What upstream's decoder and defaults make of a merged object, or why it cannot be decoded.
-    fn settle(&self, merged: Value) -> Result<Value, String>;
+    /// The object in another version. A webhook may be asked.
+    async fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
 
     /// Whether upstream holds objects of the kind in Go structs, as it does all but custom resources: then what counts as
     /// a field follows the structs.
@@ -53,6 +53,7 @@ pub trait Kind {
 /// Which fields writes through this path cannot own, because the strategy resets them.
 #[derive(Clone, Debug, Default)]
 pub enum Resets {
+    /// They can own every field.
     #[default]
     Nothing,
     /// These, and everything below them.
@@ -67,39 +68,53 @@ type Changed = fn(&Value, &Value, Schema<'_>, Option<&FieldSet>, &FieldSet) -> O
 
 /// Keeps `metadata.managedFields` of one kind, written through one path.
 pub struct FieldManager<'a> {
+    /// The kind in all its versions.
     pub kind: &'a dyn Kind,
     /// The version of the request; objects go in and come out in it.
     pub gvk: GroupVersionKind,
     /// "" for the object itself.
     pub subresource: &'a str,
+    /// Fields that writes through the subresource cannot own.
     pub resets: &'a Resets,
 }
 
 /// What came of an apply.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Applied {
-    pub object: Value,
-    /// The configuration changed nothing but perhaps who owns what.
-    pub unchanged: bool,
+    /// The live object with the configuration in it, which is to be decoded and to get its defaults. None if the configuration
+    /// changed nothing but perhaps who owns what.
+    pub merged: Option<Value>,
+    managed: Managed,
+}
+
+impl Applied {
+    /// The object as it is to be stored: the decoded one, or the live one if nothing was merged, with its owners.
+    pub fn with_owners(self, mut object: Value, config: &Value, manager: &str) -> Value {
+        managed::clear(&mut object);
+        last_applied::refresh(&mut object, config, manager);
+        self.managed.write(&mut object);
+        object
+    }
+}
+
+/// The failure of an apply whose merged object cannot be decoded.
+pub fn undecodable(config: &Value, why: &str) -> Error {
+    Error::Failed(format!("failed to convert new object ({}) to proper version: {why}", name_of(config)))
 }
 
 impl FieldManager<'_> {
     /// Works out who owns what after `live` was changed to `new` by a create, update or patch, and writes it into `new`.
     /// `live` is an empty object for a create. Never fails: if all else does, ownership stays what it was.
-    pub fn update(&self, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
-        self.update_of_one_owner(live, new, manager, now)
-            .unwrap_or_else(|new| self.update_by_comparison(live, new, manager, now))
+    pub async fn update(&self, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
+        match self.update_of_one_owner(live, new, manager, now) {
+            Ok(tracked) => tracked,
+            Err(new) => Box::pin(self.update_by_comparison(live, new, manager, now)).await,
+        }
     }
 
     /// The same where one manager owns the whole object, which needs no other version of it. In all other cases `new` comes back
     /// as an error.
-    pub fn update_of_one_owner(
-        &self,
-        live: &Value,
-        mut new: Value,
-        manager: &str,
-        now: Timestamp,
-    ) -> Result<Value, Value> {
+    fn update_of_one_owner(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Result<Value, Value> {
         let Some(entries) = self.of_one_owner(live, &new, manager, now) else { return Err(new) };
         managed::clear(&mut new);
         if let Some(entries) = entries {
@@ -109,7 +124,7 @@ impl FieldManager<'_> {
     }
 
     /// The same in all cases, by comparing the two objects in the version of each owner.
-    pub fn update_by_comparison(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
+    async fn update_by_comparison(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
         if !new.field("metadata").is_null() && new.field("metadata").as_map().is_none() {
             return new;
         }
@@ -119,7 +134,7 @@ impl FieldManager<'_> {
         if managed.is_empty() && !live.uid().is_empty() {
             return new;
         }
-        match self.track_update(live, &new, managed, manager, now) {
+        match self.track_update(live, &new, managed, manager, now).await {
             Ok(managed) => managed.write(&mut new),
             Err(_) => new.keep(&["metadata", "managedFields"], live),
         }
@@ -127,7 +142,7 @@ impl FieldManager<'_> {
     }
 
     /// Applies a configuration. `live` is an empty object if there is none yet.
-    pub fn apply(
+    pub async fn apply(
         &self,
         live: &Value,
         config: &Value,
@@ -141,14 +156,8 @@ impl FieldManager<'_> {
         if gvk != self.gvk {
             return Err(Error::Malformed(format!("invalid object type: {gvk}")));
         }
-        let applied = self.apply_or_migrate(live, config, managed, manager, force, now);
-        let (object, managed) = applied?;
-        let unchanged = object.is_none();
-        let mut object = object.unwrap_or_else(|| live.clone());
-        managed::clear(&mut object);
-        last_applied::refresh(&mut object, config, manager);
-        managed.write(&mut object);
-        Ok(Applied { object, unchanged })
+        let (merged, managed) = Box::pin(self.apply_or_migrate(live, config, managed, manager, force, now)).await?;
+        Ok(Applied { merged, managed })
     }
 
     /// The owners an update starts from: those in the request, if it says anything sensible about them and comes through
@@ -194,7 +203,7 @@ impl FieldManager<'_> {
             Resets::Fields(fields) => Some(fields),
             Resets::AllBut(_) => return None,
         };
-        let schema = self.kind.schema(&version)?;
+        let schema = self.kind.schema(&version).ok()??;
         let (created, changed): (Created, Changed) = match self.kind.is_structured() {
             true => (created, changed),
             false => (created_unstructured, changed_unstructured),
@@ -210,7 +219,7 @@ impl FieldManager<'_> {
         Some((fields != "{}").then(|| vec![managed::entry(id, &time, fields)].into()))
     }
 
-    fn track_update(
+    async fn track_update(
         &self,
         live: &Value,
         new: &Value,
@@ -222,7 +231,7 @@ impl FieldManager<'_> {
         let new = self.typed(new, self.kind.is_structured(), Duplicates::Allowed)?;
         let this = Id::placeholder(THIS_OPERATION);
         let updater = Updater { kind: self.kind, resets: self.resets };
-        managed.owners = updater.update(&live, &new, managed.owners, &this)?;
+        managed.owners = updater.update(&live, &new, managed.owners, &this).await?;
         managed.strip_metadata(&this);
         // Whatever was taken over means that something changed, and only then does the manager's time move on.
         if let Some(taken) = managed.owners.remove(&this) {
@@ -235,7 +244,7 @@ impl FieldManager<'_> {
     }
 
     /// One attempt at an apply; None instead of an object if nothing changed.
-    fn try_apply(
+    async fn try_apply(
         &self,
         live: &Value,
         config: &Value,
@@ -248,36 +257,33 @@ impl FieldManager<'_> {
             let empty = self.empty_object();
             managed = self
                 .track_update(&empty, live, managed, BEFORE_FIRST_APPLY, now)
+                .await
                 .map_err(|why| format!("failed to create manager for existing fields: {why}"))?;
         }
         if managed::is_set(config) {
             return Err(Error::Malformed("metadata.managedFields must be nil".into()));
         }
-        let config_name = name_of(config);
         let typed_config = self
             .typed(config, false, Duplicates::Refused)
-            .map_err(|why| format!("failed to create typed patch object ({config_name}): {why}"))?;
+            .map_err(|why| format!("failed to create typed patch object ({}): {why}", name_of(config)))?;
         let live = self
             .typed(live, self.kind.is_structured(), Duplicates::Allowed)
             .map_err(|why| format!("failed to create typed live object ({}): {why}", name_of(live)))?;
         let id = Id::applier(named(manager), self.subresource);
         let updater = Updater { kind: self.kind, resets: self.resets };
-        let (object, owners) = updater.merge(&live, &typed_config, managed.owners, &id, force)?;
+        let (object, owners) = updater.merge(&live, &typed_config, managed.owners, &id, force).await?;
         managed.owners = owners;
         managed.strip_metadata(&id);
-        let Some(object) = object else { return Ok((None, managed)) };
-        let object = self
-            .kind
-            .settle(object)
-            .map_err(|why| format!("failed to convert new object ({config_name}) to proper version: {why}"))?;
-        managed.times.insert(id, Time(now).to_string().into());
-        Ok((Some(object), managed))
+        if object.is_some() {
+            managed.times.insert(id, Time(now).to_string().into());
+        }
+        Ok((object, managed))
     }
 
     /// An object of the request's version as the merge rules see it.
     fn typed(&self, object: &Value, structured: bool, duplicates: Duplicates) -> Result<Typed<'_>, String> {
         let version = self.api_version();
-        let schema = self.kind.schema(&version).ok_or_else(|| format!("no corresponding type for {}", self.gvk))?;
+        let schema = self.kind.schema(&version)?.ok_or_else(|| format!("no corresponding type for {}", self.gvk))?;
         let mut typed = Typed::new(object, &version, schema, structured);
         if structured {
             typed.value.set_type(&self.gvk);

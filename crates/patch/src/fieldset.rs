@@ -22,6 +22,7 @@ pub struct FieldSet {
 }
 
 impl FieldSet {
+    /// A set without fields.
     pub fn new() -> FieldSet {
         FieldSet::default()
     }
@@ -47,6 +48,7 @@ impl FieldSet {
         FieldSet { members, children }
     }
 
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.is_empty()
     }
@@ -62,6 +64,7 @@ impl FieldSet {
         parents.iter().fold(self, |set, element| set.descend(element)).insert_member(last.clone());
     }
 
+    /// Whether the field at a path is a member.
     pub fn has(&self, path: &[PathElement]) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
         let mut set = self;
@@ -74,6 +77,7 @@ impl FieldSet {
         set.has_member(last)
     }
 
+    /// Whether an element directly below is a member.
     pub fn has_member(&self, element: &PathElement) -> bool {
         self.members.binary_search(element).is_ok()
     }
@@ -83,10 +87,12 @@ impl FieldSet {
         self.children.binary_search_by(|(e, _)| e.cmp(element)).ok().map(|at| &self.children[at].1)
     }
 
+    /// The elements that are members themselves.
     pub fn members(&self) -> &[PathElement] {
         &self.members
     }
 
+    /// The elements that have members below them.
     pub fn children(&self) -> &[(PathElement, FieldSet)] {
         &self.children
     }
@@ -129,6 +135,7 @@ impl FieldSet {
         &mut self.children[at].1
     }
 
+    /// The fields that are in either set.
     pub fn union(&self, other: &FieldSet) -> FieldSet {
         let mut out = FieldSet::new();
         merge(
@@ -151,6 +158,7 @@ impl FieldSet {
         out
     }
 
+    /// The fields that are in both sets.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         // The smaller set is walked, the larger one is searched.
         if self.children.len() + self.members.len() > other.children.len() + other.members.len() {

@@ -17,7 +17,7 @@ pub fn verb_s(value: &Value) -> String {
     match value {
         Value::String(s) => s.to_string(),
         Value::Null => "%!s(<nil>)".to_string(),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) => format!("%!s({}={})", type_name(value), plain(value)),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => format!("%!s({}={})", object::go_type(value), plain(value)),
         // Inside lists and maps the verb applies to each element.
         Value::List(items) => format!("[{}]", items.iter().map(verb_s).collect::<Vec<_>>().join(" ")),
         Value::Map(map) => {
@@ -42,20 +42,6 @@ pub fn syntax(value: &Value) -> String {
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
         Value::Raw(raw) => syntax(&open(raw)),
-    }
-}
-
-/// `%T`.
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
-        Value::Raw(raw) => type_name(&open(raw)),
     }
 }
 

@@ -5,6 +5,7 @@
 //! scalars rather than what they mean, and what stands before a path's first slash is ignored. Values stay the text they
 //! came as until a path leads into them. Every operation that does not apply fails the request with the same answer.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use codec::Notes;
@@ -24,8 +25,13 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// them: the work of half a second. The largest patch that fills one map stays below it.
 const MAX_SHIFTED_ITEMS: usize = 120_000_000;
 
+/// How many bytes the operations of one patch may read, compare and print, besides the values that the patch brings itself: the
+/// work of less than a second. Moving a value takes nothing of it, as long as no path leads into the value in between.
+const MAX_TOUCHED_BYTES: usize = 256 * 1024 * 1024;
+
 const TOO_DEEP: &str = "the document would nest too deep";
 const TOO_MANY_SHIFTS: &str = "too many list items would be moved";
+const TOO_MUCH_TOUCHED: &str = "the operations would read and print the document too often";
 
 /// More unknown and duplicate members than these are not noted.
 const MAX_NOTES: usize = 100;
@@ -33,6 +39,7 @@ const MAX_NOTES: usize = 100;
 /// The document after a patch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patched {
+    /// The document after the patch.
     pub document: Value,
     /// The containers that the operations opened, as nested maps: where the document is printed in upstream's messages,
     /// these have their keys sorted and all others are as they were.
@@ -149,7 +156,7 @@ impl JsonPatch {
 
     /// Carries out the operations on `document`, which was printed by `schema`.
     pub fn run(&self, document: Value, schema: Option<Schema<'_>>) -> Result<Patched, DoesNotRun> {
-        let mut work = Work { document, schema, opened: Value::map(), copied_bytes: 0, shifted_items: 0 };
+        let mut work = Work::of(document, schema);
         for operation in &self.operations {
             work.run(operation)?;
         }
@@ -167,6 +174,7 @@ pub enum DoesNotRun {
 }
 
 impl DoesNotRun {
+    /// The message that clients get.
     pub fn message(self) -> String {
         let (DoesNotRun::TestFailed(why) | DoesNotRun::Operation(why)) = self;
         why
@@ -254,11 +262,31 @@ struct Work<'s> {
     document: Value,
     schema: Option<Schema<'s>>,
     opened: Value,
+    /// The document nests no deeper than this.
+    depth_max: usize,
+    touched: Touched,
     copied_bytes: usize,
     shifted_items: usize,
 }
 
-impl Work<'_> {
+/// How many bytes the operations have read, compared and printed so far.
+#[derive(Default)]
+struct Touched(usize);
+
+impl Touched {
+    fn add(&mut self, bytes: usize) -> Applied {
+        self.0 += bytes;
+        if self.0 > MAX_TOUCHED_BYTES { Err(DoesNotApply::Key(TOO_MUCH_TOUCHED.into())) } else { Ok(()) }
+    }
+}
+
+impl<'s> Work<'s> {
+    fn of(document: Value, schema: Option<Schema<'s>>) -> Work<'s> {
+        let depth_max = depth_of(&document);
+        let (opened, touched) = (Value::map(), Touched::default());
+        Work { document, schema, opened, depth_max, touched, copied_bytes: 0, shifted_items: 0 }
+    }
+
     fn run(&mut self, operation: &Operation) -> Result<(), DoesNotRun> {
         if operation.kind == "test" {
             return self.test(operation);
@@ -271,7 +299,8 @@ impl Work<'_> {
             "add" => {
                 let path = operation.path()?;
                 let missing = || format!("add operation does not apply: doc is missing path: \"{path}\"");
-                let added = self.add(path, operation.value());
+                let value = operation.value();
+                let added = self.add(path, value, depth_of);
                 added.map_err(|why| why.text(missing(), format!("error in add for path: '{path}'")))
             }
             "remove" => {
@@ -295,10 +324,16 @@ impl Work<'_> {
             "move" => self.remove(from),
             _ => self.get(from).map(|found| found.cloned().unwrap_or_default()),
         };
-        let value =
+        let taken = taken.and_then(|value| self.as_text(from, value));
+        let mut value =
             taken.map_err(|why| why.text(missing("from", from), format!("error in {kind} for path: '{from}'")))?;
-        let value = self.as_text(from, value);
         if kind == "copy" {
+            let read = self.touched.add(text_len(&value));
+            read.map_err(|why| why.text(missing("from", from), format!("error in {kind} for path: '{from}'")))?;
+            // Without the spaces that the text came with, which the limit does not count.
+            if let Value::Raw(raw) = &value {
+                value = Value::Raw(Raw::new(raw.compact()));
+            }
             self.copied_bytes += go::json_len(&value, MAX_COPIED_BYTES);
             if self.copied_bytes > MAX_COPIED_BYTES {
                 return Err(format!(
@@ -312,15 +347,25 @@ impl Work<'_> {
             "copy" => "error while adding value during copy".to_string(),
             _ => format!("error in move for path: '{path}'"),
         };
-        self.add(path, value).map_err(|why| why.text(missing("destination", path), failed()))
+        // What a value nests is only counted where it may be too much: it was no deeper than the document, less its place.
+        let bound = self.depth_max.saturating_sub(from.matches('/').count());
+        let place = path.matches('/').count();
+        let bound = if place + bound <= MAX_DEPTH {
+            bound
+        } else {
+            let read = self.touched.add(text_len(&value));
+            read.map_err(|why| why.text(missing("destination", path), failed()))?;
+            depth_of(&value)
+        };
+        self.add(path, value, |_| bound).map_err(|why| why.text(missing("destination", path), failed()))
     }
 
     /// A map or list that leaves its place, as the text it is there: elsewhere no schema says in which order its fields are.
-    fn as_text(&self, from: &str, value: Value) -> Value {
+    fn as_text(&mut self, from: &str, value: Value) -> Applied<Value> {
         if !matches!(value, Value::Map(_) | Value::List(_)) {
-            return value;
+            return Ok(value);
         }
-        let Some((parents, last)) = split(from) else { return value };
+        let Some((parents, last)) = split(from) else { return Ok(value) };
         let keys = || parents.iter().chain([&last]);
         let schema = keys().fold(self.schema, |schema, key| {
             let schema = schema?;
@@ -328,7 +373,9 @@ impl Work<'_> {
         });
         let opened = keys().fold(&self.opened, |opened, key| opened.field(key));
         let opened = Some(opened).filter(|opened| !opened.is_null());
-        Value::Raw(Raw::new(text_of(&value, schema, opened)))
+        let text = text_of(&value, schema, opened);
+        self.touched.add(text.len())?;
+        Ok(Value::Raw(Raw::new(text)))
     }
 
     /// The container that a path's last key belongs to, with that key.
@@ -338,6 +385,7 @@ impl Work<'_> {
             parents.iter().fold(&mut self.opened, |opened, key| opened.make_map().entry(key)).make_map();
         }
         let mut here = &mut self.document;
+        self.touched.add(text_len(here))?;
         open(here);
         for parent in &parents {
             here = match here {
@@ -348,6 +396,7 @@ impl Work<'_> {
                 }
                 _ => return Err(DoesNotApply::NoContainer),
             };
+            self.touched.add(text_len(here))?;
             open(here);
         }
         Ok((here, key, parents.len()))
@@ -365,9 +414,11 @@ impl Work<'_> {
         }
     }
 
-    fn add(&mut self, path: &str, value: Value) -> Applied {
-        let (container, key, depth) = self.container(path)?;
-        if depth + 1 + depth_of(&value) > MAX_DEPTH {
+    /// `depth` says how many containers nest in the value, or a bound of that.
+    fn add(&mut self, path: &str, value: Value, depth: impl FnOnce(&Value) -> usize) -> Applied {
+        let (container, key, parents) = self.container(path)?;
+        let nested = parents + 1 + depth(&value);
+        if nested > MAX_DEPTH {
             return Err(DoesNotApply::Key(TOO_DEEP.into()));
         }
         let shifted = match container {
@@ -390,6 +441,7 @@ impl Work<'_> {
             }
             _ => return Err(DoesNotApply::NoContainer),
         };
+        self.depth_max = self.depth_max.max(nested);
         self.count_shifted(shifted)
     }
 
@@ -421,13 +473,15 @@ impl Work<'_> {
             if !matches!(value, Value::Map(_) | Value::List(_)) {
                 return Err("replace operation value must be object or array: %!w(<nil>)".into());
             }
+            self.depth_max = self.depth_max.max(depth_of(&value));
             self.document = value;
             return Ok(());
         }
         let missing =
             |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}: missing value");
-        let (container, key, depth) = self.container(path).map_err(|_| missing("path"))?;
-        if depth + 1 + depth_of(&value) > MAX_DEPTH {
+        let (container, key, parents) = self.container(path).map_err(|_| missing("path"))?;
+        let nested = parents + 1 + depth_of(&value);
+        if nested > MAX_DEPTH {
             return Err(format!("error in remove for path: '{path}': {TOO_DEEP}"));
         }
         let shifted = match container {
@@ -442,21 +496,23 @@ impl Work<'_> {
             }
             _ => return Err(missing("path")),
         };
+        self.depth_max = self.depth_max.max(nested);
         let failed = || format!("error in remove for path: '{path}'");
         self.count_shifted(shifted).map_err(|why| why.text(failed(), failed()))
     }
 
     fn test(&mut self, operation: &Operation) -> Result<(), DoesNotRun> {
         let path = operation.path()?;
-        let found = if path.is_empty() {
-            Some(&self.document)
-        } else {
-            let missing = || format!("test operation does not apply: is missing path: {path}");
-            self.get(path).map_err(|why| why.text(missing(), format!("error in test for path: '{path}'")))?
-        };
-        let found = found.unwrap_or(&Value::Null);
         let wanted = operation.value.as_ref().unwrap_or(&Value::Null);
-        if equals(found, wanted) {
+        let failed = |why: DoesNotApply| {
+            let missing = format!("test operation does not apply: is missing path: {path}");
+            why.text(missing, format!("error in test for path: '{path}'"))
+        };
+        let mut touched = std::mem::take(&mut self.touched);
+        let found = if path.is_empty() { Some(&self.document) } else { self.get(path).map_err(failed)? };
+        let equal = equals(found.unwrap_or(&Value::Null), wanted, &mut touched).map_err(failed)?;
+        self.touched.0 += touched.0;
+        if equal {
             return Ok(());
         }
         Err(DoesNotRun::TestFailed(format!("testing value {path} failed: test failed")))
@@ -475,32 +531,49 @@ pub(crate) fn open(value: &mut Value) {
     }
 }
 
+/// How much is read to open a value, or to compare one that is no map or list.
+fn text_len(value: &Value) -> usize {
+    match value {
+        Value::Raw(raw) => raw.text().len(),
+        Value::String(text) => text.len(),
+        _ => 0,
+    }
+}
+
 /// Whether a value is the wanted one. Scalars are compared as they are written: `1.0` is not `1`, and what the server
 /// writes as `\u003c` is not the `<` of a patch.
-fn equals(found: &Value, wanted: &Value) -> bool {
+fn equals(found: &Value, wanted: &Value, touched: &mut Touched) -> Applied<bool> {
     let opened = |value: &Value| match value {
         Value::Raw(raw) if matches!(raw.type_name(), "object" | "array") => Some(codec::json::open_outermost(raw)),
         _ => None,
     };
+    touched.add(text_len(found) + text_len(wanted) + 1)?;
     let (found_opened, wanted_opened) = (opened(found), opened(wanted));
     match (found_opened.as_ref().unwrap_or(found), wanted_opened.as_ref().unwrap_or(wanted)) {
         (Value::List(found), Value::List(wanted)) => {
-            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| equals(found, wanted))
+            let mut same = found.len() == wanted.len();
+            for (found, wanted) in found.iter().zip(wanted) {
+                same = same && equals(found, wanted, touched)?;
+            }
+            Ok(same)
         }
         (Value::Map(found), Value::Map(wanted)) => {
-            let same = |(key, found): (&str, &Value)| wanted.get(key).is_some_and(|wanted| equals(found, wanted));
-            found.len() == wanted.len() && found.iter().all(same)
+            let mut same = found.len() == wanted.len();
+            for ((key, found), (other, wanted)) in found.iter().zip(wanted.iter()) {
+                same = same && key == other && equals(found, wanted, touched)?;
+            }
+            Ok(same)
         }
-        (Value::List(_) | Value::Map(_), _) | (_, Value::List(_) | Value::Map(_)) => false,
-        (found, wanted) => written(found) == written(wanted),
+        (Value::List(_) | Value::Map(_), _) | (_, Value::List(_) | Value::Map(_)) => Ok(false),
+        (found, wanted) => Ok(written(found) == written(wanted)),
     }
 }
 
 /// A scalar as it stands in its document.
-fn written(scalar: &Value) -> String {
+fn written(scalar: &Value) -> Cow<'_, str> {
     match scalar {
-        Value::Raw(raw) => raw.text().trim().to_string(),
-        printed => go::json(printed),
+        Value::Raw(raw) => raw.text().trim().into(),
+        printed => go::json(printed).into(),
     }
 }
 
@@ -557,7 +630,7 @@ fn depth_of(value: &Value) -> usize {
     match value {
         Value::List(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
         Value::Map(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
-        Value::Raw(raw) => depth_of_text(raw.text()),
+        Value::Raw(raw) if matches!(raw.type_name(), "object" | "array") => depth_of_text(raw.text()),
         _ => 0,
     }
 }

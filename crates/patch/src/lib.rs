@@ -1,6 +1,9 @@
 //! How objects are changed by PATCH, and who owns which field: JSON patch, merge patch, strategic merge patch and
 //! server-side apply. Pure: values and schemas in, values and errors out; the time is an argument.
 
+#![deny(missing_docs)]
+
+/// Values as Go prints them.
 pub mod go;
 
 mod echo;
@@ -10,6 +13,7 @@ mod merge_patch;
 mod restore;
 mod strategic;
 
+/// Server-side apply and the managed fields of updates.
 pub mod apply;
 mod fieldset;
 mod typed;

@@ -3,7 +3,9 @@
 //!
 //! `testdata/recorded.jsonl` holds one step a line: the steps of a case follow each other on the same object.
 
+use async_trait::async_trait;
 use codec::Notes;
+use futures::FutureExt;
 use object::{GroupVersion, GroupVersionKind, Meta, Raw, Status, Timestamp, Value};
 use patch::apply::{FieldManager, Kind, Resets};
 use patch::{FieldSet, JsonPatch, Reading, go, merge_patch, strategic_patch};
@@ -15,18 +17,14 @@ const NOW: Timestamp = Timestamp { secs: 1_767_225_600, nanos: 0 };
 /// A built-in kind without conversions and defaults.
 struct Plain(GroupVersionKind);
 
+#[async_trait]
 impl Kind for Plain {
-    fn schema(&self, api_version: &str) -> Option<Schema<'_>> {
-        builtin().schema(&GroupVersion::parse(api_version).ok()?.with_kind(&self.0.kind))
+    fn schema(&self, api_version: &str) -> Result<Option<Schema<'_>>, String> {
+        Ok(builtin().schema(&GroupVersion::parse(api_version)?.with_kind(&self.0.kind)))
     }
 
-    fn convert(&self, _: &Value, api_version: &str) -> Result<Value, String> {
+    async fn convert(&self, _: &Value, api_version: &str) -> Result<Value, String> {
         Err(format!("nothing here is of version {api_version}"))
-    }
-
-    fn settle(&self, merged: Value) -> Result<Value, String> {
-        let schema = self.schema(merged.api_version());
-        codec::json::decode(go::json(&merged).as_bytes(), schema, &mut Notes::ignore()).map_err(|e| e.to_string())
     }
 }
 
@@ -82,8 +80,11 @@ impl Step {
             "apply" => {
                 let force = self.line.field("force") == &Value::Bool(true);
                 let live = self.typed(&self.live);
-                let applied = manager.apply(&live, self.line.field("config"), self.text("manager"), force, NOW)?;
-                Ok(applied.object)
+                let (config, name) = (self.line.field("config"), self.text("manager"));
+                let applying = manager.apply(&live, config, name, force, NOW);
+                let mut applied = applying.now_or_never().expect("nothing is waited for")?;
+                let object = applied.merged.take().map_or(live, |merged| self.typed(&merged));
+                Ok(applied.with_owners(object, config, name))
             }
             _ => {
                 let patched = self.patched()?;
@@ -91,7 +92,9 @@ impl Step {
                 // Ownership is worked out on what the answer shows: the patched object with its defaults.
                 let mut new = self.typed(self.line.field("want"));
                 new.remove(&["metadata", "managedFields"]);
-                Ok(manager.update(&self.typed(&self.live), new, self.text("manager"), NOW))
+                let live = self.typed(&self.live);
+                let updating = manager.update(&live, new, self.text("manager"), NOW);
+                Ok(updating.now_or_never().expect("nothing is waited for"))
             }
         }
     }

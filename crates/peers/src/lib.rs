@@ -13,6 +13,6 @@ mod proxy;
 
 pub use leases::{Leases, Place};
 pub use merge::merge;
-pub use meters::Meters;
-pub use peers::{Peer, Peers, Settings};
+pub use meters::PeerMeters;
+pub use peers::{Peer, PeerSettings, Peers};
 pub use proxy::PEER_PROXIED;

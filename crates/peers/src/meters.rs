@@ -2,7 +2,7 @@
 
 use metrics::{Counter, Family};
 
-pub struct Meters {
+pub struct PeerMeters {
     rerouted: Family<Counter>,
     proxy_errors: Family<Counter>,
     sync_errors: Family<Counter>,
@@ -11,15 +11,15 @@ pub struct Meters {
     no_peer: Family<Counter>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
+impl Default for PeerMeters {
+    fn default() -> PeerMeters {
         // Counters without labels are shown from the start.
         let alone = |name, help| {
             let family = Family::new(name, help, &[], Counter::default);
             family.with(&[]);
             family
         };
-        Meters {
+        PeerMeters {
             rerouted: Family::new(
                 "apiserver_rerouted_request_total",
                 "Total number of requests that were proxied to a peer kube-apiserver because the local apiserver was not \
@@ -56,7 +56,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl PeerMeters {
     /// A request for a group, version and resource was passed on; all three are "" for discovery.
     pub fn rerouted(&self, code: u16, [group, version, resource]: [&str; 3]) {
         self.rerouted.with(&[&code.to_string(), group, resource, version]).increment();

@@ -14,18 +14,18 @@ use futures::future::join_all;
 use hashbrown::HashSet;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use object::{GroupVersionKind, GroupVersionResource, Meta, Value};
-use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Protocols, Roots};
+use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Roots};
 use parking_lot::Mutex;
 use registry::ResourceStorage;
 use request::User;
-use rest::Api;
+use rest::{Api, NoHeader};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::claims::{self, Claims};
 use crate::proxy::PEER_PROXIED;
-use crate::{Leases, Meters, Place};
+use crate::{Leases, PeerMeters, Place};
 
 /// The label that tells the leases of API servers from others, and its value.
 const IDENTITY_LABEL: &str = "apiserver.kubernetes.io/identity";
@@ -47,7 +47,7 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 const RETRIES_MAX: u32 = 20;
 
 /// How this server calls peers.
-pub struct Settings {
+pub struct PeerSettings {
     pub api: Arc<Api>,
     /// This server's identity: the name of its lease.
     pub server: String,
@@ -70,12 +70,10 @@ pub struct Peer {
 /// The other servers on the same store.
 pub struct Peers {
     pub server: String,
-    pub meters: Meters,
+    pub meters: PeerMeters,
     pub(crate) api: Arc<Api>,
     pub(crate) leases: Leases,
     pub(crate) client: Arc<Client>,
-    /// Upgrades need HTTP/1.1.
-    pub(crate) upgrading: Arc<Client>,
     /// The holders of identity leases, by the lease's name: a peer that was restarted has another.
     holders: Mutex<BTreeMap<String, String>>,
     claims: Mutex<Claims>,
@@ -91,23 +89,19 @@ pub struct Peers {
 
 impl Peers {
     /// Err says what is wrong with the certificates.
-    pub fn new(settings: Settings) -> Result<Arc<Peers>, String> {
-        let open = |protocols: Protocols| {
-            let options = ClientOptions {
-                roots: Roots::File(settings.authority.clone()),
-                server_name: Some(SERVER_NAME.into()),
-                credentials: Credentials { certificate: Some(settings.certificate.clone()), ..Credentials::default() },
-                protocols,
-                dial: settings.dial.clone(),
-                ..ClientOptions::default()
-            };
-            Client::new(&options).map(Arc::new).map_err(|error| format!("failed to create proxy transport: {error}"))
+    pub fn new(settings: PeerSettings) -> Result<Arc<Peers>, String> {
+        let options = ClientOptions {
+            roots: Roots::File(settings.authority.clone()),
+            server_name: Some(SERVER_NAME.into()),
+            credentials: Credentials { certificate: Some(settings.certificate.clone()), ..Credentials::default() },
+            dial: settings.dial.clone(),
+            ..ClientOptions::default()
         };
+        let client = Client::new(&options).map_err(|error| format!("failed to create proxy transport: {error}"))?;
         Ok(Arc::new(Peers {
-            client: open(Protocols::Any)?,
-            upgrading: open(Protocols::Http1)?,
+            client: Arc::new(client),
             server: settings.server,
-            meters: Meters::default(),
+            meters: PeerMeters::default(),
             api: settings.api,
             leases: settings.leases,
             holders: Mutex::default(),
@@ -290,7 +284,7 @@ impl Peers {
     async fn document(&self, address: &Address, path: &str) -> Result<Value, String> {
         let request = Request::builder().method(Method::GET).uri(format!("https://{address}{path}"));
         let mut request = request.body(outbound::body("")).map_err(|error| error.to_string())?;
-        *request.headers_mut() = own_headers();
+        *request.headers_mut() = own_headers().map_err(|error| error.to_string())?;
         let fetching = async {
             let sent = self.client.send(request).await;
             let status = sent.as_ref().map_or(StatusCode::SERVICE_UNAVAILABLE, |response| response.status());
@@ -364,14 +358,14 @@ fn without(peer: &Arc<Peer>, claims: &Claims) -> Arc<Peer> {
 }
 
 /// The headers of a request that this server makes for itself.
-fn own_headers() -> HeaderMap {
+fn own_headers() -> Result<HeaderMap, NoHeader> {
     let name = User::loopback().name;
     let user = User { uid: name.clone(), name, groups: vec![User::AUTHENTICATED.into()], ..User::default() };
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
     headers.insert(&PEER_PROXIED, HeaderValue::from_static("true"));
-    aggregator::proxy::set_identity(&mut headers, &user);
-    headers
+    aggregator::proxy::set_identity(&mut headers, &user, &user.uid)?;
+    Ok(headers)
 }
 
 #[cfg(test)]

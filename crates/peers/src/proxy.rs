@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use aggregator::proxy::{Connection, headers_for, query_of, refused, remove_cors};
+use aggregator::proxy::{Connection, headers_for, path_of, refused, remove_cors, unreachable};
 use http::{HeaderName, HeaderValue, StatusCode};
 use object::{GroupVersionResource, Status};
 use registry::Target;
@@ -44,11 +44,17 @@ impl Peers {
             return rest::failure(&status, &self.api.accept_of_status(&call.headers, &call.query));
         }
         let address = addresses.swap_remove(rand::random_range(0..addresses.len()));
-        let upgrades = matches!(body, Body::Upgrade(_));
-        let client = if upgrades { self.upgrading.clone() } else { self.client.clone() };
-        let mut headers = headers_for(call, &address, from, audit_id, true);
+        let upgrades = rest::is_upgrade(&call.headers);
+        let client = self.client.clone();
+        let mut headers = match headers_for(call, &address, from, audit_id, true) {
+            Ok(headers) => headers,
+            Err(why) => {
+                self.meters.rerouted(StatusCode::SERVICE_UNAVAILABLE.as_u16(), resource);
+                return unreachable(upgrades, &why.to_string());
+            }
+        };
         headers.insert(&PEER_PROXIED, HeaderValue::from_static("true"));
-        let path = format!("{}{}", call.info.path, query_of(call));
+        let path = path_of(call);
         let target = Target { tls: true, host: address.host.clone(), port: address.port, path, ..Target::default() };
         let connection = Connection { client, address };
         let reply = match rest::forward(&connection, &target, call.method.clone(), &headers, body).await {
@@ -56,8 +62,9 @@ impl Peers {
                 remove_cors(&mut reply);
                 reply
             }
+            Err(Unreachable::Broken(why)) if upgrades => refused(StatusCode::SERVICE_UNAVAILABLE, &why),
             Err(Unreachable::NotAllowed(why) | Unreachable::Failed(why) | Unreachable::Broken(why)) => {
-                refused(StatusCode::SERVICE_UNAVAILABLE, &why)
+                unreachable(upgrades, &why)
             }
         };
         self.meters.rerouted(reply.status.as_u16(), resource);

@@ -3,12 +3,22 @@
 use async_trait::async_trait;
 use object::{Status, Value};
 
-use crate::{Admit, Context};
+use crate::Context;
 
 /// A resource or subresource that is carried out instead of being stored.
 #[async_trait]
 pub trait Action: Send + Sync + 'static {
-    /// Carries it out and returns the object to answer with, its apiVersion and kind set.
+    /// Checks what was sent and completes it, before validating admission sees it.
+    async fn check(&self, _call: &mut ActionCall<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Whether it changes what is stored, so that it must be finished even if nobody waits for its answer any more.
+    fn writes(&self) -> bool {
+        false
+    }
+
+    /// Carries out what was admitted, and returns the object to answer with, its apiVersion and kind set.
     async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status>;
 }
 
@@ -19,9 +29,10 @@ pub struct ActionCall<'a> {
     pub name: &'a str,
     /// What was sent, in the version of the request, with defaults, after mutating admission.
     pub body: Value,
+    /// What [`Action::check`] has found that it is about, and the rest needs.
+    pub about: Value,
     /// The request's options.
     pub options: &'a Value,
-    pub admit: &'a dyn Admit,
 }
 
 /// Reviews of who may do what. Webhooks and policies never see them: one that refused them could lock all users out.

@@ -131,7 +131,7 @@ impl Setup {
         let namespaced = resource.namespaced;
         let describe = Arc::new(Describer::new(strategy.clone(), codec.clone()));
         let prefix = format!("{}/{path}/", self.prefix);
-        let options = CacheOptions { index: strategy.index(), ..CacheOptions::default() };
+        let options = CacheOptions { index: strategy.facts().index.map(Str::const_new), ..CacheOptions::default() };
         let range = KeyRange::prefix(prefix.clone());
         let cache = Cache::start(self.store.clone(), range, describe, self.budget.clone(), options).await?;
         Ok(Arc::new(ResourceStorage {

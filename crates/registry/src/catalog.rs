@@ -33,18 +33,29 @@ struct Listing {
 pub struct Resource {
     /// Tells entries of the catalog apart: the versions of a resource, and what replaced them later.
     pub id: u64,
+    /// Its group, version and name.
     pub resource: GroupVersionResource,
+    /// The kind of its objects.
     pub kind: GroupVersionKind,
     /// `PodList`.
     pub list_kind: Str,
+    /// The name of one object, as kubectl takes it.
     pub singular: Str,
+    /// Whether objects live in namespaces.
     pub namespaced: bool,
+    /// The verbs that it has.
     pub verbs: Vec<Str>,
+    /// Names that kubectl takes too.
     pub short_names: Vec<Str>,
+    /// Groups of resources that kubectl lists together, such as `all`.
     pub categories: Vec<Str>,
+    /// A hash of the stored version, by which clients notice that it changed.
     pub storage_version_hash: Str,
+    /// How its objects are read and printed.
     pub form: Form,
+    /// The parts of an object that have paths of their own.
     pub subresources: Vec<Subresource>,
+    /// The columns of its Tables.
     pub columns: Vec<Column>,
     /// None for resources that are answered, not stored: reviews, bindings.
     pub storage: Option<Arc<ResourceStorage>>,
@@ -65,6 +76,7 @@ pub struct Resource {
 /// What users of something old should know.
 #[derive(Clone, Debug)]
 pub struct Deprecation {
+    /// The warning that every request to it gets.
     pub warning: Str,
     /// The release that removes it: `1.40`, "" if that is not known.
     pub removed_release: Str,
@@ -73,8 +85,11 @@ pub struct Deprecation {
 /// A part of a resource with a path of its own: `status`, `scale`, `log`.
 #[derive(Clone)]
 pub struct Subresource {
+    /// Its name, such as `status`.
     pub name: Str,
+    /// The kind that is sent and received.
     pub kind: GroupVersionKind,
+    /// The verbs that it has.
     pub verbs: Vec<Str>,
     /// What a POST does; None where there is none, or where the subresource is a view on the object.
     pub action: Option<Arc<dyn Action>>,
@@ -87,22 +102,29 @@ pub struct Subresource {
 /// A column of a Table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
+    /// The head of the column.
     pub name: Str,
+    /// The type of its cells.
     pub kind: Str,
+    /// The format of its cells, such as `name`.
     pub format: Str,
     /// "" for built-in kinds, whose columns are described when a table is asked for.
     pub description: Str,
+    /// 0 if it is always shown, more if only where there is room.
     pub priority: i64,
 }
 
 /// Converts between a served version of a built-in kind and the stored one, without waiting for anything: conversion webhooks
 /// are called before, by [`StoredCodec::prepare`](crate::StoredCodec::prepare).
 pub trait Convert: Send + Sync + 'static {
+    /// An object of this version in the stored one.
     fn to_storage(&self, object: Value) -> Result<Value, String>;
+    /// A stored object in this version.
     fn from_storage(&self, object: Value) -> Result<Value, String>;
 }
 
 impl Catalog {
+    /// A catalog without resources.
     pub fn new() -> Catalog {
         Catalog::default()
     }
@@ -227,6 +249,7 @@ impl Catalog {
         }
     }
 
+    /// The resource with this name, if it is served.
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
         self.resources.get(&Named(group, version))?.get(resource)
     }
@@ -257,10 +280,12 @@ impl Catalog {
         self.versions.iter().any(|version| version.group == group && self.has_builtin(version))
     }
 
+    /// The resource whose objects are of this kind.
     pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
         self.of(&kind.group_version()).find(|resource| resource.kind == *kind)
     }
 
+    /// All resources.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.versions.iter().flat_map(|version| self.of(version))
     }
@@ -344,10 +369,12 @@ impl Resource {
         self.definition.is_some()
     }
 
+    /// The subresource with this name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
+    /// Whether the resource has a verb.
     pub fn serves(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }

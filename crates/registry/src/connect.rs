@@ -12,6 +12,7 @@ pub trait Connect: Send + Sync + 'static {
     /// The kind of the options in the query.
     fn options(&self) -> GroupVersionKind;
 
+    /// The kind of connection that clients ask for.
     fn exchange(&self) -> Exchange;
 
     /// Where the connection goes; None where the answer is empty, as the log of a pod that has no node yet.
@@ -37,7 +38,9 @@ pub enum Exchange {
 
 /// What a connection is asked for with.
 pub struct ConnectCall<'a> {
+    /// The request.
     pub cx: Context<'a>,
+    /// The storage of the resource.
     pub storage: &'a ResourceStorage,
     /// As in the path: for a proxy also `name:port` or `scheme:name:port`.
     pub name: &'a str,
@@ -50,8 +53,11 @@ pub struct ConnectCall<'a> {
 pub struct Target {
     /// Kubelets are shown the server's client certificate, other targets none.
     pub kubelet: bool,
+    /// Whether the connection is encrypted.
     pub tls: bool,
+    /// The host.
     pub host: String,
+    /// The port.
     pub port: u16,
     /// With the query.
     pub path: String,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{Timestamp, Value};
+use parking_lot::Mutex;
 use request::{Access, User};
 
 use crate::{Catalog, Features};
@@ -28,6 +29,49 @@ pub struct Context<'a> {
     /// What the server served when the request began.
     pub catalog: &'a Catalog,
     pub lookup: &'a dyn Lookup,
+    /// Where warnings go; None where the server acts for itself and nobody is warned.
+    pub warnings: Option<&'a Warnings>,
+}
+
+impl<'a> Context<'a> {
+    /// What the server does for itself, in no namespace and looking at no other object.
+    pub fn of_server(now: Timestamp, user: &'a User, features: &'a Features) -> Context<'a> {
+        Context {
+            now,
+            user,
+            namespace: "",
+            group: "",
+            version: "v1",
+            subresource: "",
+            verb: "",
+            dry_run: false,
+            features,
+            catalog: Catalog::empty(),
+            lookup: &NoLookup,
+            warnings: None,
+        }
+    }
+
+    /// Warns the client, whether its request succeeds or not.
+    pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
+        if let Some(holder) = self.warnings {
+            holder.add(warnings);
+        }
+    }
+}
+
+/// What the client of a request is warned about, in the order in which it was noticed.
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    pub fn add(&self, warnings: impl IntoIterator<Item = String>) {
+        self.0.lock().extend(warnings);
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
 }
 
 /// What strategies may ask of the rest of the server.

@@ -1,12 +1,13 @@
 //! Creating an object.
 
-use async_trait::async_trait;
 use futures::future::BoxFuture;
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Status, Value};
 use rand::Rng;
 
-use crate::{Context, Error, ResourceStorage, Taken, Undo, metadata};
+use crate::reserved::Reserved;
+use crate::write::{Attempt, Draft};
+use crate::{Context, Error, ResourceStorage, Taken, metadata};
 
 /// How often a taken generated name is replaced by another before giving up.
 const GENERATE_NAME_TRIES: usize = 8;
@@ -14,155 +15,134 @@ const GENERATE_NAME_TRIES: usize = 8;
 const GENERATED_BASE_MAX: usize = 58;
 const GENERATED_SUFFIX: usize = 5;
 
-/// Validating admission, which runs after everything else and before the write.
-#[async_trait]
-pub trait Admit: Send + Sync {
-    /// `old` is None for a creation, `new` is None for a deletion.
-    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status>;
-
-    /// Adds a warning to the response.
-    fn warn(&self, _warning: String) {}
+/// A new object on its way to the store, under one name after another where the server makes up the name.
+pub struct Creation<'a> {
+    storage: &'a ResourceStorage,
+    cx: &'a Context<'a>,
+    object: Value,
+    has_prefix: bool,
+    names_left: usize,
 }
 
-/// Admits everything.
-pub struct AdmitAll;
-
-#[async_trait]
-impl Admit for AdmitAll {
-    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
-        Ok(())
+impl Creation<'_> {
+    /// Gives the object the next name and what else the server sets, reserves what it needs, and checks it by the rules of its kind.
+    pub fn check(&mut self) -> BoxFuture<'_, Result<Draft, Error>> {
+        self.names_left = self.names_left.saturating_sub(1);
+        let object = if self.names_left == 0 { std::mem::take(&mut self.object) } else { self.object.clone() };
+        Box::pin(self.storage.draft(self.cx, object))
     }
-}
 
-/// What a write did.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The object as it is now (as it was, for a deletion), in the storage version.
-    pub object: Value,
-    pub created: bool,
-    pub warnings: Vec<String>,
-}
-
-impl ResourceStorage {
-    /// Stores a new object.
-    pub fn create<'a>(
-        &'a self,
-        cx: &'a Context<'a>,
-        object: Value,
-        admit: &'a dyn Admit,
-    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+    /// Stores the draft if it was admitted; None if its generated name is taken and another can be tried. What was reserved for a
+    /// draft that is not stored is given back before this returns.
+    pub fn commit(
+        &mut self,
+        draft: Draft,
+        admitted: Result<(), Status>,
+    ) -> BoxFuture<'_, Result<Option<Value>, Error>> {
         Box::pin(async move {
-            if !object.name().is_empty() || object.generate_name().is_empty() {
-                return self.create_named(cx, object, admit).await;
+            let Draft { object, reserved, .. } = draft.admitted(admitted).await?;
+            let name = object.name().to_string();
+            let written = self.send(object).await;
+            reserved.settle(&written).await;
+            match written? {
+                Attempt::Done(stored) => Ok(Some(stored)),
+                Attempt::Lost(_) if self.names_left > 0 => Ok(None),
+                Attempt::Lost(taken) => Err(self.already_exists(name, taken.as_deref()).await),
             }
-            for _ in 1..GENERATE_NAME_TRIES {
-                match self.create_named(cx, object.clone(), admit).await {
-                    Err(Error::AlreadyExists { .. }) => {}
-                    result => return result,
-                }
-            }
-            self.create_named(cx, object, admit).await
         })
     }
 
-    async fn create_named(&self, cx: &Context<'_>, mut object: Value, admit: &dyn Admit) -> Result<Outcome, Error> {
-        let has_prefix = !object.generate_name().is_empty();
-        if object.name().is_empty() && has_prefix {
-            let base = object.generate_name();
-            let name = if self.strategy.generates_names() { generate_name(base) } else { base.to_string() };
-            object.set_meta_str("name", &name);
+    async fn send(&self, object: Value) -> Result<Attempt<Value>, Error> {
+        // Upstream overlooks a version that is no number.
+        if object::parse_uint(object.resource_version()).is_ok_and(|version| version != 0) && !self.cx.dry_run {
+            return Err(Error::Failed("resourceVersion should not be set on objects to be created".into()));
         }
-        let (warnings, undo) = self.before_create(cx, &mut object, admit).await?;
-        let mut stored = self.store_new(cx, &mut object).await;
-        // Upstream drops managedFields from an object that is too large, and tries again.
-        let is_too_large = matches!(stored, Err(Error::Store { error: storage::Error::TooLarge { .. }, .. }));
-        if is_too_large && object.metadata_mut().remove("managedFields").is_some() {
-            stored = self.store_new(cx, &mut object).await;
-        }
-        match stored {
-            Ok(object) => {
-                if let Some(undo) = undo {
-                    undo.commit().await;
-                }
-                Ok(Outcome { object, created: true, warnings })
+        self.storage.put(self.cx, object, None, "create", true).await
+    }
+
+    async fn already_exists(&self, name: String, entry: Option<&storage::Entry>) -> Error {
+        let storage = self.storage;
+        let taken = match entry {
+            _ if self.has_prefix => Taken::Generated,
+            None => Taken::ByObject,
+            Some(entry) => {
+                let existing = storage.load(entry).await.map_err(|why| storage.unreadable(entry, why));
+                if existing.is_ok_and(|existing| existing.is_deleting()) { Taken::ByDeleted } else { Taken::ByObject }
             }
-            Err(error) => {
-                if let Some(undo) = undo {
-                    undo.undo().await;
-                }
-                Err(if has_prefix { as_generated(error) } else { error })
+        };
+        Error::AlreadyExists { resource: storage.resource.clone(), name, taken }
+    }
+}
+
+impl ResourceStorage {
+    /// Begins to create an object.
+    pub fn begin_new<'a>(&'a self, cx: &'a Context<'a>, object: Value) -> Creation<'a> {
+        let has_prefix = !object.generate_name().is_empty();
+        let names_left = if has_prefix && object.name().is_empty() { GENERATE_NAME_TRIES } else { 1 };
+        Creation { storage: self, cx, object, has_prefix, names_left }
+    }
+
+    /// Creates an object that no admission has to see, because the server makes it for itself.
+    pub async fn create(&self, cx: &Context<'_>, object: Value) -> Result<Value, Error> {
+        let mut creation = self.begin_new(cx, object);
+        loop {
+            let draft = creation.check().await?;
+            if let Some(stored) = creation.commit(draft, Ok(())).await? {
+                return Ok(stored);
             }
         }
     }
 
-    /// Everything between a decoded object and its bytes.
-    pub(crate) async fn before_create(
-        &self,
-        cx: &Context<'_>,
-        object: &mut Value,
-        admit: &dyn Admit,
-    ) -> Result<(Vec<String>, Option<Box<dyn Undo>>), Error> {
-        let strategy = &self.strategy;
-        let created = Time(cx.now).to_string();
+    /// A new object, complete and valid, with what it needs reserved.
+    pub(crate) async fn draft(&self, cx: &Context<'_>, mut object: Value) -> Result<Draft, Error> {
+        let (strategy, facts) = (&self.strategy, self.strategy.facts());
+        let base = object.generate_name();
+        if object.name().is_empty() && !base.is_empty() {
+            let name = if facts.generates_names { generate_name(base) } else { base.to_string() };
+            object.set_meta_str("name", &name);
+        }
         // The thread's generator, since asking the kernel for each object takes a system call.
         let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
         object.set_meta_str("uid", &uid.to_string());
-        object.set_meta_str("creationTimestamp", &created);
-        self.ensure_namespace(cx, object)?;
-        if strategy.counts_generations() {
+        object.set_meta_str("creationTimestamp", &Time(cx.now).to_string());
+        self.ensure_namespace(cx, &mut object)?;
+        if facts.generation.is_some() {
             object.set_generation(1);
         }
-        if strategy.has_status() && !strategy.keeps_status_on_create() {
+        if facts.has_status && !facts.keeps_status_on_create {
             object.remove(&["status"]);
         }
-        let early = strategy.early_warnings(cx, object);
-        // Clients are warned even if the write fails after all.
-        early.iter().for_each(|warning| admit.warn(warning.clone()));
-        let undo = strategy.begin_create(cx, object).await?;
-        strategy.prepare_create(cx, object);
-        let checked = self.check_new(cx, object, admit).await;
-        match checked {
-            Ok(warnings) => Ok((early.into_iter().chain(warnings).collect(), undo)),
-            Err(error) => {
-                if let Some(undo) = undo {
-                    undo.undo().await;
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn check_new(&self, cx: &Context<'_>, object: &mut Value, admit: &dyn Admit) -> Result<Vec<String>, Error> {
-        let mut errors = self.errors_in_new(cx, object);
-        if errors.is_empty() {
-            metadata::validate_path_segments(&Cursor::root(object), &mut errors);
-        }
+        let reserved = Reserved::new(strategy.begin_create(cx, &mut object).await?);
+        strategy.prepare_create(cx, &mut object);
+        let errors = self.errors_in_new(cx, &object);
         if !errors.is_empty() {
-            errors.dedup();
+            reserved.give_back().await;
             return Err(self.invalid(object.name(), errors));
         }
-        let warnings = self.strategy.warnings(cx, object, None);
-        warnings.iter().for_each(|warning| admit.warn(warning.clone()));
-        self.strategy.canonicalize(object);
-        admit.validate(Some(object), None).await?;
-        Ok(warnings)
+        cx.warn(strategy.warnings(cx, &object, None));
+        strategy.canonicalize(&mut object);
+        Ok(Draft { object, reserved, is_last: false })
     }
 
     fn errors_in_new(&self, cx: &Context<'_>, object: &Value) -> Errors {
         let mut errors = Errors::new();
-        let cursor = Cursor::root(object);
-        let check_name = |name: &str, prefix: bool| self.strategy.validate_name_of(cx, object, name, prefix);
+        let (facts, cursor) = (self.strategy.facts(), Cursor::root(object));
+        let check_name = |name: &str, prefix: bool| self.strategy.validate_name(cx, object, name, prefix);
         self.strategy.authorize_create(cx, &cursor, &mut errors);
-        if !self.strategy.checks_metadata_last() {
+        if !facts.checks_metadata_last {
             metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
-            if self.strategy.checks_finalizer_names() {
+            if facts.checks_finalizer_names {
                 metadata::validate_finalizer_names(&cursor, &mut errors);
             }
         }
         self.strategy.validate(cx, &cursor, &mut errors);
-        if self.strategy.checks_metadata_last() && errors.is_empty() {
+        if facts.checks_metadata_last && errors.is_empty() {
             metadata::validate(&cursor, self.namespaced, &check_name, &mut errors);
         }
+        if errors.is_empty() {
+            metadata::validate_path_segments(&cursor, &mut errors);
+        }
+        errors.dedup();
         errors
     }
 
@@ -171,50 +151,13 @@ impl ResourceStorage {
         Ok(ensure_namespace(object, if self.namespaced { cx.namespace } else { "" })?)
     }
 
-    /// Stores an object under a new key, and returns it as it is stored. If the store fails the object is as it was.
-    pub(crate) async fn store_new(&self, cx: &Context<'_>, object: &mut Value) -> Result<Value, Error> {
-        // Upstream overlooks a version that is no number.
-        if object::parse_uint(object.resource_version()).is_ok_and(|version| version != 0) && !cx.dry_run {
-            return Err(Error::Failed("resourceVersion should not be set on objects to be created".into()));
-        }
-        let name = object.name().to_string();
-        let key = self.key(object.namespace(), &name);
-        let (version, ttl) = (object.resource_version().to_string(), self.strategy.time_to_live(object));
-        let (bytes, mut stored) = self.encoded(std::mem::take(object), 0).await?;
-        if cx.dry_run {
-            return match self.cache.get(&key) {
-                Some(existing) => Err(self.already_exists(&name, existing.entry()).await),
-                None => {
-                    stored.set_meta_str("resourceVersion", &version);
-                    Ok(stored)
-                }
-            };
-        }
-        match self.store.create(key, bytes, ttl).await {
-            Ok(written) => Ok(at_revision(stored, written.revision)),
-            Err(storage::Error::KeyExists(entry)) => Err(self.already_exists(&name, &entry).await),
-            Err(error) => {
-                *object = stored;
-                Err(self.store_failed(error, "create", &name))
-            }
-        }
-    }
-
-    async fn already_exists(&self, name: &str, entry: &storage::Entry) -> Error {
-        // Without a conversion the object cannot be read, and the answer says less.
-        let _prepared = self.prepare(std::iter::once(&entry.value)).await;
-        let is_deleting = self.decode_entry(entry).is_ok_and(|existing| existing.is_deleting());
-        let taken = if is_deleting { Taken::ByDeleted } else { Taken::ByObject };
-        Error::AlreadyExists { resource: self.resource.clone(), name: name.to_string(), taken }
-    }
-
     pub(crate) fn invalid(&self, name: &str, errors: Errors) -> Error {
         Error::Invalid { kind: self.kind.group_kind(), name: name.to_string(), errors }
     }
 }
 
 /// Removes the fields that only the server sets. Called once for a creation: by the verb for what a client sent, and by
-/// [`ResourceStorage::update`] where an update turns out to be a creation.
+/// [`Write::check`](crate::Write::check) where an update turns out to be a creation.
 pub fn wipe_system_fields(object: &mut Value) {
     let metadata = object.metadata_mut();
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid", "creationTimestamp"] {
@@ -244,13 +187,6 @@ pub fn ensure_namespace(object: &mut Value, wanted: &str) -> Result<(), Status> 
 pub fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object.set_meta_str("resourceVersion", &revision.to_string());
     object
-}
-
-fn as_generated(error: Error) -> Error {
-    match error {
-        Error::AlreadyExists { resource, name, .. } => Error::AlreadyExists { resource, name, taken: Taken::Generated },
-        other => other,
-    }
 }
 
 /// The base and five random characters, without vowels so that they spell nothing.

@@ -7,10 +7,10 @@ use object::timestamp::Time;
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Status, Value};
 use storage::Entry;
 
+use crate::create::at_revision;
 use crate::error::storage_error;
-use crate::storage::Attempt;
-use crate::strategy::{Deletion, GarbageCollection};
-use crate::{Admit, Context, Error, ResourceStorage};
+use crate::write::Attempt;
+use crate::{Context, Deletion, Error, GarbageCollection, ResourceStorage};
 
 /// The option to delete objects that cannot be read any more.
 pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -29,28 +29,119 @@ pub struct Deleted {
     pub show_object: bool,
 }
 
+/// A deletion of one object, in steps as a [`Write`](crate::Write) has.
+pub struct Removal<'a> {
+    storage: &'a ResourceStorage,
+    cx: &'a Context<'a>,
+    name: &'a str,
+    /// A DeleteOptions object.
+    options: &'a Value,
+    /// What is stored, as far as is known.
+    entry: Option<Arc<Entry>>,
+}
+
+/// How an object is to be deleted, if that is admitted.
+pub struct Planned {
+    current: Value,
+    /// The same with its deletion fields, where they are set before admission is asked.
+    object: Value,
+    plan: Plan,
+}
+
+impl Planned {
+    /// The object as it is now, which validating admission is asked about; None if there is nothing to ask because a deletion is
+    /// under way that this one changes nothing about.
+    pub fn asks_about(&self) -> Option<&Value> {
+        Some(&self.current).filter(|_| self.plan != Plan::AlreadyPending)
+    }
+}
+
+impl Removal<'_> {
+    /// Reads the object, checks the preconditions and decides how it is deleted.
+    pub async fn plan(&self) -> Result<Planned, Error> {
+        let storage = self.storage;
+        let Some(entry) = &self.entry else { return Err(storage.not_found(self.name)) };
+        let current = storage.load(entry).await.map_err(|why| storage.unreadable(entry, why))?;
+        storage.check_delete_preconditions(&current, self.options)?;
+        let mut object = current.clone();
+        let plan = storage.plan(self.cx, &mut object, self.options);
+        Ok(Planned { current, object, plan })
+    }
+
+    /// Carries out what was planned and admitted; None if another write came first.
+    pub fn commit(&mut self, planned: Planned) -> BoxFuture<'_, Result<Option<Deleted>, Error>> {
+        Box::pin(async move {
+            match self.carry_out(planned).await? {
+                Attempt::Done(deleted) => Ok(Some(deleted)),
+                Attempt::Lost(now) => {
+                    self.entry = now;
+                    Ok(None)
+                }
+            }
+        })
+    }
+
+    async fn carry_out(&self, planned: Planned) -> Result<Attempt<Deleted>, Error> {
+        let (storage, cx) = (self.storage, self.cx);
+        let Some(entry) = &self.entry else { return Ok(Attempt::Lost(None)) };
+        let Planned { current, mut object, plan } = planned;
+        let show_object = storage.strategy.facts().returns_deleted_object;
+        if plan == Plan::AlreadyPending {
+            return Ok(Attempt::Done(Deleted { object: current, gone: false, show_object }));
+        }
+        storage.check_protected(cx, &object)?;
+        if cx.features.garbage_collection() {
+            storage.settle_finalizers(&mut object, self.options);
+        }
+        let is_held = object.finalizers().next().is_some() || !(storage.strategy.facts().may_finish)(&object);
+        let mut last = current;
+        if is_held || plan != Plan::Immediate {
+            // A deletion without a grace period writes the deletion fields too, so that watchers see both changes.
+            if plan == Plan::Immediate {
+                mark_as_deleting(&mut object, cx);
+            }
+            last = match storage.put(cx, object, Some(entry), "delete", false).await? {
+                Attempt::Done(marked) => marked,
+                Attempt::Lost(now) => return Ok(Attempt::Lost(now)),
+            };
+            if is_held || plan != Plan::Graceful(0) {
+                return Ok(Attempt::Done(Deleted { object: last, gone: false, show_object: true }));
+            }
+        }
+        if !cx.dry_run {
+            let revision = last.resource_version().parse().unwrap_or(entry.mod_revision);
+            match storage.erase(cx, &entry.key, revision, &last).await? {
+                Attempt::Done(revision) => last = at_revision(last, revision),
+                // Another request has removed what this one has marked.
+                Attempt::Lost(None) if plan != Plan::Immediate => {}
+                Attempt::Lost(now) => return Ok(Attempt::Lost(now)),
+            }
+        }
+        Ok(Attempt::Done(Deleted { object: last, gone: true, show_object }))
+    }
+}
+
 impl ResourceStorage {
-    /// Deletes one object. `options` is a DeleteOptions object.
-    pub fn delete<'a>(
+    /// Begins to delete the object of this name. `options` is a DeleteOptions object.
+    pub async fn begin_removal<'a>(
         &'a self,
         cx: &'a Context<'a>,
         name: &'a str,
         options: &'a Value,
-        admit: &'a dyn Admit,
-    ) -> BoxFuture<'a, Result<Deleted, Error>> {
-        Box::pin(async move {
-            validate_options(options)?;
-            let key = self.key(cx.namespace, name);
-            let found = self.cache.current(&key).await.map_err(|error| self.read_failed(error, "delete"))?;
-            let mut current: Option<Arc<Entry>> = found.map(|object| object.entry().clone());
-            loop {
-                let Some(entry) = current else { return Err(self.not_found(name)) };
-                match self.try_delete(cx, name, &entry, options, admit).await? {
-                    Attempt::Done(deleted) => return Ok(deleted),
-                    Attempt::Lost(now) => current = now,
-                }
+    ) -> Result<Removal<'a>, Error> {
+        validate_options(options)?;
+        Ok(Removal { storage: self, cx, name, options, entry: self.stored(cx, name, "delete").await? })
+    }
+
+    /// Deletes an object without admission, because the server does it for itself.
+    pub async fn delete(&self, cx: &Context<'_>, name: &str, options: &Value) -> Result<Deleted, Error> {
+        let mut removal = self.begin_removal(cx, name, options).await?;
+        loop {
+            let planned = removal.plan().await?;
+            if let Some(deleted) = removal.commit(planned).await? {
+                return Ok(deleted);
             }
-        })
+        }
     }
 
     /// Deletes an object that cannot be read, without admission, finalizers or grace. Objects that can be read are refused.
@@ -59,8 +150,7 @@ impl ResourceStorage {
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
         let Some(entry) = found.entry else { return Err(self.not_found(name)) };
         // An object that the webhook does not convert cannot be read either.
-        let _prepared = self.prepare(std::iter::once(&entry.value)).await;
-        if self.read(&entry).is_ok() {
+        if self.load(&entry).await.is_ok() {
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
             let why = storage_error("invalid object, Code: 4", &entry.key.to_string(), why);
             return Err(self.conflict(name, why));
@@ -72,174 +162,52 @@ impl ResourceStorage {
         deleted.map(|_| ()).map_err(|error| self.store_failed(error, "delete", name))
     }
 
-    async fn try_delete(
-        &self,
-        cx: &Context<'_>,
-        name: &str,
-        entry: &Arc<Entry>,
-        options: &Value,
-        admit: &dyn Admit,
-    ) -> Result<Attempt<Deleted>, Error> {
-        let prepared = self.prepare(std::iter::once(&entry.value)).await?;
-        let mut object = self.decode_entry(entry)?;
-        drop(prepared);
-        let old = object.clone();
-        self.check_delete_preconditions(&object, options)?;
-        let plan = self.plan(cx, &mut object, options);
-        if plan == Plan::AlreadyPending {
-            let show_object = self.strategy.returns_deleted_object();
-            return Ok(Attempt::Done(Deleted { object, gone: false, show_object }));
-        }
-        admit.validate(None, Some(&old)).await?;
-        self.strategy.validate_deletion(cx, &object)?;
-        if cx.features.garbage_collection() {
-            self.settle_finalizers(&mut object, options);
-        }
-        let held = object.finalizers().next().is_some() || !self.strategy.may_finish(&object);
-        let remove = match plan {
-            Plan::Graceful(seconds) => seconds == 0 && !held,
-            Plan::Marked => false,
-            _ => !held,
-        };
-        if remove && matches!(plan, Plan::Graceful(_)) {
-            return self.mark_and_remove(cx, name, entry, object).await;
-        }
-        if remove {
-            return self.remove_now(cx, name, entry, old).await;
-        }
-        if plan == Plan::Immediate {
-            mark_as_deleting(&mut object, cx);
-        }
-        self.mark(cx, name, entry, object).await
-    }
-
-    /// A graceful deletion with a grace period of zero writes the deletion fields before it removes the object, so that watchers see
-    /// both changes.
-    async fn mark_and_remove(
-        &self,
-        cx: &Context<'_>,
-        name: &str,
-        entry: &Arc<Entry>,
-        object: Value,
-    ) -> Result<Attempt<Deleted>, Error> {
-        let deleted = match self.mark(cx, name, entry, object).await? {
-            Attempt::Done(deleted) => deleted,
-            lost => return Ok(lost),
-        };
-        let show_object = self.strategy.returns_deleted_object();
-        if cx.dry_run {
-            return Ok(Attempt::Done(Deleted { gone: true, show_object, ..deleted }));
-        }
-        let key = entry.key.clone();
-        match self.store.delete(key, deleted.object.resource_version().parse().ok()).await {
-            Ok(written) => {
-                let mut object = deleted.object;
-                self.strategy.after_delete(cx, &object).await;
-                object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Attempt::Done(Deleted { object, gone: true, show_object }))
+    /// Refuses to delete what the system needs. Upstream refuses single deletions only.
+    fn check_protected(&self, cx: &Context<'_>, object: &Value) -> Result<(), Error> {
+        match self.strategy.facts().protected {
+            Some((names, why)) if cx.verb != "deletecollection" && names.contains(&object.name()) => {
+                Err(Status::forbidden(&self.resource, object.name(), why).into())
             }
-            // Another request has removed it.
-            Err(storage::Error::NotFound) => Ok(Attempt::Done(Deleted { gone: true, show_object, ..deleted })),
-            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
-            Err(error) => Err(self.store_failed(error, "delete", name)),
-        }
-    }
-
-    async fn remove_now(
-        &self,
-        cx: &Context<'_>,
-        name: &str,
-        entry: &Arc<Entry>,
-        object: Value,
-    ) -> Result<Attempt<Deleted>, Error> {
-        let show_object = self.strategy.returns_deleted_object();
-        if cx.dry_run {
-            return Ok(Attempt::Done(Deleted { object, gone: true, show_object }));
-        }
-        match self.store.delete(entry.key.clone(), Some(entry.mod_revision)).await {
-            Ok(written) => {
-                self.strategy.after_delete(cx, &object).await;
-                let mut object = object;
-                object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Attempt::Done(Deleted { object, gone: true, show_object }))
-            }
-            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
-            Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
-            Err(error) => Err(self.store_failed(error, "delete", name)),
-        }
-    }
-
-    async fn mark(
-        &self,
-        cx: &Context<'_>,
-        name: &str,
-        entry: &Arc<Entry>,
-        mut object: Value,
-    ) -> Result<Attempt<Deleted>, Error> {
-        let bytes = self.to_bytes(&mut object).await?;
-        if cx.dry_run || bytes == entry.value {
-            return Ok(Attempt::Done(Deleted { object, gone: false, show_object: true }));
-        }
-        let ttl = self.strategy.time_to_live(&object);
-        match self.store.update(entry.key.clone(), bytes, entry.mod_revision, ttl).await {
-            Ok(written) => {
-                object.set_meta_str("resourceVersion", &written.revision.to_string());
-                Ok(Attempt::Done(Deleted { object, gone: false, show_object: true }))
-            }
-            Err(storage::Error::Conflict(now)) => Ok(Attempt::Lost(Some(now))),
-            Err(storage::Error::NotFound) => Ok(Attempt::Lost(None)),
-            Err(error) => Err(self.store_failed(error, "delete", name)),
+            _ => Ok(()),
         }
     }
 
     fn check_delete_preconditions(&self, object: &Value, options: &Value) -> Result<(), Error> {
-        // Upstream names the kind here, where other conflicts name the resource.
-        let kind = GroupResource::new(self.kind.group.clone(), self.kind.kind.clone());
         let preconditions = options.field("preconditions");
-        self.strategy.check_preconditions(object, preconditions)?;
-        if let Some(uid) = preconditions.field("uid").as_str()
-            && uid != object.uid()
-        {
-            let why = format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                object.uid()
-            );
-            return Err(Error::Conflict { resource: kind, name: object.name().to_string(), why });
+        let (uid, version) = (preconditions.field("uid").as_str(), preconditions.field("resourceVersion").as_str());
+        let Some(mismatch) = Mismatch::of(uid, version, object) else { return Ok(()) };
+        if let Some(words) = self.strategy.facts().precondition_words {
+            return Err(self.conflict(object.name(), mismatch.in_words(words)));
         }
-        if let Some(version) = preconditions.field("resourceVersion").as_str()
-            && version != object.resource_version()
-        {
-            let why = format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                object.resource_version()
-            );
-            return Err(Error::Conflict { resource: kind, name: object.name().to_string(), why });
-        }
-        Ok(())
+        // Upstream names the kind here, where other conflicts name the resource.
+        let resource = GroupResource::new(self.kind.group.clone(), self.kind.kind.clone());
+        Err(Error::Conflict { resource, name: object.name().to_string(), why: mismatch.to_string() })
     }
 
     /// Decides how the object is deleted, and sets its deletion fields if that is graceful.
     fn plan(&self, cx: &Context<'_>, object: &mut Value, options: &Value) -> Plan {
         let asked = options.field("gracePeriodSeconds").as_int().map(|s| if s < 0 { 1 } else { s });
-        if !self.strategy.deletes_gracefully() {
+        let facts = self.strategy.facts();
+        if matches!(facts.deletion, Deletion::Immediate) {
             return Plan::Immediate;
         }
         let pending = object.at(&["metadata", "deletionGracePeriodSeconds"]).as_int();
         if object.is_deleting() {
             return match (pending, asked) {
-                (None | Some(0), _) if self.strategy.may_finish(object) => Plan::Immediate,
+                (None | Some(0), _) if (facts.may_finish)(object) => Plan::Immediate,
                 (Some(left), Some(wanted)) if wanted < left => shorten(object, cx, left, wanted),
                 _ => Plan::AlreadyPending,
             };
         }
-        match self.strategy.deletion(cx, object, options) {
+        match facts.deletion {
             Deletion::Immediate => Plan::Immediate,
-            Deletion::Marked => {
+            Deletion::Marked(mark) => {
                 object.set_meta_str("deletionTimestamp", &Time(cx.now).to_string());
-                self.strategy.mark_deleted(object);
+                mark(object);
                 Plan::Marked
             }
-            Deletion::Graceful { grace_period_seconds: seconds } => {
+            Deletion::Graceful(grace_period) => {
+                let seconds = grace_period(object, options);
                 let at = cx.now.plus(object::duration::Duration::from_secs(seconds));
                 object.set_meta_str("deletionTimestamp", &Time(at).to_string());
                 object.metadata_mut().insert("deletionGracePeriodSeconds", seconds);
@@ -278,7 +246,7 @@ impl ResourceStorage {
 
     /// Whether dependents are (orphaned, deleted first).
     fn dependents(&self, object: &Value, options: &Value) -> (bool, bool) {
-        let policy = self.strategy.garbage_collection();
+        let policy = self.strategy.facts().garbage_collection;
         if policy == GarbageCollection::Unsupported {
             return (false, false);
         }
@@ -297,6 +265,44 @@ impl ResourceStorage {
             _ => None,
         });
         by_finalizer.unwrap_or((policy == GarbageCollection::Orphan, false))
+    }
+}
+
+/// Where an object differs from the one that the preconditions of a write mean.
+pub struct Mismatch<'a> {
+    field: &'static str,
+    wanted: &'a str,
+    actual: &'a str,
+    /// What may have happened to the object.
+    cause: &'static str,
+}
+
+impl<'a> Mismatch<'a> {
+    /// None if it is the object of this uid and version.
+    pub fn of(uid: Option<&'a str>, version: Option<&'a str>, object: &'a Value) -> Option<Mismatch<'a>> {
+        let fields = [
+            ("UID", uid, object.uid(), "deleted and then recreated"),
+            ("ResourceVersion", version, object.resource_version(), "modified"),
+        ];
+        fields.into_iter().find_map(|(field, wanted, actual, cause)| {
+            let wanted = wanted.filter(|wanted| *wanted != actual)?;
+            Some(Mismatch { field, wanted, actual, cause })
+        })
+    }
+
+    /// As upstream's storage layer says it.
+    pub(crate) fn in_words(&self, words: &str) -> String {
+        let Mismatch { field, wanted, actual, .. } = self;
+        format!("{words}: {field} in precondition: {wanted}, {field} in object meta: {actual}")
+    }
+}
+
+/// As upstream says it of a deletion.
+impl std::fmt::Display for Mismatch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Mismatch { field, wanted, actual, cause } = self;
+        write!(f, "the {field} in the precondition ({wanted}) does not match the {field} in record ({actual}). ")?;
+        write!(f, "The object might have been {cause}")
     }
 }
 

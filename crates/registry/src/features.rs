@@ -12,7 +12,9 @@ const KNOWN: &str = include_str!("../data/features.txt");
 /// A version of Kubernetes that is emulated or compatible with: `1.37`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
+    /// The first number.
     pub major: u32,
+    /// The second number.
     pub minor: u32,
 }
 
@@ -20,6 +22,7 @@ impl Release {
     /// The version this server is written after.
     pub const CURRENT: Release = Release { major: 1, minor: 37 };
 
+    /// Reads `1.37` or `v1.37`.
     pub fn parse(text: &str) -> Option<Release> {
         let (major, minor) = text.trim_start_matches('v').split_once('.')?;
         Some(Release { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -113,10 +116,12 @@ impl Features {
         self.garbage_collection
     }
 
+    /// Says whether the garbage collector runs.
     pub fn set_garbage_collection(&mut self, on: bool) {
         self.garbage_collection = on;
     }
 
+    /// Says whether containers may be privileged.
     pub fn set_allow_privileged(&mut self, allow: bool) {
         self.allow_privileged = allow;
     }

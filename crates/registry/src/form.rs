@@ -43,6 +43,7 @@ impl Form {
         Some(Form::structured(Shape::new(builtin().types().clone(), found.node.clone())))
     }
 
+    /// Whether Go has structs for the objects.
     pub fn is_structured(&self) -> bool {
         self.structured
     }
@@ -164,6 +165,7 @@ pub fn go_package(group: &str) -> &str {
 }
 
 impl Shape {
+    /// A shape that is there already.
     pub fn new(types: Arc<Types>, node: Node) -> Shape {
         let shape = Shape::lazy(move || (types, node));
         LazyLock::force(&shape.0);
@@ -175,6 +177,7 @@ impl Shape {
         Shape(Arc::new(LazyLock::new(Box::new(compile))))
     }
 
+    /// The schema, which is compiled when it is first asked for.
     pub fn schema(&self) -> Schema<'_> {
         let (types, node) = &**self.0;
         Schema::new(types, node)

@@ -26,7 +26,9 @@ const FIXED: [(&str, &str); 11] = [
 /// `--emulated-version` and `--min-compatibility-version`, as the built-in kinds see them.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifecycle {
+    /// The release that the server behaves as.
     pub emulated: Release,
+    /// The oldest release that the server works with.
     pub compatible: Release,
     /// `KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE`: what the emulated version has removed is still there.
     pub keep_removed: bool,

@@ -17,6 +17,7 @@ pub struct LiveCatalog {
 }
 
 impl LiveCatalog {
+    /// A catalog that begins as this one.
     pub fn new(catalog: Catalog) -> LiveCatalog {
         LiveCatalog { current: ArcSwap::from_pointee(catalog), changing: Mutex::default() }
     }

@@ -91,6 +91,7 @@ pub fn immutable(new: &Cursor, old: &Value, errors: &mut Errors) {
     }
 }
 
+/// Checks keys and values of labels.
 pub fn validate_labels(labels: &Cursor, errors: &mut Errors) {
     for (key, value) in labels.entries() {
         for message in names::label_key(key) {
@@ -102,6 +103,7 @@ pub fn validate_labels(labels: &Cursor, errors: &mut Errors) {
     }
 }
 
+/// Checks keys and the size of annotations.
 pub fn validate_annotations(annotations: &Cursor, errors: &mut Errors) {
     let mut total = 0usize;
     for (key, value) in annotations.entries() {

@@ -1,16 +1,18 @@
 use async_trait::async_trait;
 use object::Value;
+use request::User;
 
 use crate::Strategy;
 
 /// A resource whose objects are not stored but made when they are asked for.
 #[async_trait]
 pub trait Report: Send + Sync + 'static {
-    /// All there are, sorted by name, without their apiVersion and kind.
-    async fn objects(&self) -> Vec<Value>;
+    /// All that the user sees in a namespace, or in all of them if it is "", sorted by namespace and name. Those of built-in kinds have no
+    /// apiVersion and kind.
+    async fn objects(&self, user: &User, namespace: &str) -> Vec<Value>;
 
     /// The one with this name.
-    async fn object(&self, name: &str) -> Option<Value>;
+    async fn object(&self, user: &User, namespace: &str, name: &str) -> Option<Value>;
 
     /// How they are printed.
     fn strategy(&self) -> &dyn Strategy;

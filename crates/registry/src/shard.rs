@@ -28,6 +28,7 @@ struct Range {
 }
 
 impl Shard {
+    /// Reads a shard selector.
     pub fn parse(text: &str) -> Result<Shard, String> {
         let text = text.trim();
         if text.is_empty() {
@@ -51,6 +52,7 @@ impl Shard {
         shard.ok_or_else(|| "CEL parse error: empty expression".into())
     }
 
+    /// Whether an object is in the shard.
     pub fn matches(&self, header: &Header) -> bool {
         let hash = u128::from(match self.field {
             Field::Uid => header.uid_hash,

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Cache, Describe, Header, Object};
 use object::{GroupResource, GroupVersion, GroupVersionKind, Meta, Status, Str, Value, labels};
+use schema::Schema;
 use storage::{Entry, Key, KeyRange, Revision, Store};
 
-use crate::{Error, Shard, Strategy, Unreadable, shard};
+use crate::{Error, Pace, Shard, Strategy, Unreadable, shard};
 
 /// The stored side of a resource: one for all its served versions.
 #[derive(Clone)]
@@ -30,15 +31,11 @@ pub struct ResourceStorage {
     pub root: usize,
 }
 
+/// Looking at an object whose header is known costs about as much as reading so many bytes.
+const HEADER_BYTES: usize = 64;
+
 /// What an encrypted value begins with, whatever it is encrypted with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
-
-/// One try of a read-change-write loop.
-pub(crate) enum Attempt<T> {
-    Done(T),
-    /// Another write came first; this is the object now, None if it is gone.
-    Lost(Option<Arc<Entry>>),
-}
 
 /// Turns objects of the storage version into stored bytes and back.
 #[async_trait]
@@ -58,19 +55,30 @@ pub trait StoredCodec: Send + Sync + 'static {
         false
     }
 
-    /// Calls the conversion webhook for all that is not in this version, so that `decode` can go on without waiting.
-    async fn prepare(&self, _stored: &[Bytes]) -> Result<Prepared, String> {
-        Ok(Prepared::default())
+    /// Calls the conversion webhook for all that is not in this version, so that `decode` can go on without waiting. What the
+    /// webhook does not convert is an error of `decode`.
+    async fn prepare(&self, _stored: &[Bytes]) -> Prepared {
+        Prepared::default()
     }
 
     /// Calls the conversion webhook for an object that is to be stored, so that `encode` can go on without waiting.
-    async fn prepare_write(&self, _object: &Value) -> Result<Prepared, String> {
-        Ok(Prepared::default())
+    async fn prepare_write(&self, _object: &Value) -> Prepared {
+        Prepared::default()
     }
 
-    /// An object of one version of the kind in another one.
+    /// An object of one version of the kind in another one, as it would be read in that version.
     async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
         Err(format!("{} is not converted to {to} here", object.api_version()))
+    }
+
+    /// The same with the fields that the other version does not have, as managed fields are compared.
+    async fn convert_unpruned(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
+        self.convert(object, to).await
+    }
+
+    /// The schema of the kind in a version that its definition has, served or not.
+    fn schema_in(&self, _version: &str) -> Option<Schema<'_>> {
+        None
     }
 
     /// The string at a path (`spec.nodeName`) that has no default; "" if there is none.
@@ -87,10 +95,10 @@ pub trait StoredCodec: Send + Sync + 'static {
 /// What a conversion webhook answered, which is known for as long as this lives.
 #[derive(Debug, Default)]
 #[must_use = "what was prepared is forgotten when this is dropped"]
-pub struct Prepared(Vec<Arc<Value>>);
+pub struct Prepared(Vec<Arc<Result<Value, String>>>);
 
 impl Prepared {
-    pub fn new(converted: Vec<Arc<Value>>) -> Prepared {
+    pub fn new(converted: Vec<Arc<Result<Value, String>>>) -> Prepared {
         Prepared(converted)
     }
 
@@ -148,13 +156,22 @@ impl ResourceStorage {
         Ok(object)
     }
 
+    /// The object that is stored there, which the conversion webhook converts where there is one.
+    pub async fn load(&self, entry: &Entry) -> Result<Value, Unreadable> {
+        let _prepared = self.prepare(std::iter::once(&entry.value)).await;
+        self.read(entry)
+    }
+
     /// Like `read`, with the error that reads of the object fail with.
     pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Error> {
-        self.read(entry).map_err(|why| {
-            let key = entry.key.to_string();
-            tracing::error!(key, %why, "a stored object cannot be read");
-            Error::Unreadable { key: self.below_root(&key).to_string(), why }
-        })
+        self.read(entry).map_err(|why| self.unreadable(entry, why))
+    }
+
+    /// The error that reads of an object fail with.
+    pub fn unreadable(&self, entry: &Entry, why: Unreadable) -> Error {
+        let key = entry.key.to_string();
+        tracing::error!(key, %why, "a stored object cannot be read");
+        Error::Unreadable { key: self.below_root(&key).to_string(), why }
     }
 
     /// The key without the prefix that all resources share, as upstream's errors show it.
@@ -176,19 +193,19 @@ impl ResourceStorage {
     }
 
     /// Calls the conversion webhook for all of these objects at once, where there is one.
-    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Result<Prepared, Error> {
+    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Prepared {
         if !self.codec.converts_by_webhook() {
-            return Ok(Prepared::default());
+            return Prepared::default();
         }
         let stored: Vec<Bytes> = objects.cloned().collect();
-        self.codec.prepare(&stored).await.map_err(Error::Failed)
+        self.codec.prepare(&stored).await
     }
 
     /// The bytes to store, and what they will be read as. Clients get what is stored, which is not always what was sent: an
     /// empty list, for one, has no stored form.
     pub(crate) async fn encoded(&self, mut object: Value, revision: Revision) -> Result<(Bytes, Value), Error> {
         let bytes = self.to_bytes(&mut object).await?;
-        let _prepared = self.prepare(std::iter::once(&bytes)).await?;
+        let _prepared = self.prepare(std::iter::once(&bytes)).await;
         let stored = match self.codec.as_decoded(object) {
             Some(stored) => Ok(stored),
             None => self.codec.decode(&bytes).map_err(Status::internal),
@@ -207,35 +224,59 @@ impl ResourceStorage {
         let revision = object.metadata_mut().remove("resourceVersion");
         object.set_type(&self.kind);
         object.metadata_mut().remove("selfLink");
-        let prepared = self.codec.prepare_write(object).await.map_err(Error::Failed);
-        let bytes = prepared.and_then(|_prepared| self.encode(object));
+        let _prepared = self.codec.prepare_write(object).await;
+        let bytes = self.encode(object);
         if let Some(revision) = revision {
             object.metadata_mut().insert("resourceVersion", revision);
         }
         bytes
     }
 
-    /// Keeps the objects that a filter is about. Fields are selected as the requested version has them.
-    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter) -> Result<Prepared, Error> {
+    /// Keeps the first objects that a filter is about, no more than `most`, and lets other tasks run meanwhile. Fields are
+    /// selected as the requested version has them.
+    pub async fn select(
+        &self,
+        objects: &mut Vec<Arc<Object>>,
+        filter: &Filter,
+        most: usize,
+    ) -> Result<Prepared, Error> {
         if filter.is_everything() {
+            objects.truncate(most);
             return Ok(Prepared::default());
         }
-        if !self.selects_converted(filter) {
-            let describe = self.cache.describe();
-            objects.retain(|object| filter.matches(object.header(describe)));
-            return Ok(Prepared::default());
+        let is_converted = self.selects_converted(filter);
+        let prepared = match is_converted {
+            true => self.prepare(objects.iter().map(|object| object.value())).await,
+            false => Prepared::default(),
+        };
+        let mut pace = Pace::begin();
+        let mut selected = Vec::new();
+        for object in std::mem::take(objects) {
+            let work = if is_converted { object.value().len() } else { self.work_of_matching(&object) };
+            if self.is_selected(&object, filter, is_converted) {
+                selected.push(object);
+                if selected.len() == most {
+                    break;
+                }
+            }
+            pace.worked(work).await;
         }
-        let prepared = self.prepare(objects.iter().map(|object| object.value())).await?;
-        objects.retain(|object| self.matches(object, filter));
+        *objects = selected;
         Ok(prepared)
     }
 
     /// Whether a filter is about an object, which was prepared if a webhook converts it.
     pub fn matches(&self, object: &Object, filter: &Filter) -> bool {
-        if filter.is_everything() {
-            return true;
-        }
-        if !self.selects_converted(filter) {
+        filter.is_everything() || self.is_selected(object, filter, self.selects_converted(filter))
+    }
+
+    /// The work of looking whether a filter is about an object, as bytes that are read.
+    pub fn work_of_matching(&self, object: &Object) -> usize {
+        if object.is_described() { HEADER_BYTES } else { HEADER_BYTES + object.value().len() }
+    }
+
+    fn is_selected(&self, object: &Object, filter: &Filter, is_converted: bool) -> bool {
+        if !is_converted {
             return filter.matches(object.header(self.cache.describe()));
         }
         match self.read(object.entry()) {
@@ -248,20 +289,15 @@ impl ResourceStorage {
     /// Whether a filter looks at fields that only a conversion webhook knows in this version.
     fn selects_converted(&self, filter: &Filter) -> bool {
         let selectable = self.strategy.selectable_fields();
-        let mut fields = filter.fields.requirements().iter();
-        self.codec.converts_by_webhook() && fields.any(|asked| selectable.iter().any(|field| *field == asked.field))
+        let mut fields = filter.fields.fields();
+        self.codec.converts_by_webhook() && fields.any(|asked| selectable.iter().any(|field| field == asked))
     }
 
     /// The current object.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Error> {
         let found = self.cache.current(&self.key(namespace, name)).await;
-        match found.map_err(|error| self.read_failed(error, "get"))? {
-            Some(object) => {
-                let _prepared = self.prepare(std::iter::once(object.value())).await?;
-                self.decode_entry(object.entry())
-            }
-            None => Err(self.not_found(name)),
-        }
+        let found = found.map_err(|error| self.read_failed(error, "get"))?.ok_or_else(|| self.not_found(name))?;
+        self.load(found.entry()).await.map_err(|why| self.unreadable(found.entry(), why))
     }
 
     pub fn not_found(&self, name: &str) -> Error {
@@ -304,7 +340,7 @@ impl Describer {
     pub fn new(strategy: Arc<dyn Strategy>, codec: Arc<dyn StoredCodec>) -> Describer {
         let mut paths =
             object::strs!["metadata.namespace", "metadata.name", "metadata.uid", "metadata.labels"].to_vec();
-        paths.extend_from_slice(strategy.selected_paths());
+        paths.extend_from_slice(strategy.facts().selected_paths.unwrap_or(strategy.selectable_fields()));
         Describer { strategy, codec, paths }
     }
 }
@@ -349,7 +385,7 @@ impl Filter {
         if header.unreadable {
             return true;
         }
-        self.labels.matches(|key| header.label(key))
+        self.labels.matches(header.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())))
             && self.fields.matches(|field| header.field(field))
             && self.shard.as_ref().is_none_or(|shard| shard.matches(header))
     }

@@ -7,83 +7,21 @@ mod support;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use object::{Cursor, Errors, Meta, Status, Value, value};
-use registry::{
-    AdmitAll, Context, Deletion, GarbageCollection, ResourceStorage, Strategy, UpdateOptions, UpdateScope,
-    UpdatedObject,
-};
+use object::{Cursor, Errors, Meta, Value, value};
+use registry::{Context, Deletion, Facts, GarbageCollection, ResourceStorage, Strategy, UpdateOptions, UpdateScope};
 use support::{Requests, told};
 
-/// What a kind says about its objects.
-#[derive(Clone)]
-struct Kind {
-    keeps_status_on_create: bool,
-    unconditional: bool,
-    creates_on_update: bool,
-    returns_deleted: bool,
-    /// Objects are marked by the first deletion and go with a later one, once `spec.minReadySeconds` is 0.
-    two_steps: bool,
-    grace: Option<i64>,
-    dependents: Option<GarbageCollection>,
-}
+/// A kind with this row.
+struct Kind(Facts);
 
-/// A kind that says nothing.
-const PLAIN: Kind = Kind {
-    keeps_status_on_create: false,
-    unconditional: false,
-    creates_on_update: false,
-    returns_deleted: false,
-    two_steps: false,
-    grace: None,
-    dependents: None,
-};
+const PLAIN: Facts =
+    Facts { generation: Some(registry::is_changed), allows_unconditional_update: false, ..Facts::WITH_STATUS };
+const UNCONDITIONAL: Facts = Facts { allows_unconditional_update: true, ..PLAIN };
 
-#[async_trait]
 impl Strategy for Kind {
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn keeps_status_on_create(&self) -> bool {
-        self.keeps_status_on_create
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        self.unconditional
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        self.creates_on_update
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        self.returns_deleted
-    }
-
-    fn deletes_gracefully(&self) -> bool {
-        self.two_steps || self.grace.is_some()
-    }
-
-    fn deletion(&self, _: &Context, _: &Value, options: &Value) -> Deletion {
-        let asked = options.field("gracePeriodSeconds").as_int();
-        match self.grace {
-            Some(grace) => Deletion::Graceful { grace_period_seconds: asked.unwrap_or(grace) },
-            None => Deletion::Marked,
-        }
-    }
-
-    fn mark_deleted(&self, object: &mut Value) {
-        object.set(&["metadata", "annotations", "marked"], "yes");
-    }
-
-    fn may_finish(&self, object: &Value) -> bool {
-        !self.two_steps || object.at(&["spec", "minReadySeconds"]).as_int().unwrap_or(0) == 0
-    }
-
-    fn garbage_collection(&self) -> GarbageCollection {
-        self.dependents.unwrap_or(GarbageCollection::Background)
+    fn facts(&self) -> &Facts {
+        &self.0
     }
 
     fn prepare_subresource(&self, _: &Context, new: &mut Value, old: &Value) {
@@ -106,8 +44,8 @@ struct World {
 }
 
 impl World {
-    async fn new(kind: Kind) -> World {
-        let storage = support::storage("replicationcontrollers", Arc::new(kind)).await;
+    async fn new(facts: Facts) -> World {
+        let storage = support::storage("replicationcontrollers", Arc::new(Kind(facts))).await;
         World { storage, requests: Requests::default() }
     }
 
@@ -116,7 +54,7 @@ impl World {
     }
 
     async fn create(&self, object: Value) -> Result<Value, String> {
-        told(self.storage.create(&self.cx(), object, &AdmitAll).await.map(|outcome| outcome.object))
+        told(self.storage.create(&self.cx(), object).await)
     }
 
     async fn update(&self, scope: UpdateScope, edit: &(dyn Fn(&mut Value) + Sync)) -> Result<Value, String> {
@@ -125,29 +63,34 @@ impl World {
     }
 
     async fn update_with(&self, edit: &(dyn Fn(&mut Value) + Sync), options: &UpdateOptions) -> Result<Value, String> {
-        let updated = self.storage.update(&self.cx(), "rc", &mut Edit(edit), &AdmitAll, options).await;
-        told(updated.map(|outcome| outcome.object))
+        told(self.try_update(edit, options).await)
+    }
+
+    async fn try_update(
+        &self,
+        edit: &(dyn Fn(&mut Value) + Sync),
+        options: &UpdateOptions,
+    ) -> Result<Value, registry::Error> {
+        let cx = self.cx();
+        let mut write = self.storage.begin(&cx, "rc", options).await?;
+        loop {
+            let current = write.current().await?;
+            let mut object = current.clone().unwrap_or_else(|| controller(0));
+            edit(&mut object);
+            if let Some(outcome) = write.store(object, current.as_ref()).await? {
+                return Ok(outcome.object);
+            }
+        }
     }
 
     /// Whether it is gone and whether clients get it back, and the object as it was last.
     async fn delete(&self, options: Value) -> Result<(bool, bool, Value), String> {
-        let deleted = self.storage.delete(&self.cx(), "rc", &options, &AdmitAll).await;
+        let deleted = self.storage.delete(&self.cx(), "rc", &options).await;
         told(deleted.map(|deleted| (deleted.gone, deleted.show_object, deleted.object)))
     }
 
     async fn get(&self) -> Option<Value> {
         self.storage.get("ns", "rc").await.ok()
-    }
-}
-
-struct Edit<'a>(&'a (dyn Fn(&mut Value) + Sync));
-
-#[async_trait]
-impl UpdatedObject for Edit<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let mut object = existing.cloned().unwrap_or_else(|| controller(0));
-        (self.0)(&mut object);
-        Ok(object)
     }
 }
 
@@ -166,7 +109,7 @@ fn numbers(object: &Value) -> [i64; 3] {
 #[tokio::test]
 async fn spec_and_status_are_written_apart() {
     use UpdateScope::{Object, Other, Status, Subresource};
-    let world = World::new(Kind { unconditional: true, ..PLAIN }).await;
+    let world = World::new(UNCONDITIONAL).await;
     assert_eq!(numbers(&world.create(controller(1)).await.unwrap()), [1, 0, 1]);
     let both = |replicas: i64| {
         move |object: &mut Value| {
@@ -207,7 +150,7 @@ async fn spec_and_status_are_written_apart() {
 #[tokio::test]
 async fn a_status_is_created_where_the_kind_says_so() {
     for (keeps_status_on_create, want) in [(false, 0), (true, 7)] {
-        let world = World::new(Kind { keeps_status_on_create, ..PLAIN }).await;
+        let world = World::new(Facts { keeps_status_on_create, ..PLAIN }).await;
         let made = world.create(controller(1)).await.unwrap();
         assert_eq!(numbers(&made)[1], want);
     }
@@ -220,12 +163,16 @@ async fn versions_are_required_or_not() {
         ("zero", |object| object.set_meta_str("resourceVersion", "0")),
         ("stale", |object| object.set_meta_str("resourceVersion", "1")),
     ];
-    for unconditional in [true, false] {
-        let world = World::new(Kind { unconditional, ..PLAIN }).await;
+    for allows_unconditional_update in [true, false] {
+        let world = World::new(Facts { allows_unconditional_update, ..PLAIN }).await;
         world.create(controller(1)).await.unwrap();
         for (what, edit) in edits {
-            let fine = unconditional && what != "stale";
-            assert_eq!(world.update(UpdateScope::Object, &edit).await.is_ok(), fine, "{unconditional} {what}");
+            let fine = allows_unconditional_update && what != "stale";
+            assert_eq!(
+                world.update(UpdateScope::Object, &edit).await.is_ok(),
+                fine,
+                "{allows_unconditional_update} {what}"
+            );
         }
         let made = world.get().await.unwrap();
         for (version, fine) in [(made.resource_version(), true), ("1", false), ("", false)] {
@@ -238,13 +185,13 @@ async fn versions_are_required_or_not() {
 #[tokio::test]
 async fn updates_create_where_the_kind_or_the_request_says_so() {
     let precondition = "Precondition failed";
-    for (creates_on_update, create, uid, want) in [
+    for (allows_create_on_update, create, uid, want) in [
         (false, false, None, Err("replicationcontrollers \"rc\" not found")),
         (true, false, None, Ok(1)),
         (false, true, None, Ok(1)),
         (false, true, Some("u"), Err(precondition)),
     ] {
-        let world = World::new(Kind { creates_on_update, unconditional: true, ..PLAIN }).await;
+        let world = World::new(Facts { allows_create_on_update, ..UNCONDITIONAL }).await;
         let options = UpdateOptions { create, uid: uid.map(String::from), ..UpdateOptions::default() };
         let got = world.update_with(&|_| {}, &options).await;
         match want {
@@ -257,7 +204,12 @@ async fn updates_create_where_the_kind_or_the_request_says_so() {
 
 #[tokio::test]
 async fn deletions_in_two_steps_wait_for_the_object() {
-    let world = World::new(Kind { two_steps: true, unconditional: true, ..PLAIN }).await;
+    let world = World::new(Facts {
+        deletion: Deletion::Marked(|object| object.set(&["metadata", "annotations", "marked"], "yes")),
+        may_finish: |object| object.at(&["spec", "minReadySeconds"]).as_int().unwrap_or(0) == 0,
+        ..UNCONDITIONAL
+    });
+    let world = world.await;
     let mut waits = controller(1);
     waits.set(&["spec", "minReadySeconds"], 5);
     world.create(waits).await.unwrap();
@@ -276,25 +228,26 @@ async fn deletions_in_two_steps_wait_for_the_object() {
 #[tokio::test]
 async fn deletions_raise_the_generation_and_show_what_the_kind_says() {
     // The kind, its finalizers, and then: gone, shown, generation, grace period.
-    let graceful = Kind { grace: Some(30), ..PLAIN };
-    let returned = Kind { returns_deleted: true, ..PLAIN };
+    let grace_period = |_: &Value, options: &Value| options.field("gracePeriodSeconds").as_int().unwrap_or(30);
+    let graceful = Facts { deletion: Deletion::Graceful(grace_period), ..PLAIN };
+    let returned = Facts { returns_deleted_object: true, ..PLAIN };
     let held = vec!["example.com/held"];
-    for (kind, finalizers, options, want) in [
+    for (facts, finalizers, options, want) in [
         (PLAIN, vec![], value!({}), (true, false, 1, None)),
         (returned, vec![], value!({}), (true, true, 1, None)),
         (PLAIN, held.clone(), value!({}), (false, true, 2, Some(0))),
-        (graceful.clone(), vec![], value!({}), (false, true, 2, Some(30))),
-        (graceful.clone(), vec![], value!({"gracePeriodSeconds": 0}), (true, false, 2, Some(0))),
+        (graceful, vec![], value!({}), (false, true, 2, Some(30))),
+        (graceful, vec![], value!({"gracePeriodSeconds": 0}), (true, false, 2, Some(0))),
         (graceful, held, value!({"gracePeriodSeconds": 0}), (false, true, 2, Some(0))),
     ] {
-        let world = World::new(kind).await;
+        let world = World::new(facts).await;
         let mut object = controller(1);
         if !finalizers.is_empty() {
             object.set(&["metadata", "finalizers"], finalizers);
         }
         world.create(object).await.unwrap();
         let dry = Context { dry_run: true, ..world.cx() };
-        let would = world.storage.delete(&dry, "rc", &options, &AdmitAll).await.unwrap();
+        let would = world.storage.delete(&dry, "rc", &options).await.unwrap();
         assert_eq!((would.gone, world.get().await.unwrap().is_deleting()), (want.0, false));
         let (gone, shown, last) = world.delete(options.clone()).await.unwrap();
         let grace = last.at(&["metadata", "deletionGracePeriodSeconds"]).as_int();
@@ -304,9 +257,41 @@ async fn deletions_raise_the_generation_and_show_what_the_kind_says() {
 }
 
 #[tokio::test]
+async fn kinds_refuse_deletions_in_their_words() {
+    let own = Facts {
+        protected: Some((&["rc"], "it is needed")),
+        precondition_words: Some("no"),
+        allows_unconditional_update: true,
+        ..PLAIN
+    };
+    let world = World::new(own).await;
+    world.create(controller(1)).await.unwrap();
+    for (verb, options, want) in [
+        ("delete", value!({}), "replicationcontrollers \"rc\" is forbidden: it is needed"),
+        (
+            "deletecollection",
+            value!({"preconditions": {"uid": "u"}}),
+            ": no: UID in precondition: u, UID in object meta: ",
+        ),
+        (
+            "deletecollection",
+            value!({"preconditions": {"resourceVersion": "1"}}),
+            ": no: ResourceVersion in precondition: 1, ",
+        ),
+        ("deletecollection", value!({}), ""),
+    ] {
+        let cx = Context { verb, ..world.cx() };
+        match told(world.storage.delete(&cx, "rc", &options).await) {
+            Ok(deleted) => assert!(deleted.gone && want.is_empty()),
+            Err(why) => assert!(!want.is_empty() && why.contains(want), "{why}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn kinds_decide_about_dependents() {
     use GarbageCollection::{Background, Orphan, Unsupported};
-    for (dependents, options, want) in [
+    for (garbage_collection, options, want) in [
         (Background, value!({}), vec![]),
         (Orphan, value!({}), vec!["orphan"]),
         (Orphan, value!({"propagationPolicy": "Background"}), vec![]),
@@ -314,7 +299,7 @@ async fn kinds_decide_about_dependents() {
         (Background, value!({"orphanDependents": true}), vec!["orphan"]),
         (Unsupported, value!({"propagationPolicy": "Foreground"}), vec![]),
     ] {
-        let world = World::new(Kind { dependents: Some(dependents), ..PLAIN }).await;
+        let world = World::new(Facts { garbage_collection, ..PLAIN }).await;
         world.create(controller(1)).await.unwrap();
         let (gone, _, last) = world.delete(options.clone()).await.unwrap();
         let held: Vec<&str> = last.finalizers().collect();
@@ -348,7 +333,7 @@ async fn objects_too_large_lose_their_managed_fields() {
     for (annotation, managed, want) in
         [(10, 10, Some(1)), (200_000, LIMIT, Some(0)), (LIMIT, 10, None), (LIMIT, LIMIT, None)]
     {
-        let world = World::new(Kind { unconditional: true, ..PLAIN }).await;
+        let world = World::new(UNCONDITIONAL).await;
         let large = |object: &mut Value| {
             object.set(&["spec", "selector", "large"], "y".repeat(annotation));
             object.set(&["metadata", "managedFields"], vec![entry(managed)]);
@@ -395,7 +380,7 @@ async fn unreadable_objects_are_named_and_can_be_removed() {
 /// Every one of many increments is counted, and of many deletions one is answered with the object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_writers_lose_nothing() {
-    let world = Arc::new(World::new(Kind { unconditional: true, ..PLAIN }).await);
+    let world = Arc::new(World::new(UNCONDITIONAL).await);
     world.create(controller(0)).await.unwrap();
     let add = |object: &mut Value| {
         let replicas = object.at(&["spec", "replicas"]).as_int().unwrap_or(0);

@@ -5,15 +5,13 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use object::{Cursor, Errors, Meta, Status, Value, value};
-use registry::{
-    Admit, AdmitAll, Context, Deletion, Error, ResourceStorage, Strategy, Undo, UpdateOptions, UpdatedObject,
-};
+use object::{Cursor, Errors, Meta, Value, value};
+use registry::{Context, Deletion, Effects, Error, Facts, ResourceStorage, Strategy, Undo, UpdateOptions};
 use support::{Requests, told};
 
 /// Config maps whose strategy counts what is done to them.
@@ -32,8 +30,7 @@ struct Counts {
 
 struct Counting {
     counts: Arc<Counts>,
-    /// How many seconds deletions take; None is at once.
-    grace: Option<i64>,
+    facts: Facts,
 }
 
 struct Reserved(Arc<Counts>);
@@ -49,27 +46,24 @@ impl Undo for Reserved {
     }
 }
 
-#[async_trait]
 impl Strategy for Counting {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
+    }
+
     fn validate(&self, _: &Context, object: &Cursor, errors: &mut Errors) {
         if object.field("data").field("refuse").is_set() {
             object.field("data").invalid(errors, "refused");
         }
     }
+}
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn deletes_gracefully(&self) -> bool {
-        self.grace.is_some()
-    }
-
-    fn deletion(&self, _: &Context, _: &Value, options: &Value) -> Deletion {
-        let asked = options.field("gracePeriodSeconds").as_int();
-        Deletion::Graceful { grace_period_seconds: asked.or(self.grace).unwrap_or(0) }
-    }
-
+#[async_trait]
+impl Effects for Counting {
     async fn begin_create(&self, _: &Context<'_>, _: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         Ok(Some(Box::new(Reserved(self.counts.clone()))))
     }
@@ -84,9 +78,16 @@ impl Strategy for Counting {
 }
 
 impl World {
+    /// Deletions take `grace` seconds, 0 or 30; None is at once.
     async fn new(grace: Option<i64>) -> World {
+        let deletion = match grace {
+            None => Deletion::Immediate,
+            Some(0) => Deletion::Graceful(|_, options| options.field("gracePeriodSeconds").as_int().unwrap_or(0)),
+            Some(_) => Deletion::Graceful(|_, options| options.field("gracePeriodSeconds").as_int().unwrap_or(30)),
+        };
+        let facts = Facts { allows_unconditional_update: false, deletion, ..Facts::WITH_STATUS };
         let counts = Arc::new(Counts::default());
-        let storage = support::storage("configmaps", Arc::new(Counting { counts: counts.clone(), grace })).await;
+        let storage = support::storage("configmaps", Arc::new(Counting { counts: counts.clone(), facts })).await;
         World { storage, requests: Requests::default(), counts }
     }
 
@@ -95,17 +96,42 @@ impl World {
     }
 
     async fn create(&self, object: Value) -> Result<Value, String> {
-        let created = self.storage.create(&self.cx(), object, &AdmitAll).await;
-        told(created.map(|outcome| outcome.object))
+        told(self.storage.create(&self.cx(), object).await)
     }
 
     async fn update(&self, name: &str, change: &mut Merge<'_>, options: &UpdateOptions) -> Result<Value, String> {
-        let updated = self.storage.update(&self.cx(), name, change, &AdmitAll, options).await;
-        told(updated.map(|outcome| outcome.object))
+        self.update_as(&self.cx(), name, change, options).await
+    }
+
+    async fn update_as(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        change: &mut Merge<'_>,
+        options: &UpdateOptions,
+    ) -> Result<Value, String> {
+        told(self.try_update(cx, name, change, options).await)
+    }
+
+    async fn try_update(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        change: &mut Merge<'_>,
+        options: &UpdateOptions,
+    ) -> Result<Value, Error> {
+        let mut write = self.storage.begin(cx, name, options).await?;
+        loop {
+            let current = write.current().await?;
+            let object = change.wanted(current.clone()).await;
+            if let Some(outcome) = write.store(object, current.as_ref()).await? {
+                return Ok(outcome.object);
+            }
+        }
     }
 
     async fn delete(&self, name: &str, options: Value) -> Result<(bool, Value), String> {
-        let deleted = self.storage.delete(&self.cx(), name, &options, &AdmitAll).await;
+        let deleted = self.storage.delete(&self.cx(), name, &options).await;
         told(deleted.map(|deleted| (deleted.gone, deleted.object)))
     }
 
@@ -146,11 +172,10 @@ fn while_asked<'a>(key: &'static str, meanwhile: impl Future<Output = ()> + Send
     Merge { key, edit: |_| {}, meanwhile: Some(Box::pin(meanwhile)), seen: Vec::new() }
 }
 
-#[async_trait]
-impl UpdatedObject for Merge<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        self.seen.push(existing.map(|old| old.field("data").as_map().map_or(0, |data| data.len())));
-        let mut object = existing.cloned().unwrap_or_else(|| map("m", Value::map()));
+impl Merge<'_> {
+    async fn wanted(&mut self, existing: Option<Value>) -> Value {
+        self.seen.push(existing.as_ref().map(|old| old.field("data").as_map().map_or(0, |data| data.len())));
+        let mut object = existing.unwrap_or_else(|| map("m", Value::map()));
         if !self.key.is_empty() {
             object.set(&["data", self.key], "x");
         }
@@ -158,7 +183,7 @@ impl UpdatedObject for Merge<'_> {
         if let Some(meanwhile) = self.meanwhile.take() {
             meanwhile.await;
         }
-        Ok(object)
+        object
     }
 }
 
@@ -256,8 +281,8 @@ async fn updates_are_of_the_object_that_was_meant() {
         assert!(refused.ends_with(want), "{refused}\n{want}");
     }
     let dry = Context { dry_run: true, ..world.cx() };
-    let changed = world.storage.update(&dry, "m", &mut Merge::set("dry"), &AdmitAll, &plain()).await;
-    assert_eq!(changed.unwrap().object.str_at(&["data", "dry"]), "x");
+    let changed = world.update_as(&dry, "m", &mut Merge::set("dry"), &plain()).await;
+    assert_eq!(changed.unwrap().str_at(&["data", "dry"]), "x");
     assert_eq!(world.get("m").await.unwrap().field("data"), &value!({"a": "x"}));
 }
 
@@ -314,17 +339,25 @@ async fn dependents_are_left_to_the_garbage_collector() {
     }
 }
 
-/// Changes the object while its deletion is validated for the first time.
-struct Meanwhile<'a>(&'a World, AtomicUsize);
-
-#[async_trait]
-impl Admit for Meanwhile<'_> {
-    async fn validate(&self, _: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
-        if self.1.fetch_add(1, Ordering::SeqCst) == 0 {
-            let mut change = Merge::edit(|o| o.set(&["metadata", "finalizers"], vec!["example.com/a"]));
-            self.0.update(old.unwrap().name(), &mut change, &plain()).await.unwrap();
+impl World {
+    /// Deletes `m`. While admission is asked for the first time, `meanwhile` happens. Returns how often it is asked, too.
+    async fn delete_while(
+        &self,
+        options: &Value,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Result<(registry::Deleted, usize), Error> {
+        let (cx, mut meanwhile, mut asked) = (self.cx(), Some(meanwhile), 0);
+        let mut removal = self.storage.begin_removal(&cx, "m", options).await?;
+        loop {
+            let planned = removal.plan().await?;
+            asked += usize::from(planned.asks_about().is_some());
+            if let Some(meanwhile) = meanwhile.take() {
+                meanwhile.await;
+            }
+            if let Some(deleted) = removal.commit(planned).await? {
+                return Ok((deleted, asked));
+            }
         }
-        Ok(())
     }
 }
 
@@ -333,10 +366,13 @@ async fn deletions_see_what_was_written_meanwhile() {
     for grace in [None, Some(0)] {
         let world = World::new(grace).await;
         world.create(map("m", Value::map())).await.unwrap();
-        let admit = Meanwhile(&world, AtomicUsize::new(0));
-        let deleted = world.storage.delete(&world.cx(), "m", &Value::map(), &admit).await.unwrap();
+        let holding = async {
+            let mut change = Merge::edit(|o| o.set(&["metadata", "finalizers"], vec!["example.com/a"]));
+            world.update("m", &mut change, &plain()).await.unwrap();
+        };
+        let (deleted, asked) = world.delete_while(&Value::map(), holding).await.unwrap();
         assert!(!deleted.gone, "the finalizer that was added meanwhile holds it");
-        assert_eq!((admit.1.into_inner(), world.counts()[2]), (2, 0));
+        assert_eq!((asked, world.counts()[2]), (2, 0));
     }
 }
 
@@ -345,7 +381,7 @@ async fn grace_periods_only_get_shorter() {
     let world = World::new(Some(30)).await;
     world.create(map("m", Value::map())).await.unwrap();
     let dry = Context { dry_run: true, ..world.cx() };
-    world.storage.delete(&dry, "m", &value!({"gracePeriodSeconds": 0}), &AdmitAll).await.unwrap();
+    world.storage.delete(&dry, "m", &value!({"gracePeriodSeconds": 0})).await.unwrap();
     for (asked, want) in [
         (value!({}), Some((30, "2023-11-14T22:13:50Z"))),
         (value!({"gracePeriodSeconds": 60}), Some((30, "2023-11-14T22:13:50Z"))),
@@ -400,20 +436,6 @@ async fn preconditions_are_asked_of_the_object_that_is_there_at_last() {
     }
 }
 
-/// Does something while a deletion is validated for the first time.
-struct Once<'a>(Mutex<Option<BoxFuture<'a, ()>>>);
-
-#[async_trait]
-impl Admit for Once<'_> {
-    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
-        let meanwhile = self.0.lock().unwrap().take();
-        if let Some(meanwhile) = meanwhile {
-            meanwhile.await;
-        }
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn deletions_are_of_the_object_that_was_meant() {
     let not_found = "configmaps \"m\" not found";
@@ -436,7 +458,7 @@ async fn deletions_are_of_the_object_that_was_meant() {
             true => value!({"preconditions": {"uid": (made.uid())}}),
             false => Value::map(),
         };
-        let admit = Once(Mutex::new(Some(Box::pin(async {
+        let other = async {
             if meanwhile == "update" {
                 world.update("m", &mut Merge::set("other"), &plain()).await.unwrap();
                 return;
@@ -446,10 +468,10 @@ async fn deletions_are_of_the_object_that_was_meant() {
             if meanwhile == "replace" {
                 world.create(map("m", Value::map())).await.unwrap();
             }
-        }))));
-        let deleted = world.storage.delete(&world.cx(), "m", &options, &admit).await;
+        };
+        let deleted = world.delete_while(&options, other).await;
         match (told(deleted), want) {
-            (Ok(deleted), Ok(gone)) => {
+            (Ok((deleted, _)), Ok(gone)) => {
                 assert_eq!((deleted.gone, world.get("m").await.is_none()), (gone, gone), "{case}");
                 let removed_first = usize::from(meanwhile == "replace");
                 assert_eq!(world.counts()[2], usize::from(gone) + removed_first, "{case}");
@@ -460,6 +482,21 @@ async fn deletions_are_of_the_object_that_was_meant() {
         let is_left = matches!(want, Err(why) if why != not_found) || want == Ok(false);
         assert_eq!(world.get("m").await.is_some(), is_left, "{case}");
     }
+}
+
+/// A draft that is neither committed nor refused, as when its request ends, gives back what it has reserved.
+#[tokio::test]
+async fn drafts_that_are_dropped_give_back() {
+    let world = World::new(None).await;
+    let cx = world.cx();
+    drop(world.storage.begin_new(&cx, map("m", Value::map())).check().await.unwrap());
+    world.create(map("m", Value::map())).await.unwrap();
+    let options = plain();
+    let write = world.storage.begin(&cx, "m", &options).await.unwrap();
+    let current = write.current().await.unwrap();
+    drop(write.check(current.clone().unwrap(), current.as_ref()).await.unwrap());
+    tokio::task::yield_now().await;
+    assert_eq!(world.counts(), [2, 1, 0]);
 }
 
 /// The last finalizer is removed while another request writes the object.
@@ -492,14 +529,14 @@ async fn the_last_finalizer_is_removed_from_what_is_there_at_last() {
 async fn clients_are_told_when_no_generated_name_is_free() {
     struct Fixed;
     impl Strategy for Fixed {
-        fn generates_names(&self) -> bool {
-            false
+        fn facts(&self) -> &Facts {
+            &Facts { generates_names: false, ..Facts::WITH_STATUS }
         }
     }
     let storage = support::storage("configmaps", Arc::new(Fixed)).await;
     let requests = Requests::default();
     let prefixed = value!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m"}});
-    let create = async || storage.create(&requests.cx(), prefixed.clone(), &AdmitAll).await.map(|made| made.object);
+    let create = async || storage.create(&requests.cx(), prefixed.clone()).await;
     assert_eq!(told(create().await).unwrap().name(), "m");
     let why = told(create().await).unwrap_err();
     assert_eq!(

@@ -9,6 +9,7 @@ use object::{GroupResource, GroupVersion};
 pub struct RequestInfo {
     /// Whether the path names a resource; everything else is a non-resource request such as `/healthz`.
     pub is_resource: bool,
+    /// Decoded, as Go's URL.Path: what is authorized, counted, recorded and served.
     pub path: String,
     pub verb: Verb,
     /// `api` or `apis`.
@@ -49,6 +50,10 @@ pub enum Verb {
     Options,
     Post,
     Put,
+    Connect,
+    Trace,
+    /// A method that no verb stands for: nothing but `*` allows it.
+    Unknown,
 }
 
 impl Verb {
@@ -67,6 +72,9 @@ impl Verb {
             Verb::Options => "options",
             Verb::Post => "post",
             Verb::Put => "put",
+            Verb::Connect => "connect",
+            Verb::Trace => "trace",
+            Verb::Unknown => "",
         }
     }
 
@@ -83,7 +91,7 @@ impl fmt::Display for Verb {
 }
 
 impl RequestInfo {
-    /// Reads a request's method, path (still percent-encoded) and query.
+    /// Reads a request's method, path (decoded by [`unescape`]) and query.
     pub fn parse(method: &str, path: &str, query: &[(String, String)]) -> RequestInfo {
         let mut info = RequestInfo {
             path: path.to_string(),
@@ -92,14 +100,16 @@ impl RequestInfo {
             label_selector: find(query, "labelSelector").to_string(),
             ..RequestInfo::default()
         };
-        // As Go's URL.Path: an escaped slash separates segments like any other.
-        let path = decode(path);
+        // An escaped slash separates segments like any other.
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-        // Upstream's routers are registered by prefix, so two slashes there lead to none of them; further on they are empty segments.
-        if !path.starts_with("//") {
-            info.read_resource(method, &segments, query);
-        }
+        info.read_resource(method, &segments, query);
         info
+    }
+
+    /// Whether a resource can be found at the path. Authorizers are asked about the others, too, but upstream's routers are registered
+    /// by prefix, so two slashes there lead to none of them.
+    pub fn is_routed(&self) -> bool {
+        self.is_resource && !self.path.starts_with("//") && (self.prefix == "api" || !self.group.is_empty())
     }
 
     fn read_resource(&mut self, method: &str, segments: &[&str], query: &[(String, String)]) {
@@ -108,7 +118,7 @@ impl RequestInfo {
                 self.version = version.to_string();
                 rest
             }
-            ["apis", group, version, rest @ ..] if !group.is_empty() && !rest.is_empty() => {
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => {
                 self.group = group.to_string();
                 self.version = version.to_string();
                 rest
@@ -123,7 +133,7 @@ impl RequestInfo {
             "PUT" => Verb::Update,
             "PATCH" => Verb::Patch,
             "DELETE" => Verb::Delete,
-            _ => self.verb,
+            _ => Verb::Unknown,
         };
         // The deprecated forms /api/v1/watch/... and /api/v1/proxy/...
         if rest.len() > 1 && rest[0] == "watch" {
@@ -193,7 +203,10 @@ fn method_verb(method: &str) -> Verb {
         "PUT" => Verb::Put,
         "PATCH" => Verb::Patch,
         "DELETE" => Verb::Delete,
-        _ => Verb::Options,
+        "OPTIONS" => Verb::Options,
+        "CONNECT" => Verb::Connect,
+        "TRACE" => Verb::Trace,
+        _ => Verb::Unknown,
     }
 }
 
@@ -205,11 +218,6 @@ fn find<'a>(query: &'a [(String, String)], name: &str) -> &'a str {
 fn is_true(query: &[(String, String)], name: &str) -> bool {
     let given = query.iter().find(|(key, _)| key == name);
     given.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
-}
-
-/// Percent-decodes a path; one with a broken escape is kept as it stands.
-pub fn decode(path: &str) -> String {
-    unescape(path).unwrap_or_else(|| path.to_string())
 }
 
 /// Percent-decodes; None if an escape is broken.
@@ -243,7 +251,7 @@ mod tests {
             .filter_map(|pair| pair.split_once('='))
             .map(|(k, v)| (k.to_string(), v.to_string()))
             .collect();
-        let i = RequestInfo::parse(method, path, &query);
+        let i = RequestInfo::parse(method, &unescape(path).unwrap(), &query);
         let got = format!(
             "{} {} g={} v={} ns={} r={} sub={} n={}",
             i.is_resource, i.verb, i.group, i.version, i.namespace, i.resource, i.subresource, i.name
@@ -285,8 +293,13 @@ mod tests {
             ("GET", "/api/v1/nodes//a", "true list g= v=v1 ns= r=nodes sub=a n="),
             ("GET", "/api/v1/namespaces//a/pods", "true get g= v=v1 ns= r=a sub= n=pods"),
             ("GET", "/api//v1/nodes", "true get g= v= ns= r=v1 sub= n=nodes"),
-            ("GET", "//api/v1/nodes", "false get g= v= ns= r= sub= n="),
-            ("GET", "/apis//apps/v1/deployments", "false get g= v= ns= r= sub= n="),
+            ("GET", "//api/v1/nodes", "true list g= v=v1 ns= r=nodes sub= n="),
+            ("GET", "/apis//apps/v1/deployments", "true get g= v=apps ns= r=v1 sub= n=deployments"),
+            ("GET", "/%61pi%2fv1/pods", "true list g= v=v1 ns= r=pods sub= n="),
+            ("OPTIONS", "/api/v1/pods", "true  g= v=v1 ns= r=pods sub= n="),
+            ("PROPFIND", "/api/v1/pods", "true  g= v=v1 ns= r=pods sub= n="),
+            ("PROPFIND", "/metrics", "false  g= v= ns= r= sub= n="),
+            ("TRACE", "/metrics", "false trace g= v= ns= r= sub= n="),
         ] {
             check(method, url, want);
         }
@@ -307,8 +320,37 @@ mod tests {
             ("/api/v1/nodes/n/proxy/metrics", false),
             ("/apis/apps/v1/deployments", false),
         ] {
-            let info = RequestInfo::parse("GET", path, &[]);
+            let info = RequestInfo::parse("GET", &unescape(path).unwrap(), &[]);
             assert_eq!(info.in_namespace, in_namespace, "{path}");
+        }
+    }
+
+    #[test]
+    fn resources_are_below_one_slash() {
+        for (path, is_routed) in [
+            ("/api/v1/pods", true),
+            ("/apis/apps/v1/deployments", true),
+            ("/api/v1//pods", true),
+            ("//api/v1/pods", false),
+            ("/apis//v1/pods", false),
+            ("/metrics", false),
+        ] {
+            assert_eq!(RequestInfo::parse("GET", path, &[]).is_routed(), is_routed, "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_are_decoded_once() {
+        for (path, want) in [
+            ("/%6detrics", Some("/metrics")),
+            ("/a%2fb%2Fc", Some("/a/b/c")),
+            ("/%2561", Some("/%61")),
+            ("/a%00b+c", Some("/a\0b+c")),
+            ("/%zz", None),
+            ("/%", None),
+            ("/%4", None),
+        ] {
+            assert_eq!(unescape(path).as_deref(), want, "{path}");
         }
     }
 }

@@ -4,8 +4,12 @@
 
 mod access;
 mod info;
+mod path;
+mod rule;
 mod user;
 
 pub use access::{Access, Selection};
-pub use info::{RequestInfo, Verb, decode, unescape};
+pub use info::{RequestInfo, Verb, unescape};
+pub use path::{NoSegment, check_segment, escaped, path, version_path};
+pub use rule::Rule;
 pub use user::User;

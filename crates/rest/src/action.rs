@@ -6,7 +6,6 @@ use object::{Meta, Status};
 use registry::{Action, ActionCall};
 
 use crate::body::{self, Expected};
-use crate::create::{Admission, ensure_namespace};
 use crate::options::WriteOptions;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
@@ -32,30 +31,29 @@ pub async fn act(scope: &Scope, action: &dyn Action) -> Result<Reply, Status> {
     if scope.call.info.subresource.is_empty() {
         registry::wipe_system_fields(&mut object);
     }
-    ensure_namespace(scope, &mut object)?;
+    scope.settle_namespace(&mut object)?;
     let tracked = managed::ManagedKind {
         kind: expected.kind,
         form: expected.form,
         subresource: &scope.call.info.subresource,
-        resets: Vec::new(),
+        resets: &[],
     };
     let now = scope.api.clock.now();
-    object = managed::track(&tracked, &object::Value::map(), object, &options.field_manager, now);
+    object = managed::track(&tracked, &object::Value::map(), object, &options.field_manager, now).await;
     let cx = scope.context(options.dry_run);
     let name = match scope.call.info.name.as_str() {
         "" => object.name().to_string(),
         name => name.to_string(),
     };
     let attributes = scope.admission(Operation::Create, &name, cx, &options.object);
-    let admit = Admission { scope, attributes: &attributes };
-    let result = match scope.api.admission.mutate(&attributes, &mut object, None).await {
-        Ok(()) => {
-            action.create(ActionCall { cx, name: &name, body: object, options: &options.object, admit: &admit }).await
-        }
-        Err(status) => Err(status),
-    };
-    scope.note(&attributes);
-    let result = result?;
+    scope.api.admission.mutate(&attributes, &mut object, None).await?;
+    let mut call = ActionCall { cx, name: &name, body: object, about: object::Value::Null, options: &options.object };
+    action.check(&mut call).await?;
+    scope.api.admission.validate(&attributes, Some(&call.body), None).await?;
+    if action.writes() {
+        scope.begin(&cx);
+    }
+    let result = action.create(call).await?;
     let kind = object::GroupVersion::parse(result.api_version()).map_err(Status::internal)?.with_kind(result.kind());
     match &scope.accept.transform {
         Transform::Partial(version) if kind.kind != "Status" => {

@@ -1,17 +1,18 @@
 //! [`Api`]: what all requests share, and [`Snapshot`]: what one request sees of it.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use admission::Chain;
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use http::HeaderMap;
 use object::{Clock, GroupResource, Value};
 use registry::{Catalog, Context, Features, LiveCatalog, Lookup};
 use request::{Access, User};
 
-use crate::{Accept, Media};
+use crate::{Accept, Media, Reply};
 
 /// The gate for CBOR as a media type.
 pub const CBOR: &str = "CBORServingAndStorage";
@@ -27,19 +28,29 @@ pub struct Api {
     pub limits: Limits,
     /// What a column of a built-in kind's table shows: (kind, column) → text. Asked for when a table is, not before.
     pub describe_column: fn(&str, &str) -> &'static str,
-    pub meters: crate::Meters,
+    pub meters: crate::WatchMeters,
     /// How kubelets, pods and services are reached; None in a server that makes no connections.
-    pub dial: Option<Arc<dyn crate::Dial>>,
+    pub dial: Option<Arc<dyn crate::ForwardClient>>,
     /// Counts what goes over those connections.
     pub streams: Arc<crate::StreamMeters>,
     pub recent: crate::Recent,
-    /// What keeps custom resources in the catalog; empty where there are none.
-    pub definitions: std::sync::OnceLock<Arc<dyn Definitions>>,
+    /// Counts the answers that clients have not read yet.
+    pub answers: Arc<crate::Answers>,
+    /// What keeps custom resources in the catalog, for as long as the server runs; empty where there are none.
+    pub definitions: std::sync::OnceLock<Weak<dyn DefinitionBarrier>>,
+    /// Runs writes in a server for tests; None in every other.
+    pub writes: Option<Arc<dyn RunWrite>>,
+}
+
+/// Runs writes. A server for tests, which can be emptied while it serves, knows by this which of them began before.
+pub trait RunWrite: Send + Sync {
+    /// `is_own` says that the server makes the request itself.
+    fn run(&self, is_own: bool, write: BoxFuture<'static, Reply>) -> BoxFuture<'static, Reply>;
 }
 
 /// Keeps the catalog in line with the stored definitions of custom resources.
 #[async_trait]
-pub trait Definitions: Send + Sync {
+pub trait DefinitionBarrier: Send + Sync {
     /// Waits until every definition that was written before this call is in the catalog, on whatever server it was
     /// written.
     async fn caught_up(&self);
@@ -135,17 +146,13 @@ impl Snapshot {
         dry_run: bool,
     ) -> Context<'a> {
         Context {
-            now: self.clock.now(),
-            user,
             namespace,
-            group: "",
             version,
             subresource,
-            verb: "",
             dry_run,
-            features: &self.api.features,
             catalog: &self.catalog,
             lookup: self,
+            ..Context::of_server(self.clock.now(), user, &self.api.features)
         }
     }
 }

@@ -8,6 +8,8 @@ use audit::Record;
 use http::{HeaderMap, Method, Uri};
 use request::{Access, RequestInfo, User};
 
+use crate::FinishWrite;
+
 /// The longest name of a field manager.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
@@ -27,6 +29,8 @@ pub struct Call {
     pub client: Option<IpAddr>,
     /// The request's audit record, if the audit policy asks for one.
     pub record: Option<Arc<Record>>,
+    /// Finishes a write that outlives the request; None if there is nothing to do besides.
+    pub finish: Option<Arc<dyn FinishWrite>>,
 }
 
 impl authz::Ask for Call {

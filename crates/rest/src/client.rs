@@ -1,4 +1,6 @@
-//! [`Client`]: the API, called in process: the same paths, bodies and answers as over the network, without the network.
+//! [`Client`]: the API, called in process: the same verbs, bodies and answers as over the network, without the network.
+
+mod target;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +12,11 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use object::{Status, Value};
-use request::{RequestInfo, User};
+use request::{RequestInfo, User, Verb};
 
 use crate::{Api, Body, Call, Chunks, Reply, ReplyBody};
+
+pub use target::{Collection, Item};
 
 const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -64,48 +68,65 @@ impl Client {
         Client { api, user: User::loopback(), agent }
     }
 
-    pub async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.send(Method::GET, path, &[], JSON, JSON, None).await
+    pub async fn get(&self, item: &Item) -> Result<Value, Failure> {
+        self.send(Method::GET, item.info(Verb::Get), &[], JSON, JSON, None).await
     }
 
     /// A collection; only the metadata of its objects.
-    pub async fn list(&self, path: &str) -> Result<Value, Failure> {
-        self.send(Method::GET, path, &[], METADATA_LIST, JSON, None).await
+    pub async fn list(&self, of: &Collection) -> Result<Value, Failure> {
+        self.send(Method::GET, of.info(Verb::List), &[], METADATA_LIST, JSON, None).await
     }
 
-    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Failure> {
-        self.send(Method::POST, path, &[], JSON, JSON, Some(object)).await
+    /// A collection with its objects whole.
+    pub async fn list_whole(&self, of: &Collection) -> Result<Value, Failure> {
+        self.send(Method::GET, of.info(Verb::List), &[], JSON, JSON, None).await
     }
 
-    pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, Failure> {
-        self.send(Method::PUT, path, &[], JSON, JSON, Some(object)).await
+    pub async fn create(&self, within: &Collection, object: &Value) -> Result<Value, Failure> {
+        self.send(Method::POST, within.info(Verb::Create), &[], JSON, JSON, Some(object)).await
     }
 
-    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
-        self.send(Method::PATCH, path, &[], METADATA, MERGE_PATCH, Some(patch)).await
+    /// The object that would be created, with its defaults, if it would be: nothing is stored.
+    pub async fn check(&self, within: &Collection, object: &Value) -> Result<Value, Failure> {
+        let query = [("dryRun", "All"), ("fieldValidation", "Strict")];
+        self.send(Method::POST, within.info(Verb::Create), &query, JSON, JSON, Some(object)).await
+    }
+
+    pub async fn replace(&self, item: &Item, object: &Value) -> Result<Value, Failure> {
+        self.send(Method::PUT, item.info(Verb::Update), &[], JSON, JSON, Some(object)).await
+    }
+
+    pub async fn merge(&self, item: &Item, patch: &Value) -> Result<Value, Failure> {
+        self.send(Method::PATCH, item.info(Verb::Patch), &[], METADATA, MERGE_PATCH, Some(patch)).await
     }
 
     /// Server-side apply with force.
-    pub async fn apply(&self, path: &str, manager: &str, config: &Value) -> Result<Value, Failure> {
+    pub async fn apply(&self, item: &Item, manager: &str, config: &Value) -> Result<Value, Failure> {
         let query = [("fieldManager", manager), ("force", "true")];
-        self.send(Method::PATCH, path, &query, JSON, APPLY_PATCH, Some(config)).await
+        self.send(Method::PATCH, item.info(Verb::Patch), &query, JSON, APPLY_PATCH, Some(config)).await
     }
 
-    pub async fn delete(&self, path: &str, options: &Value) -> Result<(), Failure> {
-        self.send(Method::DELETE, path, &[], JSON, JSON, Some(options)).await.map(|_| ())
+    pub async fn delete(&self, item: &Item, options: &Value) -> Result<(), Failure> {
+        self.send(Method::DELETE, item.info(Verb::Delete), &[], JSON, JSON, Some(options)).await.map(|_| ())
+    }
+
+    /// Deletes all objects of a collection.
+    pub async fn delete_all(&self, of: &Collection, options: &Value) -> Result<(), Failure> {
+        let info = of.info(Verb::DeleteCollection);
+        self.send(Method::DELETE, info, &[], JSON, JSON, Some(options)).await.map(|_| ())
     }
 
     fn send<'a>(
         &'a self,
         method: Method,
-        path: &'a str,
+        info: Result<RequestInfo, Failure>,
         query: &'a [(&'a str, &'a str)],
         accept: &'static str,
         content: &'static str,
         body: Option<&'a Value>,
     ) -> BoxFuture<'a, Result<Value, Failure>> {
         Box::pin(async move {
-            let reply = self.call(method, path, query, accept, content, body).await?;
+            let reply = self.call(method, info?, query, accept, content, body).await?;
             let status = reply.status;
             let bytes = match reply.body {
                 ReplyBody::Ready(bytes) => bytes,
@@ -118,9 +139,9 @@ impl Client {
     }
 
     /// The events of a collection's metadata after a revision, one JSON document each.
-    pub async fn watch(&self, path: &str, revision: &str) -> Result<BoxStream<'static, Bytes>, Failure> {
+    pub async fn watch(&self, of: &Collection, revision: &str) -> Result<BoxStream<'static, Bytes>, Failure> {
         let query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", revision)];
-        let reply = self.call(Method::GET, path, &query, METADATA, JSON, None).await?;
+        let reply = self.call(Method::GET, of.info(Verb::Watch)?, &query, METADATA, JSON, None).await?;
         match reply.body {
             ReplyBody::Stream { chunks, .. } if reply.status.is_success() => Ok(lines(chunks)),
             ReplyBody::Ready(bytes) => Err(failure(reply.status, &decode(&bytes)?)),
@@ -133,17 +154,15 @@ impl Client {
     async fn call(
         &self,
         method: Method,
-        path: &str,
+        info: RequestInfo,
         query: &[(&str, &str)],
         accept: &'static str,
         content: &'static str,
         body: Option<&Value>,
     ) -> Result<Reply, Failure> {
-        // A collection that is followed may be a selected one: what is asked of it then stands behind its path.
-        let (path, selection) = path.split_once('?').unwrap_or((path, ""));
-        let query = query.iter().copied().chain(selection.split_once('='));
+        let selection = ("fieldSelector", info.field_selector.as_str());
+        let query = query.iter().copied().chain((!info.field_selector.is_empty()).then_some(selection));
         let query: Vec<(String, String)> = query.map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        let info = RequestInfo::parse(method.as_str(), path, &query);
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(self.agent));
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
@@ -158,7 +177,18 @@ impl Client {
         };
         let user = self.user.clone();
         let uri = Default::default();
-        let call = Call { info, user, method, uri, headers, query, timeout: TIMEOUT, client: None, record: None };
+        let call = Call {
+            info,
+            user,
+            method,
+            uri,
+            headers,
+            query,
+            timeout: TIMEOUT,
+            client: None,
+            record: None,
+            finish: None,
+        };
         let call = authz::authorize(&*self.api.authorizer, Box::new(call))
             .await
             .map_err(|refused| from_status(refused.status()))?;

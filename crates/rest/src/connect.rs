@@ -15,8 +15,7 @@ use http::StatusCode;
 use object::{Status, Value};
 use registry::{Connect, ConnectCall, Exchange, Target};
 
-use crate::create::Admission;
-use crate::forward::{Dial, Unreachable, forward};
+use crate::forward::{ForwardClient, Unreachable, forward};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
 
@@ -64,16 +63,11 @@ async fn admit(scope: &Scope, options: &mut Value) -> Result<(), Status> {
     let no_options = Value::Null;
     let name = scope.call.info.name.as_str();
     let attributes = scope.admission(Operation::Connect, name, scope.context(false), &no_options);
-    let mut result = scope.api.admission.mutate(&attributes, options, None).await;
-    if result.is_ok() {
-        let admit = Admission { scope, attributes: &attributes };
-        result = registry::Admit::validate(&admit, Some(options), None).await;
-    }
-    scope.note(&attributes);
-    result
+    scope.api.admission.mutate(&attributes, options, None).await?;
+    scope.api.admission.validate(&attributes, Some(options), None).await
 }
 
-fn dial(scope: &Scope) -> Result<&dyn Dial, Status> {
+fn dial(scope: &Scope) -> Result<&dyn ForwardClient, Status> {
     let none = || Status::unavailable("error trying to reach service: this server makes no connections");
     scope.api.dial.as_deref().ok_or_else(none)
 }
@@ -100,5 +94,5 @@ fn not_upgraded(error: Unreachable) -> Status {
 
 /// A failed WebSocket handshake.
 fn refused(refused: &streams::websocket::Refused) -> Reply {
-    Reply::new(refused.code, "text/plain; charset=utf-8", ReplyBody::Ready(refused.text.into()))
+    Reply::text(refused.code, refused.text)
 }

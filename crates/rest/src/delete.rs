@@ -2,18 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use admission::Operation;
+use admission::{Attributes, Operation};
 use bytes::Bytes;
 use cache::Object;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::StatusCode;
 use object::{BadValue, Errors, GroupKind, GroupVersion, GroupVersionKind, Map, Meta, Path, Status, Value};
-use registry::{Context, UNREADABLE};
+use registry::{Context, Deleted, Error, UNREADABLE};
 use schema::{Node, Schema, Shape};
 
 use crate::body;
-use crate::create::Admission;
 use crate::list;
 use crate::options::{ListOptions, delete_options};
 use crate::reply::Reply;
@@ -32,10 +31,7 @@ pub async fn delete(scope: &Scope) -> Result<Reply, Status> {
     let cx = scope.context(dry_run);
     let name = scope.call.info.name.as_str();
     let attributes = scope.admission(Operation::Delete, name, cx, &options);
-    let admit = Admission { scope, attributes: &attributes };
-    let deleted = scope.storage()?.delete(&cx, name, &options, &admit).await;
-    scope.note(&attributes);
-    let deleted = deleted?;
+    let deleted = remove(scope, &attributes, name).await?;
     let accepted = !deleted.gone && options.field("orphanDependents").as_bool() == Some(false);
     let status = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
     if deleted.show_object {
@@ -44,11 +40,27 @@ pub async fn delete(scope: &Scope) -> Result<Reply, Status> {
     Ok(Reply::value(status, &plain(scope), &status_kind(), &success(scope, &deleted.object)))
 }
 
+/// Deletes an object if admission lets it; what another write makes of it meanwhile is looked at again.
+async fn remove(scope: &Scope, attributes: &Attributes<'_>, name: &str) -> Result<Deleted, Error> {
+    let (cx, options) = (&attributes.cx, attributes.options);
+    let mut removal = scope.storage()?.begin_removal(cx, name, options).await?;
+    loop {
+        let planned = removal.plan().await?;
+        if let Some(current) = planned.asks_about() {
+            scope.api.admission.validate(attributes, None, Some(current)).await?;
+        }
+        scope.begin(cx);
+        if let Some(deleted) = removal.commit(planned).await? {
+            return Ok(deleted);
+        }
+    }
+}
+
 /// Deletes an object that cannot be read, which needs a permission of its own.
 async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Result<Reply, Status> {
     registry::validate_options(options)?;
     let storage = scope.storage()?;
-    if !storage.strategy.deletes_unreadable() {
+    if !storage.strategy.facts().deletes_unreadable {
         return Err(Status::internal(format_args!("no unsafe deleter provided, can not honor {UNREADABLE}")));
     }
     const VERB: &str = "unsafe-delete-ignore-read-errors";
@@ -57,7 +69,9 @@ async fn delete_unreadable(scope: &Scope, options: &Value, dry_run: bool) -> Res
         let why = format!("not permitted to do {}, reason: {reason}", object::quote(VERB));
         return Err(Status::forbidden(&scope.group_resource(), &info.name, why));
     }
-    storage.delete_unreadable(&scope.context(dry_run), &info.name).await?;
+    let cx = scope.context(dry_run);
+    scope.begin(&cx);
+    storage.delete_unreadable(&cx, &info.name).await?;
     // The object is unknown, so the Status has other details than usual.
     let mut done = Value::map();
     done.set_type(&status_kind());
@@ -94,10 +108,15 @@ async fn read_collection_options(scope: &Scope) -> Result<(ListOptions, Value), 
 async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> Result<list::Page, Status> {
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     let mut page = list::page(scope, list_options).await?;
-    page.prepared.join(scope.storage()?.prepare(page.objects.iter().map(|object| object.value())).await?);
-    list::check_readable(scope, &page.objects)?;
+    page.read_all().await?;
+    page.prepared.join(scope.storage()?.prepare(page.objects.iter().map(|object| object.value())).await);
+    list::check_readable(scope, &page.objects).await?;
     let mut deleting = FuturesUnordered::new();
     for object in &page.objects {
+        // Deletions that were begun are finished; without a client no others are.
+        if scope.is_abandoned() {
+            break;
+        }
         if deleting.len() >= scope.api.limits.delete_collection_workers {
             deleting.next().await.transpose()?;
         }
@@ -107,6 +126,9 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
         deleted?;
     }
     drop(deleting);
+    if scope.is_abandoned() {
+        return Err(Status::timeout("request did not complete within requested timeout", 0));
+    }
     Ok(page)
 }
 
@@ -116,10 +138,7 @@ async fn delete_one(scope: &Scope, object: &Object, options: &Value, dry_run: bo
     let header = object.header(storage.cache.describe());
     let cx = Context { namespace: &header.namespace, ..scope.context(dry_run) };
     let attributes = scope.admission(Operation::Delete, "", cx, options);
-    let admit = Admission { scope, attributes: &attributes };
-    let deleted = storage.delete(&cx, &header.name, options, &admit).await;
-    scope.note(&attributes);
-    match deleted {
+    match remove(scope, &attributes, &header.name).await {
         Err(error) if error.reason() != object::Reason::NotFound => Err(error.into()),
         _ => Ok(()),
     }
@@ -183,7 +202,8 @@ fn options_schema() -> Option<Schema<'static>> {
 /// The kind's warnings about such a deletion, which are sent whether it succeeds or not.
 fn deletion_warnings(scope: &Scope, options: &Value) -> Vec<String> {
     let storage = scope.resource.storage.as_ref();
-    storage.map(|storage| storage.strategy.deletion_warnings(&scope.context(false), options)).unwrap_or_default()
+    let warning = storage.and_then(|storage| storage.strategy.facts().deletion_warning(options));
+    warning.map(String::from).into_iter().collect()
 }
 
 fn status_kind() -> GroupVersionKind {

@@ -25,13 +25,13 @@ pub fn check(resource: &Resource, selector: &Selector) -> Result<Selector, Statu
 /// Cluster-wide kinds that list their fields themselves leave the namespace out.
 fn has_namespace(resource: &Resource) -> bool {
     let strategy = resource.strategy();
-    let plain = strategy.is_some_and(|strategy| strategy.field_refusal() == registry::FieldRefusal::Plain);
-    strategy.is_none_or(|strategy| strategy.selects_by_namespace()) && (resource.namespaced || !plain)
+    let plain = strategy.is_some_and(|strategy| strategy.facts().field_refusal == registry::FieldRefusal::Plain);
+    strategy.is_none_or(|strategy| strategy.facts().selects_by_namespace) && (resource.namespaced || !plain)
 }
 
 /// Upstream words this in several ways, by how the kind's selectable fields were registered.
 fn refusal(resource: &Resource, field: &str, known: &[Str]) -> String {
-    let style = resource.strategy().map(|strategy| strategy.field_refusal());
+    let style = resource.strategy().map(|strategy| strategy.facts().field_refusal);
     match style {
         Some(registry::FieldRefusal::Plain) => format!("field label not supported: {field}"),
         Some(registry::FieldRefusal::ForKind) => {

@@ -1,6 +1,9 @@
 //! Passing a request on to another server and its answer back, both as streams; bytes both ways after an upgrade. Kubelets,
 //! proxies and aggregated APIs share it.
 
+use std::fmt;
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt};
@@ -18,7 +21,7 @@ pub type ForwardBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// Makes connections to other servers.
 #[async_trait]
-pub trait Dial: Send + Sync + 'static {
+pub trait ForwardClient: Send + Sync + 'static {
     /// Sends one request. `hyper::upgrade::on` the response gives the connection after `101 Switching Protocols`.
     async fn send(&self, target: &Target, request: Request<ForwardBody>) -> Result<Response<Incoming>, Unreachable>;
 }
@@ -46,6 +49,8 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
+static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
 /// Headers by which a front proxy says who the user is.
 const IDENTITY: [&str; 3] = ["x-remote-user", "x-remote-group", "x-remote-uid"];
 const IDENTITY_PREFIXES: [&str; 2] = ["x-remote-extra-", "impersonate-"];
@@ -53,13 +58,14 @@ const IDENTITY_PREFIXES: [&str; 2] = ["x-remote-extra-", "impersonate-"];
 /// Sends a request to its target and answers with what comes back. Redirects are not followed. The headers of the user's
 /// identity are not among `headers`; a `Host` that is not there becomes the target's.
 pub async fn forward(
-    dial: &dyn Dial,
+    dial: &dyn ForwardClient,
     target: &Target,
     method: Method,
     headers: &HeaderMap,
-    mut body: Body,
+    body: Body,
 ) -> Result<Reply, Unreachable> {
-    let Some(client) = body.take_upgrade() else {
+    let (client, body) = body.split();
+    if !streams::websocket::is_upgrade(headers) {
         let sent = request(target, method, end_to_end(headers), body.into_stream())?;
         let response = dial.send(target, sent).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -68,21 +74,25 @@ pub async fn forward(
             return Err(Unreachable::Broken(why));
         }
         return Ok(passed_back(response));
-    };
-    Ok(match forward_upgrade(dial, target, method, headers.clone()).await? {
-        Ok((headers, backend)) => Reply::switch(headers, join(client, backend)),
-        Err(refused) => *refused,
-    })
+    }
+    match (forward_upgrade(dial, target, method, headers.clone(), body).await?, client) {
+        (Ok((headers, backend)), Some(client)) => Ok(Reply::switch(headers, join(client, backend))),
+        // The client asked for an upgrade in a way that its own connection cannot do: without naming a protocol, or over HTTP/1.0.
+        (Ok(_), None) => Err(Unreachable::Broken("request connection cannot be hijacked".into())),
+        (Err(refused), _) => Ok(*refused),
+    }
 }
 
-/// Sends a request that upgrades. Ok holds the response's headers and the connection, Err a refusal for the client.
+/// Sends a request that upgrades. Ok holds the response's headers and the connection, Err a refusal for the client. What is called
+/// with it, a [`ForwardClient`], makes a connection of its own for such a request.
 pub(crate) async fn forward_upgrade(
-    dial: &dyn Dial,
+    dial: &dyn ForwardClient,
     target: &Target,
     method: Method,
     headers: HeaderMap,
+    body: Body,
 ) -> Result<Result<(HeaderMap, OnUpgrade), Box<Reply>>, Unreachable> {
-    let sent = request(target, method, headers, Body::Empty.into_stream())?;
+    let sent = request(target, method, headers, body.into_stream())?;
     let mut response = dial.send(target, sent).await?;
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => {
@@ -113,8 +123,6 @@ pub(crate) fn request(
     if let Ok(host) = HeaderValue::from_str(&target.authority()) {
         headers.entry(header::HOST).or_insert(host);
     }
-    // The connection decides how the body is framed.
-    headers.remove(header::TRANSFER_ENCODING);
     *request.headers_mut() = headers;
     Ok(request)
 }
@@ -156,6 +164,36 @@ pub fn passed_on(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
+/// A text that cannot be the value of a header, in the words of Go's client, which do not say what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoHeader(pub String);
+
+impl fmt::Display for NoHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "net/http: invalid header field value for {}", object::quote(&self.0))
+    }
+}
+
+impl std::error::Error for NoHeader {}
+
+/// A text as the value of the header with this name. What a receiver would read as another text, because it takes away blanks at the
+/// ends, is refused too.
+pub fn header_value(name: &str, text: &str) -> Result<HeaderValue, NoHeader> {
+    let value = HeaderValue::from_bytes(text.as_bytes()).ok();
+    value.filter(|_| text.trim_matches([' ', '\t']).len() == text.len()).ok_or_else(|| NoHeader(name.to_string()))
+}
+
+/// Adds a client's address to those that a request came from.
+pub fn append_forwarded_for(headers: &mut HeaderMap, client: IpAddr) {
+    let client = client.to_string();
+    let before = headers.get_all(&FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
+    let all: Vec<&[u8]> = before.chain([client.as_bytes()]).collect();
+    // The values were in a header before, so they can be in one again.
+    if let Ok(value) = HeaderValue::from_bytes(&all.join(&b", "[..])) {
+        headers.insert(&FORWARDED_FOR, value);
+    }
+}
+
 /// Whether a header says who the user is, or as whom to act. Some servers take an underscore for a dash.
 fn is_identity(name: &HeaderName) -> bool {
     let name = name.as_str().replace('_', "-");
@@ -164,12 +202,14 @@ fn is_identity(name: &HeaderName) -> bool {
 
 /// The headers without those about the connection.
 fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    let named = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let named: Vec<String> =
-        named.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect();
+    let named = headers.get_all(header::CONNECTION).iter();
+    let named: Vec<&[u8]> =
+        named.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).collect();
     let is_kept = |name: &HeaderName, value: &HeaderValue| match name.as_str() {
         "te" => value.as_bytes() == b"trailers",
-        other => !HOP_BY_HOP.contains(&other) && !named.iter().any(|named| named == other),
+        other => {
+            !HOP_BY_HOP.contains(&other) && !named.iter().any(|named| named.eq_ignore_ascii_case(other.as_bytes()))
+        }
     };
     let kept = headers.iter().filter(|(name, value)| is_kept(name, value));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use http::StatusCode;
 use object::{GroupVersionKind, Status, Value};
 
+use crate::large::aside;
 use crate::media::{Media, Transform};
 use crate::options::{flag, not_a_revision, parse_revision};
 use crate::reply::{Reply, ReplyBody};
@@ -35,8 +36,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
         status
     })?;
     let object = found.ok_or_else(|| storage.not_found(name))?;
-    let prepared = storage.prepare(std::iter::once(object.value())).await;
-    let _prepared = prepared.map_err(|error| Status::internal(Status::from(error).message))?;
+    let _prepared = storage.prepare(std::iter::once(object.value())).await;
     let accept = &scope.accept;
     let plain = accept.transform == Transform::None && !accept.pretty && accept.media != Media::Yaml;
     if plain {
@@ -49,8 +49,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
         let body = ReplyBody::Ready(out.freeze());
         return Ok(Reply::new(StatusCode::OK, accept.media.content_type(), body));
     }
-    let value = storage.decode_entry(object.entry())?;
-    respond(scope, StatusCode::OK, value)
+    aside(object.value().len(), || respond(scope, StatusCode::OK, storage.decode_entry(object.entry())?))
 }
 
 /// Answers with an object in the storage version, however the client wants it.

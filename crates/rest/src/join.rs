@@ -1,16 +1,20 @@
 //! Lists as streams: the beginning of the document, each item when it is sent, the end of the document.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use cache::Object;
 use futures::StreamExt;
 use http::StatusCode;
 use object::{GroupVersionKind, Meta, Status, Value};
 use schema::Schema;
 
-use registry::Prepared;
+use registry::{Pace, Prepared};
 
+use crate::answers::Room;
+use crate::history::Unread;
+use crate::large::aside;
 use crate::list::{self, Page, list_kind, metadata};
 use crate::media::{Accept, Media, Transform};
 use crate::reply::{Aborted, Reply, ReplyBody};
@@ -21,8 +25,10 @@ use crate::{render, table, wire};
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Room for a chunk and the object that exceeds it, so that most chunks are never moved to a larger place.
 const CHUNK_ROOM: usize = CHUNK_BYTES + 16 * 1024;
-/// How many objects are decoded at once for a form that is not kept in the cache.
-const DECODED_MAX: usize = 500;
+/// So much is done between two looks at whether it is the turn of other requests.
+const PIECE_BYTES: usize = 16 * 1024;
+/// Of items that have to be made before their list begins, so many bytes are kept. Others are made again when they are sent.
+const MADE_BYTES: usize = 1024 * 1024;
 
 /// The document around the items of a list.
 struct Frame {
@@ -40,11 +46,22 @@ pub async fn json(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
 }
 
 /// The list as CBOR, which sorts the members of maps.
-pub fn cbor(scope: &Scope, page: &Page) -> Result<Reply, Status> {
-    let items = shown(scope, &page.objects).map_err(|status| list::failed(scope, &page.objects, status))?;
-    let mut list = whole_list(scope, page);
+pub async fn cbor(scope: &Scope, mut page: Page) -> Result<Reply, Status> {
+    page.read_all().await?;
+    let mut pace = Pace::begin();
+    let mut items = Vec::with_capacity(page.objects.len());
+    let mut bytes = 0;
+    for object in &page.objects {
+        match aside(object.value().len(), || shown(scope, std::slice::from_ref(object))) {
+            Ok(shown) => items.extend(shown),
+            Err(status) => return Err(list::failed(scope, &page.objects, status).await),
+        }
+        pace.worked(object.value().len()).await;
+        bytes += object.value().len();
+    }
+    let mut list = whole_list(scope, &page);
     list.set(&["items"], items);
-    Ok(whole(scope, &list))
+    Ok(aside(bytes, || whole(scope, &list)))
 }
 
 /// Tables, partial metadata, YAML and indented JSON. The page has objects.
@@ -100,12 +117,15 @@ fn around(scope: &Scope, page: &Page) -> Result<(Value, GroupVersionKind, &'stat
 }
 
 /// The items as the client wants them.
-async fn shown_items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+fn shown_items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+    let read = || -> Result<Vec<Value>, Status> {
+        let storage = scope.storage()?;
+        objects.iter().map(|object| Ok(storage.decode_entry(object.entry())?)).collect()
+    };
     match &scope.accept.transform {
-        Transform::Table(version) => table::rows(scope, version, &list::read(scope, objects)?),
+        Transform::Table(version) => table::rows(scope, version, &read()?),
         Transform::PartialList(version) => {
-            let objects = list::read(scope, objects)?;
-            Ok(objects.iter().map(|object| table::partial(scope, object, version)).collect())
+            Ok(read()?.iter().map(|object| table::partial(scope, object, version)).collect())
         }
         _ => shown(scope, objects),
     }
@@ -182,6 +202,8 @@ enum Items {
     Converted,
     /// Made for this request.
     Text { layout: Layout, schema: Option<Schema<'static>> },
+    /// Messages whose length was told before; the first of them are kept.
+    Proto { made: VecDeque<Bytes> },
 }
 
 /// A list that is being sent.
@@ -189,26 +211,52 @@ struct Joined {
     scope: Arc<Scope>,
     objects: Vec<Arc<Object>>,
     next: usize,
+    /// Objects that are read from the store when those before them have been written.
+    rest: Option<Unread>,
     frame: Frame,
+    /// Text before the next item.
+    separator: &'static str,
     items: Items,
     /// What a webhook converted has to be known until the last object is encoded.
-    _prepared: Prepared,
+    prepared: Prepared,
+    /// Objects that only this list keeps in memory.
+    _room: Option<Room>,
+    pace: Pace,
     done: bool,
 }
 
 /// Joins the items chunk by chunk. What goes wrong in the first chunk is the answer; later the stream is cut.
 async fn join(scope: &Arc<Scope>, page: Page, frame: Frame, items: Items) -> Result<Reply, Status> {
-    let Page { objects, prepared, .. } = page;
+    let Page { objects, prepared, rest, .. } = page;
     let estimate = objects.iter().map(|object| object.value().len()).sum();
-    let mut joined = Joined { scope: scope.clone(), objects, next: 0, frame, items, _prepared: prepared, done: false };
+    let answers = scope.api.answers.clone();
+    let room = rest.is_some().then(|| answers.take(scope.user(), estimate));
+    let mut joined = Joined {
+        scope: scope.clone(),
+        objects,
+        next: 0,
+        rest,
+        frame,
+        separator: "",
+        items,
+        prepared,
+        _room: room,
+        pace: Pace::begin(),
+        done: false,
+    };
     let first = match joined.next_chunk().await {
-        Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status)),
-        Some(Ok(chunk)) => Some(Ok(chunk)),
+        Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status).await),
+        Some(Ok(chunk)) => Some(Ok(answers.take(scope.user(), 0).hold(chunk))),
         None => None,
     };
     let rest = futures::stream::unfold(joined, |mut joined| async move {
+        if joined.done {
+            return None;
+        }
+        let answers = &joined.scope.api.answers;
+        let room = answers.room(joined.scope.user(), CHUNK_BYTES).await;
         let chunk = joined.next_chunk().await?;
-        Some((chunk.map_err(|_| Aborted), joined))
+        Some((chunk.map(|chunk| room.hold(chunk)).map_err(|_| Aborted), joined))
     });
     let chunks = futures::stream::iter(first).chain(rest);
     let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate };
@@ -220,33 +268,57 @@ impl Joined {
         if self.done {
             return None;
         }
-        let mut out = BytesMut::with_capacity(CHUNK_ROOM);
+        let mut out = Vec::with_capacity(CHUNK_ROOM);
         out.put_slice(&std::mem::take(&mut self.frame.head));
         while out.len() < CHUNK_BYTES {
-            if self.next == self.objects.len() {
-                out.put_slice(&self.frame.tail);
-                self.done = true;
-                break;
-            }
-            let written = match self.items {
-                Items::Stored => self.write_stored(&mut out),
-                Items::Converted | Items::Text { .. } => self.write_next(&mut out).await,
-            };
-            if let Err(status) = written {
-                self.done = true;
-                return Some(Err(status));
+            match self.write_piece(&mut out).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    out.put_slice(&self.frame.tail);
+                    self.done = true;
+                    break;
+                }
+                Err(status) => {
+                    self.done = true;
+                    return Some(Err(status));
+                }
             }
         }
-        Some(Ok(out.freeze()))
+        Some(Ok(out.into()))
     }
 
-    /// Fills a chunk with objects that need no conversion.
-    fn write_stored(&mut self, out: &mut BytesMut) -> Result<(), Status> {
-        while out.len() < CHUNK_BYTES
+    /// Writes some more items, and lets other requests run if it is their turn. False at the end.
+    async fn write_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, Status> {
+        if self.next == self.objects.len() && !self.read_on().await? {
+            return Ok(false);
+        }
+        let first = self.next;
+        match self.items {
+            Items::Stored => self.write_stored(out)?,
+            Items::Converted | Items::Text { .. } | Items::Proto { .. } => self.write_next(out)?,
+        }
+        let bytes = self.objects[first..self.next].iter().map(|object| object.value().len()).sum();
+        self.pace.worked(bytes).await;
+        Ok(true)
+    }
+
+    /// Reads objects from the store, now that the others were written. False if there are none.
+    async fn read_on(&mut self) -> Result<bool, Status> {
+        let Some(rest) = &mut self.rest else { return Ok(false) };
+        self.objects = rest.read().await?;
+        self.next = 0;
+        self.prepared = self.scope.storage()?.prepare(self.objects.iter().map(|object| object.value())).await;
+        Ok(!self.objects.is_empty())
+    }
+
+    /// Writes objects that need no conversion.
+    fn write_stored(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
+        let enough = CHUNK_BYTES.min(out.len() + PIECE_BYTES);
+        while out.len() < enough
             && let Some(object) = self.objects.get(self.next)
         {
-            let separator = if self.next == 0 { "" } else { self.frame.separator };
-            out.put_slice(separator.as_bytes());
+            out.put_slice(self.separator.as_bytes());
+            self.separator = self.frame.separator;
             render::write_body(&self.scope.resource, object, Media::Json, &mut |body| out.put_slice(body))?;
             self.next += 1;
         }
@@ -254,81 +326,101 @@ impl Joined {
     }
 
     /// Converts and decodes as many objects as are handled at once, then writes them.
-    async fn write_next(&mut self, out: &mut BytesMut) -> Result<(), Status> {
+    fn write_next(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
         let objects = &self.objects[self.next..];
-        let items = match &self.items {
-            Items::Text { layout, schema } => {
-                let objects = &objects[..objects.len().min(DECODED_MAX)];
-                let items = shown_items(&self.scope, objects).await?;
-                items.iter().map(|item| layout.item(item, *schema).into()).collect()
+        let (count, bytes) = piece_of(objects);
+        let objects = &objects[..count];
+        let items: Vec<Bytes> = match &mut self.items {
+            Items::Text { layout, schema } => aside(bytes, || {
+                let items = shown_items(&self.scope, objects)?;
+                Ok::<_, Status>(items.iter().map(|item| layout.item(item, *schema).into()).collect())
+            })?,
+            Items::Proto { made } => {
+                let item = |object| made.pop_front().map_or_else(|| message(&self.scope, object), Ok);
+                objects.iter().map(item).collect::<Result<_, _>>()?
             }
             Items::Stored | Items::Converted => {
-                converted(&self.scope, &objects[..chunk_of(objects)], Media::Json).await?
+                let body =
+                    |object: &Arc<Object>| render::body(&self.scope.resource, object, object.revision(), Media::Json);
+                objects.iter().map(body).collect::<Result<_, _>>()?
             }
         };
         for item in items {
-            let separator = if self.next == 0 { "" } else { self.frame.separator };
-            out.put_slice(separator.as_bytes());
-            out.put_slice(&item);
+            out.put_slice(self.separator.as_bytes());
+            self.separator = self.frame.separator;
+            match self.items {
+                Items::Proto { .. } => codec::proto::write_list_item(&item, out),
+                _ => out.put_slice(&item),
+            }
             self.next += 1;
         }
         Ok(())
     }
 }
 
-/// How many of the objects make a chunk, judged by what they take up in the store.
-fn chunk_of(objects: &[Arc<Object>]) -> usize {
+/// How many of the objects are handled at once, and how much they take up in the store.
+fn piece_of(objects: &[Arc<Object>]) -> (usize, usize) {
     let mut bytes = 0;
     let enough = objects.iter().position(|object| {
         bytes += object.value().len();
-        bytes >= CHUNK_BYTES
+        bytes >= PIECE_BYTES
     });
-    enough.map_or(objects.len(), |last| last + 1)
+    (enough.map_or(objects.len(), |last| last + 1), bytes)
 }
 
-/// The encoded bodies of objects in the requested version. Converting comes before anything is written.
-async fn converted(scope: &Scope, objects: &[Arc<Object>], media: Media) -> Result<Vec<Bytes>, Status> {
-    objects.iter().map(|object| render::body(&scope.resource, object, object.revision(), media)).collect()
+/// An object as it stands in a protobuf list: whole, or its metadata.
+fn message(scope: &Scope, object: &Arc<Object>) -> Result<Bytes, Status> {
+    let Transform::PartialList(version) = &scope.accept.transform else {
+        return render::body(&scope.resource, object, object.revision(), Media::Proto);
+    };
+    let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+    let schema = schema::builtin().schema(&kind).ok_or_else(|| Status::internal("metadata has no protobuf form"))?;
+    aside(object.value().len(), || {
+        let partial = table::partial(scope, &scope.storage()?.decode_entry(object.entry())?, version);
+        let mut out = Vec::with_capacity(1024);
+        codec::proto::encode_message(&partial, schema, &mut out).map_err(Status::internal)?;
+        Ok(out.into())
+    })
 }
 
-/// Protobuf puts lengths in front, so the items are made before the first byte is sent; they are shared with the cache.
+/// Protobuf puts the length of the list in front, so the items are made before the first byte is sent. They are shared with the
+/// cache, or else made once more for sending.
 pub async fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
-    let media = Media::Proto;
-    let bodies = converted(scope, &page.objects, media).await;
-    let bodies = bodies.map_err(|status| list::failed(scope, &page.objects, status))?;
-    let kind = list_kind(scope);
-    let items: usize = bodies.iter().map(|body| codec::proto::list_item_len(body.len())).sum();
-    let list = metadata(&page);
+    let mut made = VecDeque::new();
+    let (mut made_bytes, mut items) = (0, 0);
+    let mut pace = Pace::begin();
+    let mut rest = page.rest.clone();
+    let mut read = page.objects.clone();
+    loop {
+        for object in &read {
+            let message = match message(scope, object) {
+                Ok(message) => message,
+                Err(status) => return Err(list::failed(scope, &page.objects, status).await),
+            };
+            items += codec::proto::list_item_len(message.len());
+            if made_bytes < MADE_BYTES {
+                made_bytes += message.len();
+                made.push_back(message);
+            }
+            pace.worked(object.value().len()).await;
+        }
+        read = match &mut rest {
+            Some(rest) => rest.read().await?,
+            None => Vec::new(),
+        };
+        if read.is_empty() {
+            break;
+        }
+    }
+    let (list, kind, _) = around(scope, &page)?;
+    let version = list.api_version().to_string();
     let mut head = Vec::with_capacity(256);
     let schema = schema::builtin().schema(&kind).and_then(|schema| schema.child("metadata"));
-    let written = schema.ok_or_else(|| "the list has no protobuf form".to_string()).and_then(|schema| {
-        let metadata = (list.metadata(), schema);
-        codec::proto::write_list_head(&kind.group_version().to_string(), &kind.kind, metadata, items, &mut head)
-            .map_err(|error| error.to_string())
-    });
-    written.map_err(Status::internal)?;
-    let chunks = futures::stream::iter(proto_chunks(head, bodies).map(Ok));
-    let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: items };
-    Ok(Reply::new(StatusCode::OK, media.content_type(), body))
-}
-
-/// The head, then the items, as many at a time as make a chunk.
-fn proto_chunks(head: Vec<u8>, bodies: Vec<Bytes>) -> impl Iterator<Item = Bytes> + Send {
-    let mut bodies = bodies.into_iter();
-    let mut started = Some(head);
-    std::iter::from_fn(move || {
-        let mut out = started.take().or_else(|| (bodies.len() > 0).then(Vec::new))?;
-        out.reserve(CHUNK_ROOM);
-        while out.len() < CHUNK_BYTES
-            && let Some(body) = bodies.next()
-        {
-            codec::proto::write_list_item(&body, &mut out);
-        }
-        if bodies.len() == 0 {
-            out.extend_from_slice(codec::proto::LIST_TAIL);
-        }
-        Some(out.into())
-    })
+    let schema = schema.ok_or_else(|| Status::internal("the list has no protobuf form"))?;
+    let metadata = (list.metadata(), schema);
+    codec::proto::write_list_head(&version, &kind.kind, metadata, items, &mut head).map_err(Status::internal)?;
+    let frame = Frame { head: head.into(), separator: "", tail: Bytes::from_static(codec::proto::LIST_TAIL) };
+    join(scope, page, frame, Items::Proto { made }).await
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! long as that takes, and every connection of that worker with it. Once a request is known to be large, each of its polls runs
 //! in [`tokio::task::block_in_place`]: the worker's other tasks move to another thread. Small requests pay for a load of a flag.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +12,21 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Requests that send, or change an object of, so many bytes are large: those below take a few milliseconds at most.
 const LARGE_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Whether work was done away from the other tasks of the thread.
+    static ASIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread has done work away from its other tasks since this was last asked.
+pub fn was_aside() -> bool {
+    ASIDE.take()
+}
+
+fn away<T>(work: impl FnOnce() -> T) -> T {
+    ASIDE.set(true);
+    tokio::task::block_in_place(work)
+}
 
 /// Whether a request is large.
 #[derive(Default)]
@@ -32,12 +48,19 @@ impl Large {
             let large = self.0.load(Ordering::Relaxed);
             // A runtime with one thread, as tests have, has no other to move to.
             if large && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-                return tokio::task::block_in_place(|| work.as_mut().poll(cx));
+                return away(|| work.as_mut().poll(cx));
             }
             work.as_mut().poll(cx)
         })
         .await
     }
+}
+
+/// Does a piece of work on so many bytes, away from the other requests of the worker if that is much: what reads do with large
+/// objects.
+pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let has_others = || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if bytes >= LARGE_BYTES && has_others() { away(work) } else { work() }
 }
 
 #[cfg(test)]

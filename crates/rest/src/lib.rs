@@ -5,6 +5,7 @@
 
 pub mod accept;
 mod action;
+mod answers;
 mod api;
 mod body;
 mod call;
@@ -13,8 +14,10 @@ mod connect;
 mod create;
 mod delete;
 mod fields;
+mod finish;
 mod forward;
 mod get;
+mod history;
 mod join;
 mod large;
 mod list;
@@ -35,13 +38,19 @@ mod update;
 mod watch;
 mod wire;
 
-pub use api::{Api, CBOR, Definitions, Limits, Snapshot, WatchCache};
+pub use answers::Answers;
+pub use api::{Api, CBOR, DefinitionBarrier, Limits, RunWrite, Snapshot, WatchCache};
 pub use call::Call;
 pub use connect::StreamMeters;
-pub use forward::{Dial, ForwardBody, Unreachable, forward, passed_on};
-pub use managed::{ManagedKind, force_apply, track};
+pub use finish::FinishWrite;
+pub use forward::{
+    ForwardBody, ForwardClient, NoHeader, Unreachable, append_forwarded_for, forward, header_value, passed_on,
+};
+pub use large::{aside, was_aside};
+pub use managed::{ManagedKind, track};
 pub use media::{Accept, Media, Transform};
-pub use meter::{Meters, SIZE_BOUNDS, WatchMeter};
+pub use meter::{SIZE_BOUNDS, WatchMeter, WatchMeters};
 pub use recent::Recent;
 pub use reply::{Aborted, Body, Chunks, Reply, ReplyBody, RequestBody, encode_value, failure, untyped_failure};
 pub use route::{page_not_found, serve};
+pub use streams::websocket::is_upgrade;

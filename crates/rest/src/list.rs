@@ -7,24 +7,23 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Object;
 use http::StatusCode;
 use object::{Cause, GroupVersionKind, Meta, Status, Value};
-use registry::{EXPIRED, Filter, Prepared, ResourceStorage};
-use storage::{Key, KeyRange, RangeQuery, Revision};
+use registry::{Filter, Pace, Prepared, ResourceStorage};
+use storage::{Key, KeyRange, Revision};
 
+use crate::history::{self, Unread};
+use crate::large::aside;
 use crate::media::{Media, Transform};
 use crate::options::ListOptions;
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::{join, table};
 
-/// How many entries of an old revision are read at once while looking for a page of matches.
-const SCAN: usize = 1000;
-
 /// The feature gate that refuses lists of the present where the cache is behind, instead of reading them from the store.
 const NO_FALLBACK: &str = "ConsistentListFromCacheSkipTimeoutFallback";
 /// Stands in a continue token for the present.
-const NOW: Revision = -1;
+pub const NOW: Revision = -1;
 /// Upstream's wording when the revision of a continue token has been compacted away; the answer has a token to go on with.
-const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
+pub const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
 new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
 Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between \
 the time the first chunk was returned and now may show up in the list.";
@@ -32,6 +31,8 @@ the time the first chunk was returned and now may show up in the list.";
 /// A page of a list: references to objects, and what its metadata says.
 pub struct Page {
     pub objects: Vec<Arc<Object>>,
+    /// Objects that follow them and are read while the page is sent.
+    pub rest: Option<Unread>,
     pub revision: Revision,
     pub continue_token: String,
     pub remaining: Option<usize>,
@@ -45,7 +46,7 @@ pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(scope, false)?;
     let mut page = page(scope, &options).await?;
     if let Some(storage) = &scope.resource.storage {
-        page.prepared.join(storage.prepare(page.objects.iter().map(|object| object.value())).await?);
+        page.prepared.join(storage.prepare(page.objects.iter().map(|object| object.value())).await);
     }
     respond(scope, page).await
 }
@@ -55,25 +56,32 @@ pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
 pub async fn respond(scope: &Arc<Scope>, mut page: Page) -> Result<Reply, Status> {
     let accept = &scope.accept;
     if matches!(accept.transform, Transform::Table(_)) {
-        sort_rows(scope, &mut page)?;
+        sort_rows(scope, &mut page).await?;
     }
     let is_text = matches!(accept.media, Media::Json | Media::Yaml);
     match &accept.transform {
         Transform::None if accept.media == Media::Proto => join::proto(scope, page).await,
-        Transform::None if accept.media == Media::Cbor => join::cbor(scope, &page),
+        Transform::None if accept.media == Media::Cbor => join::cbor(scope, page).await,
+        Transform::PartialList(_) if accept.media == Media::Proto && !page.objects.is_empty() => {
+            join::proto(scope, page).await
+        }
         Transform::None if accept.media == Media::Json && !accept.pretty => join::json(scope, page).await,
         Transform::None | Transform::Table(_) | Transform::PartialList(_) if is_text && !page.objects.is_empty() => {
             join::text(scope, page).await
         }
         Transform::None => Ok(join::empty(scope, &page)),
-        _ => respond_with(scope, read(scope, &page.objects)?, metadata(&page)),
+        _ => {
+            page.read_all().await?;
+            respond_with(scope, read(scope, &page.objects).await?, metadata(&page))
+        }
     }
 }
 
 /// Puts the page in the order that the kind's Tables have; the pages themselves stay those of the keys' order.
-fn sort_rows(scope: &Scope, page: &mut Page) -> Result<(), Status> {
-    let Some(order) = scope.strategy()?.row_order() else { return Ok(()) };
-    let orders = read(scope, &page.objects)?.into_iter().map(|object| order(&object));
+async fn sort_rows(scope: &Scope, page: &mut Page) -> Result<(), Status> {
+    let Some(order) = scope.strategy()?.facts().row_order else { return Ok(()) };
+    page.read_all().await?;
+    let orders = read(scope, &page.objects).await?.into_iter().map(|object| order(&object));
     let mut sorted: Vec<_> = orders.zip(std::mem::take(&mut page.objects)).collect();
     sorted.sort_by_key(|(order, _)| *order);
     page.objects = sorted.into_iter().map(|(_, object)| object).collect();
@@ -120,7 +128,9 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
         return match token.revision {
-            Some(revision) => at_revision(storage, &range, &options.filter, limit, revision, Some(&token.start)).await,
+            Some(revision) => {
+                history::page(storage, &range, &options.filter, limit, revision, Some(&token.start)).await
+            }
             None => now(storage, &range, &options.filter, limit, Some(&token.start)).await,
         };
     }
@@ -136,12 +146,14 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
             }
             // The store knows what the cache has not heard of in time.
             Err(cache::Error::TooLarge { requested, .. }) => {
-                at_revision(storage, &range, &options.filter, limit, requested, None).await
+                history::page(storage, &range, &options.filter, limit, requested, None).await
             }
             Err(other) => Err(failed(other).into()),
         },
-        (Some(revision), "Exact") => at_revision(storage, &range, &options.filter, limit, revision, None).await,
-        (Some(revision), "") if limit > 0 => at_revision(storage, &range, &options.filter, limit, revision, None).await,
+        (Some(revision), "Exact") => history::page(storage, &range, &options.filter, limit, revision, None).await,
+        (Some(revision), "") if limit > 0 => {
+            history::page(storage, &range, &options.filter, limit, revision, None).await
+        }
         (Some(revision), _) => {
             storage.cache.wait_for(revision).await.map_err(failed)?;
             now(storage, &range, &options.filter, limit, None).await
@@ -159,72 +171,29 @@ async fn now(
 ) -> Result<Page, Status> {
     let cache = &storage.cache;
     let part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
-    let snapshot = cache.snapshot(&cache.part(part, &filter.fields));
+    // One more than the page has tells whether there are more.
+    let most = if limit > 0 { limit + 1 } else { usize::MAX };
+    let looked_at = if filter.is_everything() { most } else { usize::MAX };
+    let snapshot = cache.first(&cache.part(part, &filter.fields), looked_at);
     let mut objects = snapshot.objects;
     // What was prepared for the selection is known a while longer, and prepared again for the page if it is not.
-    let _prepared = storage.select(&mut objects, filter).await?;
-    Ok(cut(objects, limit, snapshot.revision, range, filter))
+    let _prepared = storage.select(&mut objects, filter, most).await?;
+    Ok(cut(objects, snapshot.more, limit, snapshot.revision, range, filter))
 }
 
-/// From the cache if it reaches back so far, otherwise from the store's history.
-async fn at_revision(
-    storage: &ResourceStorage,
-    range: &KeyRange,
-    filter: &Filter,
+/// The first `limit` objects, and where to go on. `more` objects follow those given.
+pub fn cut(
+    mut objects: Vec<Arc<Object>>,
+    more: usize,
     limit: usize,
     revision: Revision,
-    start: Option<&Key>,
-) -> Result<Page, Status> {
-    let mut part = start.map_or(range.clone(), |start| KeyRange { start: start.clone(), end: range.end.clone() });
-    if let Some(snapshot) = storage.cache.snapshot_at(&part, revision) {
-        let mut objects = snapshot.objects;
-        let _prepared = storage.select(&mut objects, filter).await?;
-        return Ok(cut(objects, limit, revision, range, filter));
-    }
-    let mut objects: Vec<Arc<Object>> = Vec::new();
-    loop {
-        let query = RangeQuery::new(part.clone()).at(revision).limit(SCAN);
-        let found = storage.store.range(query).await;
-        let found = found.map_err(|error| old_list_failed(storage, error, start.map(|start| (start, range))))?;
-        let last = found.entries.last().map(|entry| entry.key.clone());
-        let mut read: Vec<Arc<Object>> = found.entries.iter().map(|entry| storage.cache.wrap(entry)).collect();
-        let _prepared = storage.select(&mut read, filter).await?;
-        objects.extend(read);
-        let enough = limit > 0 && objects.len() > limit;
-        match last {
-            Some(last) if found.more && !enough => part = range.after(&last),
-            _ => {
-                let unread = if found.more { found.count.saturating_sub(found.entries.len()) } else { 0 };
-                let mut page = cut(objects, limit, revision, range, filter);
-                page.remaining = page.remaining.map(|remaining| remaining + unread);
-                return Ok(page);
-            }
-        }
-    }
-}
-
-/// `continued` says where a list with a continue token was, and what it lists.
-fn old_list_failed(storage: &ResourceStorage, error: storage::Error, continued: Option<(&Key, &KeyRange)>) -> Status {
-    match error {
-        storage::Error::Compacted { .. } => match continued {
-            Some((start, range)) => {
-                let continue_token = Token::encode(start, NOW, range);
-                Status { continue_token, ..Status::expired(INCONSISTENT) }
-            }
-            None => Status::expired(EXPIRED),
-        },
-        storage::Error::FutureRevision { requested, current } => {
-            storage.read_failed(cache::Error::TooLarge { requested, current }, "list").into()
-        }
-        other => storage.store_failed(other, "list", "").into(),
-    }
-}
-
-/// The first `limit` objects, and where to go on.
-fn cut(mut objects: Vec<Arc<Object>>, limit: usize, revision: Revision, range: &KeyRange, filter: &Filter) -> Page {
+    range: &KeyRange,
+    filter: &Filter,
+) -> Page {
     let shard = filter.shard.as_ref().map(ToString::to_string);
     let mut page = Page {
         objects: Vec::new(),
+        rest: None,
         revision,
         continue_token: String::new(),
         remaining: None,
@@ -233,7 +202,7 @@ fn cut(mut objects: Vec<Arc<Object>>, limit: usize, revision: Revision, range: &
     };
     if limit > 0 && objects.len() > limit {
         // How many more there are is only known where nothing is filtered out.
-        page.remaining = filter.is_everything().then_some(objects.len() - limit);
+        page.remaining = filter.is_everything().then_some(objects.len() - limit + more);
         objects.truncate(limit);
         if let Some(last) = objects.last() {
             page.continue_token = Token::encode(&last.key().successor(), revision, range);
@@ -244,13 +213,13 @@ fn cut(mut objects: Vec<Arc<Object>>, limit: usize, revision: Revision, range: &
 }
 
 /// Where a list goes on: at which key, and in which revision (None: in the present).
-struct Token {
+pub struct Token {
     start: Key,
     revision: Option<Revision>,
 }
 
 impl Token {
-    fn encode(start: &Key, revision: Revision, range: &KeyRange) -> String {
+    pub fn encode(start: &Key, revision: Revision, range: &KeyRange) -> String {
         let rest = String::from_utf8_lossy(&start[range.start.len().min(start.len())..]);
         let mut json = format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":").into_bytes();
         object::write_json_string(&format!("/{rest}"), &mut json);
@@ -328,21 +297,37 @@ pub fn list_kind(scope: &Scope) -> GroupVersionKind {
 const UNREADABLE_MAX: usize = 100;
 
 /// All objects in the storage version.
-pub fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+pub async fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
     let storage = scope.storage()?;
-    let values = objects.iter().map(|object| storage.decode_entry(object.entry()));
-    values.collect::<Result<_, _>>().map_err(|error| failed(scope, objects, error.into()))
+    let mut pace = Pace::begin();
+    let mut values = Vec::with_capacity(objects.len());
+    for object in objects {
+        let bytes = object.value().len();
+        match aside(bytes, || storage.decode_entry(object.entry())) {
+            Ok(value) => values.push(value),
+            Err(error) => return Err(failed(scope, objects, error.into()).await),
+        }
+        pace.worked(bytes).await;
+    }
+    Ok(values)
 }
 
 /// If one object cannot be read there is no list: without it, it would look as if it was gone. The error names all of them.
-pub fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Status> {
+pub async fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Status> {
     let storage = scope.storage()?;
-    let unreadable = objects.iter().filter_map(|object| {
-        let unreadable = storage.read(object.entry()).err()?;
-        let field = object.key().to_string();
-        Some(Cause { reason: "UnexpectedServerResponse".into(), message: unreadable.at(&field), field })
-    });
-    let causes: Vec<Cause> = unreadable.take(UNREADABLE_MAX).collect();
+    let mut pace = Pace::begin();
+    let mut causes = Vec::new();
+    for object in objects {
+        let bytes = object.value().len();
+        if let Err(unreadable) = aside(bytes, || storage.read(object.entry())) {
+            let field = object.key().to_string();
+            causes.push(Cause { reason: "UnexpectedServerResponse".into(), message: unreadable.at(&field), field });
+        }
+        if causes.len() == UNREADABLE_MAX {
+            break;
+        }
+        pace.worked(bytes).await;
+    }
     if causes.is_empty() {
         return Ok(());
     }
@@ -358,6 +343,6 @@ pub fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Stat
 }
 
 /// The error of a list that cannot be sent: all unreadable objects, or else the given status.
-pub fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
-    check_readable(scope, objects).err().unwrap_or(status)
+pub async fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
+    check_readable(scope, objects).await.err().unwrap_or(status)
 }

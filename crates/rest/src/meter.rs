@@ -34,9 +34,9 @@ impl WatchMeter {
 
 /// A meter for each resource that was ever watched.
 #[derive(Default)]
-pub struct Meters(RwLock<BTreeMap<String, (GroupVersionResource, Arc<WatchMeter>)>>);
+pub struct WatchMeters(RwLock<BTreeMap<String, (GroupVersionResource, Arc<WatchMeter>)>>);
 
-impl Meters {
+impl WatchMeters {
     pub fn of(&self, resource: &GroupVersionResource) -> Arc<WatchMeter> {
         let name = format!("{}/{}/{}", resource.group, resource.version, resource.resource);
         if let Some((_, meter)) = self.0.read().get(&name) {

@@ -10,11 +10,10 @@ use registry::{UpdateOptions, UpdateScope};
 
 use crate::api::CBOR;
 use crate::body::Expected;
-use crate::create::ensure_namespace;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::Reply;
 use crate::scope::Scope;
-use crate::update::{Wanted, check_name, undeterminable_name, update_scope, write};
+use crate::update::{Wanted, check_identity, undeterminable_name, update_scope, write};
 use crate::{Media, body, managed, wire};
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -82,7 +81,7 @@ fn patch_kind(scope: &Scope) -> Result<PatchKind, Status> {
     }
     if !taken.contains(&content_type) {
         // Upstream's router refuses this, so nothing is warned about the resource.
-        scope.take_warnings();
+        scope.warnings.take();
         return Err(Status::generic(415, "", &GroupResource::default(), "", "415: Unsupported Media Type"));
     }
     Ok(match content_type {
@@ -157,19 +156,18 @@ impl Patch {
         options: &WriteOptions,
         live: &Value,
         missing: bool,
-        warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         // An apply creates an object, but never through one of its subresources.
         if missing && (!self.is_apply() || update_scope(scope) != UpdateScope::Object) {
             return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
         }
         let mut object = match self.kind {
-            PatchKind::Apply | PatchKind::ApplyCbor => self.apply_config(scope, options, live, warnings).await?,
+            PatchKind::Apply | PatchKind::ApplyCbor => self.apply_config(scope, options, live).await?,
             _ => {
                 let patched = match self.kind {
-                    PatchKind::Json => self.json_patch(scope, options, live, warnings)?,
-                    PatchKind::Merge => self.merge_patch(scope, options, live, warnings)?,
-                    _ => self.strategic(scope, options, live, warnings)?,
+                    PatchKind::Json => self.json_patch(scope, options, live)?,
+                    PatchKind::Merge => self.merge_patch(scope, options, live)?,
+                    _ => self.strategic(scope, options, live)?,
                 };
                 managed::track_update(scope, live, patched, &options.field_manager).await
             }
@@ -181,8 +179,7 @@ impl Patch {
             );
             return Err(Status::conflict(&scope.group_resource(), &scope.call.info.name, why));
         }
-        ensure_namespace(scope, &mut object)?;
-        check_name(scope, &object)?;
+        check_identity(scope, &mut object)?;
         // A write to the status of a custom resource takes nothing else of the object, its kind included.
         if update_scope(scope) == UpdateScope::Status && scope.resource.is_custom() {
             object.set_type(&scope.resource.kind);
@@ -191,40 +188,22 @@ impl Patch {
         Ok(object)
     }
 
-    fn json_patch(
-        &self,
-        scope: &Scope,
-        options: &WriteOptions,
-        live: &Value,
-        warnings: &mut Vec<String>,
-    ) -> Result<Value, Status> {
+    fn json_patch(&self, scope: &Scope, options: &WriteOptions, live: &Value) -> Result<Value, Status> {
         let patch = JsonPatch::parse(&String::from_utf8_lossy(&self.bytes), reading(options))?;
         let form = &scope.resource.form;
         let patched = patch.run(form.printed(live), form.wire_schema())?;
-        settle(scope, options, patched.document, patch.complaints(), &patched.opened, warnings)
+        settle(scope, options, patched.document, patch.complaints(), &patched.opened)
     }
 
-    fn merge_patch(
-        &self,
-        scope: &Scope,
-        options: &WriteOptions,
-        live: &Value,
-        warnings: &mut Vec<String>,
-    ) -> Result<Value, Status> {
+    fn merge_patch(&self, scope: &Scope, options: &WriteOptions, live: &Value) -> Result<Value, Status> {
         let mut notes = notes(options);
         let body = codec::json::decode_exact(&self.bytes, &mut notes)
             .map_err(|error| Status::bad_request(self.prefixed(options, error)))?;
         let patched = patch::merge_patch(scope.resource.form.printed(live), body.clone(), reading(options))?;
-        settle(scope, options, patched, notes.messages(), &body, warnings)
+        settle(scope, options, patched, notes.messages(), &body)
     }
 
-    fn strategic(
-        &self,
-        scope: &Scope,
-        options: &WriteOptions,
-        live: &Value,
-        warnings: &mut Vec<String>,
-    ) -> Result<Value, Status> {
+    fn strategic(&self, scope: &Scope, options: &WriteOptions, live: &Value) -> Result<Value, Status> {
         let mut notes = notes(options);
         let mut body = codec::json::decode(&self.bytes, None, &mut notes)
             .map_err(|error| Status::bad_request(error.to_string()))?;
@@ -232,17 +211,11 @@ impl Patch {
         let schema = form.schema();
         let mut patched = patch::strategic_patch(&form.printed(live), &mut body, schema)?;
         let settled = restore(&mut patched, schema).and_then(|()| decode_patched(scope, &patched, options));
-        finish(options, settled, notes.messages(), || patch::go::plain(&body), warnings)
+        finish(scope, options, settled, notes.messages(), || patch::go::plain(&body))
     }
 
     /// Server-side apply.
-    async fn apply_config(
-        &self,
-        scope: &Scope,
-        options: &WriteOptions,
-        live: &Value,
-        warnings: &mut Vec<String>,
-    ) -> Result<Value, Status> {
+    async fn apply_config(&self, scope: &Scope, options: &WriteOptions, live: &Value) -> Result<Value, Status> {
         let applied = self.applied(options).map_err(Clone::clone)?;
         let force = options.force.unwrap_or(false);
         let merged = managed::merge_applied(scope, live, &applied.config, &options.field_manager, force).await?;
@@ -250,7 +223,7 @@ impl Patch {
             let converting = if self.kind == PatchKind::Apply { "error converting YAML to JSON: " } else { "" };
             return Err(Status::bad_request(format!("error strict decoding patch: {converting}{first}")));
         }
-        warnings.extend(applied.warnings.iter().cloned());
+        scope.warn(applied.warnings.iter().cloned());
         Ok(merged)
     }
 
@@ -294,13 +267,12 @@ fn settle(
     patched: Value,
     notes: &[String],
     opened: &Value,
-    warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let shown = || patch::patched_text(&patched, scope.resource.form.wire_schema(), opened);
     let stated = stated_type(&patched);
     let typed = check_patched_type(scope, &stated, shown);
     let settled = typed.and_then(|()| decode_patched(scope, &patched, options));
-    let object = finish(options, settled, notes, shown, warnings)?;
+    let object = finish(scope, options, settled, notes, shown)?;
     if wire::type_of(&stated, Media::Json).is_ok_and(|(api_version, _)| !api_version.is_empty()) {
         return Ok(object);
     }
@@ -351,11 +323,11 @@ fn decode_patched(scope: &Scope, patched: &Value, options: &WriteOptions) -> Res
 }
 
 fn finish(
+    scope: &Scope,
     options: &WriteOptions,
     settled: Result<(Value, Vec<String>), String>,
     notes: &[String],
     shown: impl FnOnce() -> String,
-    warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let (object, found) = match settled {
         Ok(settled) => settled,
@@ -369,7 +341,7 @@ fn finish(
         let why = format!("strict decoding error: {}", all.join(", "));
         return Err(invalid_patch(BadValue::from(shown()), &why));
     }
-    warnings.extend(all);
+    scope.warn(all);
     Ok(object)
 }
 

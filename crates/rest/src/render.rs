@@ -10,6 +10,7 @@ use object::{GroupVersionKind, Meta, Status, Value};
 use registry::Resource;
 use storage::Revision;
 
+use crate::large::aside;
 use crate::media::Media;
 
 /// The encoded object without its type (unstructured objects and CBOR: with it, among the other fields).
@@ -34,9 +35,11 @@ pub fn write_body(
 }
 
 fn build(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
-    let value = value(resource, object, revision)?;
-    // A copy, because it may be kept: it takes no more room than it needs.
-    Ok(Bytes::copy_from_slice(&encode_body(resource, value, media)))
+    aside(object.value().len(), || {
+        let value = value(resource, object, revision)?;
+        // A copy, because it may be kept: it takes no more room than it needs.
+        Ok(Bytes::copy_from_slice(&encode_body(resource, value, media)))
+    })
 }
 
 /// The object as the requested version shows it.

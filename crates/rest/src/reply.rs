@@ -22,6 +22,9 @@ use crate::media::{Accept, Media};
 const DISCARD_MAX: usize = 16 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
+/// So much room is made for a body before more of it has arrived, whatever its client says about its length.
+const FIRST_BYTES: usize = 256 * 1024;
+
 /// A body as it arrives. Its errors are the answer to the request: it was too slow, or cannot be read.
 pub type RequestBody = BoxBody<Bytes, Status>;
 
@@ -32,19 +35,24 @@ pub enum Body {
     Empty,
     Stream(RequestBody),
     Ready(Bytes),
-    /// None, and the connection is to become something else.
-    Upgrade(OnUpgrade),
+    /// Any of the others, of a request whose client would like to speak another protocol afterwards. Only what switches protocols
+    /// looks at the wish; everything else reads the body.
+    Upgradable(OnUpgrade, Box<Body>),
 }
 
 impl Body {
-    /// The connection, if the request wants to make something else of it.
+    /// The connection, if the request wants to make something else of it. The body stays.
     pub(crate) fn take_upgrade(&mut self) -> Option<OnUpgrade> {
-        match std::mem::take(self) {
-            Body::Upgrade(upgrade) => Some(upgrade),
-            other => {
-                *self = other;
-                None
-            }
+        let (upgrade, content) = std::mem::take(self).split();
+        *self = content;
+        upgrade
+    }
+
+    /// The connection that may become something else, and the body alone.
+    pub fn split(self) -> (Option<OnUpgrade>, Body) {
+        match self {
+            Body::Upgradable(upgrade, content) => (Some(upgrade), *content),
+            content => (None, content),
         }
     }
 
@@ -52,16 +60,17 @@ impl Body {
     pub(crate) fn into_stream(self) -> ForwardBody {
         let ready = |bytes| http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
         match self {
-            Body::Empty | Body::Upgrade(_) => ready(Bytes::new()),
+            Body::Empty => ready(Bytes::new()),
             Body::Ready(bytes) => ready(bytes),
             Body::Stream(body) => body.map_err(|status| std::io::Error::other(status.message)).boxed_unsync(),
+            Body::Upgradable(_, content) => content.into_stream(),
         }
     }
 
     /// Everything, if it is not more than `limit` bytes.
-    pub(crate) async fn read(self, limit: usize) -> Result<Bytes, Status> {
-        let mut incoming = match self {
-            Body::Empty | Body::Upgrade(_) => return Ok(Bytes::new()),
+    pub async fn read(self, limit: usize) -> Result<Bytes, Status> {
+        let mut incoming = match self.split().1 {
+            Body::Empty | Body::Upgradable(..) => return Ok(Bytes::new()),
             Body::Ready(bytes) if bytes.len() <= limit => return Ok(bytes),
             Body::Ready(_) => return Err(too_large(limit)),
             Body::Stream(incoming) => incoming,
@@ -71,7 +80,7 @@ impl Body {
             discard(&mut incoming).await;
             return Err(too_large(limit));
         }
-        let mut read = BytesMut::with_capacity(hint.upper().unwrap_or(0).min(limit as u64) as usize);
+        let mut read = BytesMut::with_capacity(hint.upper().unwrap_or(0).min(FIRST_BYTES as u64) as usize);
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame?.into_data() {
                 if read.len() + data.len() > limit {
@@ -151,6 +160,11 @@ impl Reply {
         let mut headers = HeaderMap::new();
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         Reply::with(status, headers, body)
+    }
+
+    /// A text that is no object of the API.
+    pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
+        Reply::new(status, "text/plain; charset=utf-8", ReplyBody::Ready(text.into()))
     }
 
     /// A reply with headers of its own.
@@ -281,7 +295,7 @@ pub fn untyped_failure(status: &Status) -> Reply {
         json.push(b'\n');
     }
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(json.into()))
+    Reply::text(code, json)
 }
 
 /// Encodes a whole object of a built-in kind.

@@ -1,20 +1,24 @@
 //! From a path to a verb: the one table of what the server can do with a resource.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use authz::Permitted;
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Method, StatusCode};
 use object::{GroupResource, Status};
 use registry::{Action, Connect, Report, Resource};
 use request::{RequestInfo, Verb};
 
+use crate::answers::COUNTED_BYTES;
+use crate::finish::Finishing;
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
 use crate::{
     Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale, update, watch,
 };
+
+/// The refusal of a user whose clients do not read what they get.
+const TOO_MUCH_UNREAD: &str = "too many answers to this user have not been read yet, please try again later";
 
 /// Answers a resource request. Every failure becomes a Status here and nowhere else. Boxed, as other entry points are: a crate that
 /// awaits an `async fn` of another crate compiles it once more, with all that it calls.
@@ -30,22 +34,44 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
             }
             return failure(&no_such_resource(), &api.accept_of_status(&call.headers, &call.query));
         };
+        if !api.answers.admit(&call.user.name) {
+            let status = Status::too_many_requests(TOO_MUCH_UNREAD, 1);
+            return failure(&status, &api.accept_of_status(&call.headers, &call.query));
+        }
         let mut scope = Scope::new(api, resource, Arc::new(call), body);
         if let Err(refused) = scope.negotiate() {
             return match unrouted(&scope) {
                 Some(status) => failure(&status, &scope.api.accept_of_status(&scope.call.headers, &scope.call.query)),
-                None => refused.reply(&scope.take_warnings()),
+                None => refused.reply(&scope.warnings.take()),
             };
         }
         let scope = Arc::new(scope);
-        let reply = match dispatch(&scope).await {
-            Ok(reply) => reply,
-            Err(status) => failure(&status, &scope.accept),
-        };
-        let mut reply = reply.warn(&scope.take_warnings());
-        reply.annotations = scope.take_annotations();
-        reply
+        if scope.call.info.verb.is_read() {
+            return answer(&scope).await;
+        }
+        let write = scope.clone();
+        let (writes, is_own) = (write.api.writes.clone(), write.call.client.is_none());
+        let answered = async move { answer(&write).await };
+        match writes {
+            None => Finishing::new(scope, answered).await,
+            Some(writes) => Finishing::new(scope, writes.run(is_own, Box::pin(answered))).await,
+        }
     })
+}
+
+async fn answer(scope: &Arc<Scope>) -> Reply {
+    let reply = match dispatch(scope).await {
+        Ok(reply) => reply,
+        Err(status) => failure(&status, &scope.accept),
+    };
+    let mut reply = reply.warn(&scope.warnings.take());
+    if let ReplyBody::Ready(bytes) = &mut reply.body
+        && bytes.len() >= COUNTED_BYTES
+    {
+        *bytes = scope.api.answers.take(scope.user(), bytes.len()).hold(std::mem::take(bytes));
+    }
+    reply.annotations = scope.annotations.take();
+    reply
 }
 
 /// What upstream says before it looks at what the client accepts: there is no such path, method or patch.
@@ -61,20 +87,22 @@ fn unrouted(scope: &Scope) -> Option<Status> {
 /// The catalog that the request works on.
 async fn snapshot(api: &Arc<Api>, info: &RequestInfo) -> Snapshot {
     let snapshot = api.snapshot();
-    match api.definitions.get() {
+    if snapshot.catalog.get(&info.group, &info.version, &info.resource).is_some() {
+        return snapshot;
+    }
+    match api.definitions.get().and_then(Weak::upgrade) {
         // A definition that another server has just established may not be in this server's catalog yet.
-        Some(definitions) if snapshot.catalog.get(&info.group, &info.version, &info.resource).is_none() => {
+        Some(definitions) => {
             definitions.caught_up().await;
             api.snapshot()
         }
-        _ => snapshot,
+        None => snapshot,
     }
 }
 
 /// What the end of upstream's chain of servers says of a path that none of them knows.
 pub fn page_not_found() -> Reply {
-    let body = ReplyBody::Ready(Bytes::from_static(b"404 page not found\n"));
-    let mut reply = Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
+    let mut reply = Reply::text(StatusCode::NOT_FOUND, "404 page not found\n");
     reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     reply
 }
@@ -122,7 +150,7 @@ async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let part = part_of(scope).and_then(|part| check_served(scope, part).map(|()| part)).inspect_err(|status| {
         // What upstream's router refuses has not reached the resource, which would warn about its deprecation.
         if [no_such_resource(), method_not_allowed()].contains(status) {
-            scope.take_warnings();
+            scope.warnings.take();
         }
     })?;
     // Writes are boxed, by `run` too: they hold much more than reads, and every request's future is as large as the largest row.
@@ -221,11 +249,11 @@ fn check_custom(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
     let of_objects = matches!(
         (info.verb, part),
         (Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection, Part::Object)
+            | (Verb::List, Part::Report(_))
     );
     let is_known = matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects;
     if !is_known {
-        let verb = if info.verb == Verb::Options { "" } else { info.verb.as_str() };
-        return Err(Status::method_not_supported(&scope.group_resource(), verb));
+        return Err(Status::method_not_supported(&scope.group_resource(), info.verb.as_str()));
     }
     if info.verb == Verb::Patch {
         patch::check_content_type(scope)?;

@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use admission::{Attributes, Operation};
-use async_trait::async_trait;
 use http::StatusCode;
 use object::{Cursor, Errors, GroupKind, GroupVersionKind, Map, Meta, Status, Str, Value, labels, quote};
 use patch::apply::ScaleFields;
-use registry::{Admit, Form, Resource, ScalePaths, UpdateOptions, UpdateScope, UpdatedObject};
+use registry::{Form, Resource, ScalePaths, UpdateOptions};
 
 use crate::body::{self, Expected};
-use crate::create::{Admission, ensure_namespace};
 use crate::options::WriteOptions;
 use crate::patch::Patch;
 use crate::reply::Reply;
 use crate::scope::{Scope, method_not_allowed};
-use crate::update::check_name;
-use crate::{Body, Transform, table};
+use crate::update::check_identity;
+use crate::{Body, Transform, managed, table};
 
 pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let object = scope.storage()?.get(&scope.call.info.namespace, &scope.call.info.name).await?;
@@ -41,9 +39,8 @@ pub async fn update(scope: &Scope) -> Result<Reply, Status> {
     scope.warn(decoded.warnings);
     scope.record_object(&decoded.object, expected.form.wire_schema());
     let mut wanted = decoded.object;
-    ensure_namespace(scope, &mut wanted)?;
-    check_name(scope, &wanted)?;
-    write(scope, &options, Wanted::Scale(wanted)).await
+    check_identity(scope, &mut wanted)?;
+    write(scope, &options, Rescale::To(wanted)).await
 }
 
 pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
@@ -51,27 +48,66 @@ pub async fn patch(scope: &Scope) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&scope.call, "PatchOptions", patch.is_apply())?;
     patch.check(&options)?;
     patch.record(scope);
-    write(scope, &options, Wanted::Patch(patch)).await
+    write(scope, &options, Rescale::Patch(patch)).await
 }
 
-enum Wanted {
-    Scale(Value),
+enum Rescale {
+    To(Value),
     Patch(Patch),
 }
 
-async fn write(scope: &Scope, options: &WriteOptions, wanted: Wanted) -> Result<Reply, Status> {
+async fn write(scope: &Scope, options: &WriteOptions, wanted: Rescale) -> Result<Reply, Status> {
     let cx = scope.context(options.dry_run);
     let name = scope.call.info.name.as_str();
     let as_update = options.of_kind("UpdateOptions");
     let attributes = scope.admission(Operation::Update, name, cx, &as_update);
-    let mut change = Rescale { scope, attributes: &attributes, options, wanted, warnings: Vec::new() };
-    let admit = ScaleAdmission(Admission { scope, attributes: &attributes });
-    let update = UpdateOptions { scope: UpdateScope::Object, ..UpdateOptions::default() };
-    let outcome = scope.storage()?.update(&cx, name, &mut change, &admit, &update).await;
-    scope.warn(change.warnings);
-    scope.note(&attributes);
-    let outcome = outcome?;
+    let scaled = scaled_scope(scope)?;
+    let mut write = scope.storage()?.begin(&cx, name, &UpdateOptions::OBJECT).await?;
+    let outcome = loop {
+        let existing = write.existing().await?;
+        let mut old = scale_of(scope, &existing)?;
+        if paths_of(&scope.resource).is_some_and(|paths| is_unset(paths, &existing)) {
+            old.set(&["spec", "replicas"], UNSET);
+        }
+        let new = match &wanted {
+            Rescale::To(scale) => Ok(managed::track_update(&scaled, &old, scale.clone(), &options.field_manager).await),
+            Rescale::Patch(patch) => patch.patched(&scaled, options, &old, false).await,
+        };
+        scope.warn(scaled.warnings.take());
+        let mut new = new?;
+        scope.api.admission.mutate(&attributes, &mut new, Some(&old)).await?;
+        if paths_of(&scope.resource).is_none() {
+            validate(&new)?;
+        }
+        write.check_preconditions(Some(new.uid()).filter(|uid| !uid.is_empty()), None, &existing)?;
+        check_version(scope, &mut new, &existing)?;
+        let object = carry_back(scope, &existing, &new)?;
+        scope.begin(&cx);
+        let draft = write.check(object, Some(&existing)).await?;
+        let admitted = admit(scope, &attributes, draft.object(), &existing).await;
+        if let Some(outcome) = write.commit(draft, admitted).await? {
+            break outcome;
+        }
+    };
     respond(scope, StatusCode::OK, &scale_of(scope, &outcome.object)?)
+}
+
+/// Validating admission sees the Scale, not the object that is scaled.
+async fn admit(scope: &Scope, attributes: &Attributes<'_>, new: &Value, old: &Value) -> Result<(), Status> {
+    let (new, old) = (scale_of(scope, new)?, scale_of(scope, old)?);
+    scope.api.admission.validate(attributes, Some(&new), Some(&old)).await
+}
+
+/// A resourceVersion of the Scale must be that of the scaled object.
+fn check_version(scope: &Scope, scale: &mut Value, existing: &Value) -> Result<(), Status> {
+    registry::check_version_form(scale.resource_version())?;
+    if scale.resource_version().is_empty() {
+        scale.set_meta_str("resourceVersion", existing.resource_version());
+    }
+    if scale.resource_version() != existing.resource_version() {
+        return Err(Status::conflict(&scope.group_resource(), existing.name(), registry::MODIFIED));
+    }
+    Ok(())
 }
 
 fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Result<Reply, Status> {
@@ -94,67 +130,6 @@ fn respond(scope: &Scope, status: StatusCode, scale: &Value) -> Result<Reply, St
 
 fn scale_kind() -> GroupVersionKind {
     GroupVersionKind::new("autoscaling", "v1", "Scale")
-}
-
-/// Admission sees the Scale, not the object that is scaled.
-struct ScaleAdmission<'a>(Admission<'a>);
-
-#[async_trait]
-impl Admit for ScaleAdmission<'_> {
-    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
-        let scale = |object: Option<&Value>| object.map(|object| scale_of(self.0.scope, object)).transpose();
-        self.0.validate(scale(new)?.as_ref(), scale(old)?.as_ref()).await
-    }
-
-    fn warn(&self, warning: String) {
-        self.0.warn(warning);
-    }
-}
-
-struct Rescale<'a> {
-    scope: &'a Scope,
-    attributes: &'a Attributes<'a>,
-    options: &'a WriteOptions,
-    wanted: Wanted,
-    warnings: Vec<String>,
-}
-
-#[async_trait]
-impl UpdatedObject for Rescale<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let scope = self.scope;
-        let Some(existing) = existing else {
-            return Err(Status::not_found(&scope.group_resource(), &scope.call.info.name));
-        };
-        let mut old = scale_of(scope, existing)?;
-        if paths_of(&scope.resource).is_some_and(|paths| is_unset(paths, existing)) {
-            old.set(&["spec", "replicas"], UNSET);
-        }
-        let scaled = scaled_scope(scope)?;
-        let mut new = match &self.wanted {
-            Wanted::Scale(scale) => {
-                crate::managed::track_update(&scaled, &old, scale.clone(), &self.options.field_manager).await
-            }
-            Wanted::Patch(patch) => {
-                self.warnings.clear();
-                patch.patched(&scaled, self.options, &old, false, &mut self.warnings).await?
-            }
-        };
-        scope.api.admission.mutate(self.attributes, &mut new, Some(&old)).await?;
-        if paths_of(&scope.resource).is_none() {
-            validate(&new)?;
-        }
-        scope.storage()?.check_uid(&scope.context(self.options.dry_run), new.uid(), existing)?;
-        registry::check_version_form(new.resource_version())?;
-        if new.resource_version().is_empty() {
-            new.set_meta_str("resourceVersion", old.resource_version());
-        }
-        if new.resource_version() != existing.resource_version() {
-            let why = registry::MODIFIED;
-            return Err(Status::conflict(&scope.group_resource(), existing.name(), why));
-        }
-        carry_back(scope, existing, &new)
-    }
 }
 
 /// The scaled object: its replicas, and who owns them now.

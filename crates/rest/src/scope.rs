@@ -1,14 +1,15 @@
 //! [`Scope`]: one authorized call, the resource it is about, and how its answer is to look.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use admission::{Annotation, Attributes, Operation};
+use admission::{Annotations, Attributes, Operation};
 use authz::Permitted;
 use bytes::Bytes;
 use object::{GroupResource, Meta, Status, Value};
 use parking_lot::Mutex;
-use registry::{Context, Exchange, Resource, ResourceStorage, Strategy};
+use registry::{Context, Exchange, Resource, ResourceStorage, Strategy, Warnings};
 use request::Access;
 use schema::Schema;
 
@@ -25,24 +26,40 @@ pub struct Scope {
     pub accept: Accept,
     /// Whether much is sent or changed.
     pub large: Large,
+    /// Set by a write when it must be finished, and when its request has ended before it.
+    begun: AtomicBool,
+    abandoned: AtomicBool,
     body: Mutex<Body>,
-    warnings: Mutex<Vec<String>>,
-    annotations: Mutex<Vec<Annotation>>,
+    /// What the answer warns about, whatever it will be.
+    pub warnings: Warnings,
+    /// What the request's audit event is annotated with.
+    pub annotations: Annotations,
+    /// The name of the user, by which answers are counted.
+    user: OnceLock<Arc<str>>,
 }
 
 impl Scope {
     pub fn new(api: Snapshot, resource: Arc<Resource>, call: Arc<Permitted<Call>>, body: Body) -> Scope {
-        let warnings = resource.deprecation.iter().map(|old| old.warning.to_string()).collect();
+        let warnings = Warnings::default();
+        warnings.add(resource.deprecation.iter().map(|old| old.warning.to_string()));
         Scope {
             api,
             resource,
             call,
             accept: Accept::json(),
             large: Large::default(),
+            begun: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             body: Mutex::new(body),
-            warnings: Mutex::new(warnings),
-            annotations: Mutex::default(),
+            warnings,
+            annotations: Annotations::default(),
+            user: OnceLock::new(),
         }
+    }
+
+    /// The name of the user, by which answers are counted.
+    pub fn user(&self) -> &Arc<str> {
+        self.user.get_or_init(|| self.call.user.name.as_str().into())
     }
 
     /// Settles how the answer is written; failures until then are JSON.
@@ -65,10 +82,31 @@ impl Scope {
     pub fn offer(&self) -> Offer {
         let cbor = self.api.features.enabled(CBOR);
         let part = self.call.info.subresource.as_str();
-        let tables = self.resource.strategy().is_some_and(|strategy| strategy.has_table(part));
+        let tables = self.resource.strategy().is_some_and(|strategy| strategy.facts().has_table(part));
         let (protobuf, router) = (self.resource.form.is_structured(), !self.resource.is_custom());
         let text = self.exchange() == Some(Exchange::Log);
         Offer { protobuf, cbor, tables, router, text }
+    }
+
+    /// From here on the request takes what has to be given back, or stores something: it must be finished even if nobody waits for
+    /// its answer. A dry run does neither.
+    pub fn begin(&self, cx: &Context<'_>) {
+        if !cx.dry_run {
+            self.begun.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Notes that nobody waits for the answer any more.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// The request's body, which can be taken once.
@@ -98,22 +136,7 @@ impl Scope {
 
     /// Adds `Warning` headers to the answer, whatever it will be.
     pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
-        self.warnings.lock().extend(warnings);
-    }
-
-    pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock())
-    }
-
-    /// Keeps what admission has to tell the client and the audit log, whether it refused the request or not.
-    pub fn note(&self, attributes: &Attributes<'_>) {
-        self.warn(attributes.take_warnings());
-        self.annotations.lock().extend(attributes.take_annotations());
-    }
-
-    /// The annotations of the request's audit event.
-    pub fn take_annotations(&self) -> Vec<Annotation> {
-        std::mem::take(&mut *self.annotations.lock())
+        self.warnings.add(warnings);
     }
 
     /// Where the objects are; a resource that is not stored does not have verbs that need it.
@@ -133,7 +156,7 @@ impl Scope {
     pub fn context(&self, dry_run: bool) -> Context<'_> {
         let info = &self.call.info;
         let cx = self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run);
-        Context { group: &info.group, verb: info.verb.as_str(), ..cx }
+        Context { group: &info.group, verb: info.verb.as_str(), warnings: Some(&self.warnings), ..cx }
     }
 
     /// The request with another verb, for what it does besides its own.
@@ -153,7 +176,13 @@ impl Scope {
             None => &self.resource.kind,
         };
         let deadline = Instant::now() + self.call.timeout;
-        Attributes::new(operation, kind, &self.resource.resource, name, cx, options).until(deadline)
+        let attributes = Attributes::new(operation, kind, &self.resource.resource, name, cx, options);
+        attributes.until(deadline).annotating(&self.annotations)
+    }
+
+    /// Sets the namespace of an object that was sent to the one in the path; refuses it if it has another.
+    pub fn settle_namespace(&self, object: &mut Value) -> Result<(), Status> {
+        registry::ensure_namespace(object, if self.resource.namespaced { &self.call.info.namespace } else { "" })
     }
 
     /// Applies the kind's own defaults to an object of the requested version, so that they have owners like all fields.

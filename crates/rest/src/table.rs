@@ -86,7 +86,7 @@ pub fn include(scope: &Scope) -> Result<Include, Status> {
 fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include: Include) -> Result<Value, Status> {
     let mut row = Map::new();
     row.insert("cells", cells);
-    let conditions = scope.strategy()?.row_conditions(object);
+    let conditions = scope.strategy()?.facts().row_conditions.map(|find| find(object)).unwrap_or_default();
     if !conditions.is_empty() {
         row.insert("conditions", conditions);
     }
@@ -143,7 +143,7 @@ fn definitions(scope: &Scope, kind: &str, columns: &[Column]) -> Value {
 /// Only the metadata of an object in the storage version.
 pub fn partial(scope: &Scope, object: &Value, version: &str) -> Value {
     let mut metadata = object.metadata().clone();
-    let hidden = scope.storage().map_or(&[][..], |storage| storage.strategy.hidden_annotations());
+    let hidden = scope.storage().map_or(&[][..], |storage| storage.strategy.facts().hidden_annotations);
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) {
         annotations.retain(|key, _| !hidden.contains(&key));
         if annotations.is_empty() {

@@ -16,11 +16,13 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use object::Status;
-use registry::Prepared;
+use registry::{Pace, Prepared};
 use streams::messages::{self, Encoding};
 use streams::websocket::{Handshake, is_websocket};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+use crate::answers::{Asked, COUNTED_BYTES, Room};
 use crate::media::{Media, Transform};
 use crate::options::{ListOptions, not_a_revision};
 use crate::reply::{Chunks, Reply, ReplyBody};
@@ -30,6 +32,8 @@ use frames::{Chunk, Frames, error_event};
 
 /// Events that are ready at once are sent in one chunk, up to this size.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// A watch whose user's answers have not been read for so long is ended: it would keep more in memory the longer it waits.
+const UNREAD_TIME: Duration = Duration::from_secs(30);
 /// The last bookmark comes this long before the end of a watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lasts that asked for more than the clock can count.
@@ -96,6 +100,11 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         converts: storage.codec.converts_by_webhook() || scope.resource.conversion.is_some(),
         converting: None,
         withdrawn: scope.resource.is_custom().then(|| scope.resource.withdrawn.wait().boxed()),
+        counted: false,
+        queued: None,
+        unread: None,
+        pace: Pace::begin(),
+        pauses: false,
     };
     feed.set_timer();
     Ok(reply(scope, feed))
@@ -111,30 +120,29 @@ fn reply(scope: &Scope, stream: impl Stream<Item = Bytes> + Send + 'static) -> R
     if is_websocket(&scope.call.headers) {
         return as_messages(scope, chunks);
     }
+    // A body has no meaning here, and would be kept for as long as the watch lasts.
+    drop(scope.take_body());
     Reply::new(StatusCode::OK, content_type, ReplyBody::Stream { chunks, estimate: 0 })
 }
 
 /// A message for each event, without the length that frames protobuf on other connections.
 fn as_messages(scope: &Scope, chunks: Chunks) -> Reply {
     let media = scope.accept.media;
-    let refused = |code: StatusCode, text: &'static str| {
-        Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(Bytes::from_static(text.as_bytes())))
-    };
     let handshake = match Handshake::read(&scope.call.method, &scope.call.headers) {
         Ok(handshake) => handshake,
-        Err(why) => return refused(why.code, why.text),
+        Err(why) => return Reply::text(why.code, why.text),
     };
     // As upstream's WebSocket server: a page that asks must say where it comes from.
     if scope.call.header("origin").parse::<http::Uri>().is_err() {
-        return refused(StatusCode::FORBIDDEN, "");
+        return Reply::text(StatusCode::FORBIDDEN, "");
     }
     let protocol = match handshake.protocols.as_slice() {
         [] => None,
         [only] => Some(only.clone()),
-        _ => return refused(StatusCode::BAD_REQUEST, ""),
+        _ => return Reply::text(StatusCode::BAD_REQUEST, ""),
     };
     let Some(upgrade) = scope.take_body().take_upgrade() else {
-        return refused(StatusCode::BAD_REQUEST, "not websocket protocol");
+        return Reply::text(StatusCode::BAD_REQUEST, "not websocket protocol");
     };
     let (encoding, prefix) = match media {
         Media::Json | Media::Yaml => (Encoding::Text, 0),
@@ -183,6 +191,15 @@ struct Feed {
     converting: Option<BoxFuture<'static, Converted>>,
     /// Ends the watch when the custom resource is no longer served, or has another definition; built-in ones always are.
     withdrawn: Option<BoxFuture<'static, ()>>,
+    /// Whether the last chunk was one that is counted until it was read.
+    counted: bool,
+    /// Events that were read for this watch alone and have not been sent.
+    queued: Option<Room>,
+    /// Waits until others of the user's answers have been read; not for ever.
+    unread: Option<(oneshot::Receiver<Room>, Pin<Box<Sleep>>)>,
+    pace: Pace,
+    /// It is the turn of other tasks.
+    pauses: bool,
 }
 
 /// Events as they are sent, and whether the watch goes on.
@@ -193,10 +210,21 @@ impl Stream for Feed {
     type Item = Bytes;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if std::mem::take(&mut self.pauses) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let mut out = Chunk::default();
         while out.is_empty() {
             if self.over {
                 return Poll::Ready(None);
+            }
+            if self.counted {
+                match self.poll_room(cx) {
+                    Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
+                    Poll::Ready(has_room) => (self.counted, self.over) = (false, !has_room),
+                }
+                continue;
             }
             if let Some(converting) = &mut self.converting {
                 match converting.poll_unpin(cx) {
@@ -218,12 +246,18 @@ impl Stream for Feed {
                 && !self.one_by_one
                 && !self.over
                 && !self.converts
+                && !self.pauses
                 && let Some(item) = self.watcher.try_next()
             {
                 self.write(&item, &mut out);
             }
+            if self.pauses && out.is_empty() {
+                self.pauses = false;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
-        Poll::Ready(Some(out.finish()))
+        Poll::Ready(Some(self.finish(out)))
     }
 }
 
@@ -244,7 +278,46 @@ impl Feed {
     }
 
     fn write(&mut self, item: &Item, out: &mut Chunk) {
+        let (work, before) = (self.frames.work_of_matching(item), out.len());
         self.over = self.frames.write(item, out).is_break();
+        self.pauses = self.pace.is_over(work + out.len() - before);
+    }
+
+    /// A chunk that only this watch has in memory counts as long as it has not been read.
+    fn finish(&mut self, out: Chunk) -> Bytes {
+        let is_own = out.is_own();
+        let chunk = out.finish();
+        let queued = self.watcher.read_bytes();
+        let (scope, answers) = (&self.frames.scope, &self.frames.scope.api.answers);
+        let queued = (queued > 0).then(|| answers.take(scope.user(), queued));
+        let counts = queued.is_some() || chunk.len() >= if is_own { COUNTED_BYTES } else { CHUNK_BYTES };
+        let chunk = if counts { answers.take(scope.user(), 0).hold(chunk) } else { chunk };
+        (self.counted, self.queued) = (counts, queued);
+        chunk
+    }
+
+    /// Whether the user's other answers leave room for one more chunk; false if it was waited for too long.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let scope = &self.frames.scope;
+        let answers = &scope.api.answers;
+        if self.unread.is_none() {
+            match answers.ask(scope.user(), 1) {
+                Asked::Here(_) => return Poll::Ready(true),
+                Asked::Later(later) => {
+                    self.unread = Some((later, Box::pin(tokio::time::sleep(UNREAD_TIME))));
+                }
+            }
+        }
+        let Some((later, sleep)) = &mut self.unread else { return Poll::Ready(true) };
+        let has_room = match later.poll_unpin(cx) {
+            Poll::Ready(_) => true,
+            Poll::Pending => {
+                ready!(sleep.as_mut().poll(cx));
+                false
+            }
+        };
+        self.unread = None;
+        Poll::Ready(has_room)
     }
 
     fn fail(&mut self, error: cache::Error, out: &mut Chunk) {
@@ -274,7 +347,7 @@ impl Feed {
         }
         self.set_timer();
         let revision = self.watcher.seen();
-        if revision > 0 && self.converting.is_none() {
+        if revision > 0 && self.converting.is_none() && !self.counted {
             self.frames.bookmark(revision, false, out);
         }
         Poll::Ready(())
@@ -297,20 +370,19 @@ impl Feed {
 /// The stage ahead of sending: a webhook converts the objects, or a plain function as part of encoding them.
 async fn converted(frames: Arc<Frames>, items: Vec<Item>) -> Converted {
     let mut out = Chunk::default();
-    let prepared = match &frames.scope.resource.storage {
-        Some(storage) => storage.prepare(items.iter().flat_map(objects).map(|object| object.value())).await,
-        None => Ok(Prepared::default()),
-    };
     // What the webhook answered is known for as long as this lives.
-    let _prepared = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            let flow = frames.fail(&error.into(), &mut out);
-            return (out, flow);
-        }
+    let _prepared = match &frames.scope.resource.storage {
+        Some(storage) => storage.prepare(items.iter().flat_map(objects).map(|object| object.value())).await,
+        None => Prepared::default(),
     };
-    let flow = items.iter().try_for_each(|item| frames.write(item, &mut out));
-    (out, flow)
+    let mut pace = Pace::begin();
+    for item in &items {
+        if frames.write(item, &mut out).is_break() {
+            return (out, ControlFlow::Break(()));
+        }
+        pace.worked(stored_bytes(item)).await;
+    }
+    (out, ControlFlow::Continue(()))
 }
 
 /// The objects that an event is about: as they are now, and as they were before.

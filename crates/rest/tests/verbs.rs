@@ -12,7 +12,7 @@ use admission::{Attributes, Plugin};
 use async_trait::async_trait;
 use object::{Meta, Status, Value, value};
 use rest::Api;
-use support::{MAPS, Server, ask, map, one};
+use support::{MAPS, Server, ask, ask_for, map, one};
 
 #[tokio::test]
 async fn applies_create_merge_and_conflict() {
@@ -152,4 +152,50 @@ async fn requests_keep_the_catalog_they_began_with() {
     assert!(server.0.snapshot().catalog.get("", "v1", "configmaps").is_none());
     assert_eq!(server.ask("GET", MAPS, Value::Null).await.0, 404);
     maps.withdrawn.wait().await;
+}
+
+/// Warns from both halves of admission, and repeats an owner.
+struct Warns;
+
+#[async_trait]
+impl Plugin for Warns {
+    fn name(&self) -> &'static str {
+        "Warns"
+    }
+
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value, _: Option<&Value>) -> Result<(), Status> {
+        attributes.warn("mutating");
+        let owner = value!({"apiVersion": "v1", "kind": "ConfigMap", "name": "b", "uid": "u"});
+        object.set(&["metadata", "ownerReferences"], vec![owner.clone(), owner]);
+        Ok(())
+    }
+
+    async fn validate(&self, attributes: &Attributes<'_>, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+        attributes.warn("validating");
+        Err(Status::bad_request("refused"))
+    }
+}
+
+/// Also where the request is refused: what decoding found, mutating admission, what it made to repeat, validating admission.
+#[tokio::test]
+async fn warnings_come_in_the_order_in_which_they_are_noticed() {
+    let store = Arc::new(storage::memory::MemoryStore::new());
+    let before = Server::on(store.clone(), Vec::new(), &[], rest::Limits::default()).await;
+    assert_eq!(before.ask("POST", MAPS, map(Value::map())).await.0, 201);
+    let server = Server::on(store, vec![Arc::new(Warns)], &[], rest::Limits::default()).await;
+    let mut object = map(Value::map());
+    object.set(&["more"], "x");
+    let dotted = value!({"more": "x"});
+    for (method, url, body) in
+        [("POST", MAPS.to_string(), object.clone()), ("PUT", one(""), object.clone()), ("MERGE", one(""), dotted)]
+    {
+        let (code, headers, _) = ask_for(&server.0, method, &url, body, "").await;
+        let warnings = headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_string());
+        let warnings: Vec<String> = warnings.collect();
+        assert_eq!((code, warnings.len()), (400, 4), "{method}: {warnings:?}");
+        let want = ["unknown field", "mutating", "duplicate entries after mutating admission", "validating"];
+        for (warning, want) in warnings.iter().zip(want) {
+            assert!(warning.contains(want), "{method}: {warnings:?}");
+        }
+    }
 }

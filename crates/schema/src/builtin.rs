@@ -19,6 +19,7 @@ pub fn builtin() -> &'static Builtin {
     })
 }
 
+/// The table of built-in types, kinds and resources.
 #[derive(Debug)]
 pub struct Builtin {
     types: Arc<Types>,
@@ -31,7 +32,9 @@ pub struct Builtin {
 /// A kind: something that has an apiVersion and a kind of its own.
 #[derive(Debug, Clone)]
 pub struct Kind {
+    /// Its group, version and name.
     pub name: GroupVersionKind,
+    /// The struct of its objects.
     pub id: StructId,
     /// The node to walk objects of this kind with.
     pub node: Node,
@@ -44,27 +47,37 @@ pub struct Kind {
 pub struct Group {
     /// "" for core.
     pub name: Str,
+    /// The versions, the preferred one first.
     pub versions: Vec<Version>,
 }
 
+/// A version of an API group.
 #[derive(Debug, Default, Clone)]
 pub struct Version {
+    /// Its name, such as `v1`.
     pub name: Str,
     /// Served without having been asked for.
     pub enabled: bool,
+    /// The resources that it has.
     pub resources: Vec<Resource>,
 }
 
 /// A resource as discovery tells of it.
 #[derive(Debug, Default, Clone)]
 pub struct Resource {
+    /// Its group, version and name.
     pub name: GroupVersionResource,
+    /// The name of one object, as kubectl takes it.
     pub singular: Str,
     /// The kind of its objects, in its own group and version.
     pub kind: GroupVersionKind,
+    /// Whether objects live in namespaces.
     pub namespaced: bool,
+    /// The verbs that discovery lists.
     pub verbs: Vec<Str>,
+    /// Names that kubectl takes too.
     pub short_names: Vec<Str>,
+    /// Groups of resources that kubectl lists together, such as `all`.
     pub categories: Vec<Str>,
     /// "" for resources that are not kept.
     pub storage_version_hash: Str,
@@ -73,24 +86,31 @@ pub struct Resource {
     pub stored: Option<GroupVersionKind>,
     /// Its version is on by default.
     pub enabled: bool,
+    /// The parts of an object that have paths of their own.
     pub subresources: Vec<Subresource>,
     /// The columns of its table, without descriptions; none where it cannot be listed.
     pub columns: Vec<Column>,
 }
 
+/// A subresource as discovery tells of it.
 #[derive(Debug, Clone)]
 pub struct Subresource {
+    /// Its name, such as `status`.
     pub name: Str,
+    /// The verbs that discovery lists.
     pub verbs: Vec<Str>,
     /// The kind it takes and gives: `autoscaling/v1 Scale` for `scale`.
     pub kind: GroupVersionKind,
 }
 
+/// A column of a Table.
 #[derive(Debug, Clone)]
 pub struct Column {
+    /// The head of the column.
     pub name: Str,
     /// An OpenAPI type: `string`, `integer`, `date` …
     pub kind: Str,
+    /// The format of its cells, such as `name`.
     pub format: Str,
     /// 0 is always shown, more only in wide output.
     pub priority: i32,
@@ -126,6 +146,7 @@ impl Builtin {
         Ok(Builtin { types: Arc::new(table.types), kinds, groups: table.groups, resources })
     }
 
+    /// The types that kinds are made of.
     pub fn types(&self) -> &Arc<Types> {
         &self.types
     }
@@ -160,6 +181,7 @@ impl Builtin {
         self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
     }
 
+    /// The resource with this name, if there is one.
     pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<&Resource> {
         let &(g, v, r) = self.resources.get(&Key(group, version, resource))?;
         Some(&self.groups[g].versions[v].resources[r])

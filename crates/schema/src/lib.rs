@@ -3,6 +3,8 @@
 //!
 //! Start with [`Types`] and [`Schema`], then [`builtin`].
 
+#![deny(missing_docs)]
+
 mod builtin;
 mod default;
 mod embedded;

@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 128;
 ///
 /// `preserve_unknown` is `spec.preserveUnknownFields` of old definitions: unknown fields are kept everywhere.
 pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
-    let mut compiler = Compiler { types: Types::new(), preserve_unknown };
+    let mut compiler = Compiler { types: Types::new(), preserve_unknown, int_or_string_is_typed: true };
     let preserve = schema.is_null();
     let mut root = compiler.node(schema, Place { preserve, depth: 0, metadata: Metadata::Outside });
     if !matches!(root.shape, Shape::Struct(_)) {
@@ -26,9 +26,10 @@ pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
     (compiler.types, root)
 }
 
-/// Compiles a part of a schema, which need not describe an object.
+/// Compiles a part of a schema, which need not describe an object, to judge its default. As upstream judges defaults, a value that
+/// is to be an integer or a string may be anything.
 pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
-    let mut compiler = Compiler { types: Types::new(), preserve_unknown: false };
+    let mut compiler = Compiler { types: Types::new(), preserve_unknown: false, int_or_string_is_typed: false };
     let node = compiler.node(schema, Place { preserve: false, depth: 0, metadata: Metadata::Outside });
     compiler.types.mark_defaults();
     (compiler.types, node)
@@ -37,6 +38,7 @@ pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
 struct Compiler {
     types: Types,
     preserve_unknown: bool,
+    int_or_string_is_typed: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -88,7 +90,11 @@ impl Compiler {
         let int_or_string = flag(schema, "x-kubernetes-int-or-string");
         let shape = if int_or_string { Shape::IntOrString } else { self.shape(schema, kind, place) };
         let mut node = Node {
-            untyped: kind.is_empty() && !int_or_string && !matches!(shape, Shape::Any),
+            untyped: match shape {
+                Shape::Any => false,
+                Shape::IntOrString => !self.int_or_string_is_typed,
+                _ => kind.is_empty(),
+            },
             shape,
             nullable: flag(schema, "nullable"),
             embedded: flag(schema, EMBEDDED),

@@ -14,6 +14,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    /// A pattern that is compiled when it is first used.
     pub fn new(source: impl Into<Str>) -> Pattern {
         Pattern { source: source.into(), compiled: Arc::default() }
     }

@@ -44,6 +44,7 @@ pub struct Struct {
     pub proto_inlines: Vec<ProtoInline>,
     /// What the definition itself says about its map type; nodes that use the struct have it in their own `map_type`.
     pub map_type: Option<MapType>,
+    /// Groups of fields of which at most one is set.
     pub unions: Vec<Union>,
     /// Nothing in it or below it has a default, so defaulting need not look. [`Types::mark_defaults`] finds out.
     pub no_defaults: bool,
@@ -53,7 +54,9 @@ pub struct Struct {
 /// `target` gives them, in protobuf. The message is always written, be it empty.
 #[derive(Debug, Clone)]
 pub struct ProtoInline {
+    /// The tag of the message.
     pub tag: u32,
+    /// The embedded struct.
     pub target: StructId,
 }
 
@@ -69,11 +72,15 @@ pub struct Union {
 /// A named field of a struct.
 #[derive(Debug, Clone, Default)]
 pub struct Field {
+    /// Its name in JSON.
     pub name: Str,
+    /// Its type.
     pub node: Node,
     /// The protobuf tag; 0 where there is none (or the field lives in a `ProtoInline`).
     pub tag: u32,
+    /// Whether it must be there.
     pub required: bool,
+    /// When Go leaves it out.
     pub omit: Omit,
     /// Held by a pointer in Go: unset is nil and not zero. Protobuf writes it only when set, whereas scalars and structs
     /// held by value are always written. Custom resources have no zero values, so all of their fields are pointers.
@@ -101,20 +108,26 @@ pub enum Omit {
 /// One use of a type.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
+    /// The kind of value that stands here.
     pub shape: Shape,
     /// No type is stated: the shape tells what children would be, and any value passes. Branches of `anyOf` and the like.
     pub untyped: bool,
+    /// Whether null is a value.
     pub nullable: bool,
     /// What an unset field becomes. Zero values that Go would print anyway are not here.
     pub default: Option<Value>,
+    /// How a list is merged.
     pub list_type: ListType,
+    /// How a map or struct is merged.
     pub map_type: MapType,
     /// What the OpenAPI document says at this place, as opposed to what holds here: it leaves out defaults that live in
     /// upstream's code, and list and map types that are what they are without being said.
     pub stated: Stated,
     /// Strategic merge patch: lists are merged, by this key where the items are objects.
     pub patch_merge: bool,
+    /// The field that tells the items of such a list apart.
     pub patch_merge_key: Option<Str>,
+    /// Strategic merge patch: clients say which fields stay, with `$retainKeys`.
     pub patch_retain_keys: bool,
     /// Strategic merge patch: a map is replaced instead of merged.
     pub patch_replace: bool,
@@ -124,13 +137,18 @@ pub struct Node {
     pub proto_wrapped: bool,
     /// How Go names the type in decoding errors where the shape does not tell: `v1.PullPolicy`. See [`Schema::go_type`].
     pub go_type: Option<Str>,
+    /// Constraints of the value.
     pub rules: Option<Box<Rules>>,
 }
 
+/// Which of the facts about a place the OpenAPI document states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stated {
+    /// Its default.
     pub default: bool,
+    /// Its list type.
     pub list_type: bool,
+    /// Its map type.
     pub map_type: bool,
 }
 
@@ -145,21 +163,33 @@ pub enum Shape {
     RawExtension,
     /// `FieldsV1`: JSON that is kept as text, because only field tracking looks inside.
     Fields,
+    /// A boolean.
     Bool,
+    /// An integer of 32 bits.
     Int32,
+    /// An integer of 64 bits.
     Int64,
+    /// A number with a fraction.
     Float,
+    /// A text.
     String,
     /// base64 text in JSON, raw bytes in protobuf and CBOR.
     Bytes,
+    /// An integer or a text.
     IntOrString,
+    /// An amount such as `500m`.
     Quantity,
+    /// A time with seconds.
     Time,
+    /// A time with microseconds.
     MicroTime,
     /// `metav1.Duration`.
     Duration,
+    /// An object with named fields.
     Struct(StructId),
+    /// A list of values of one type.
     List(Box<Node>),
+    /// A map with values of one type.
     Map(Box<Node>),
     /// `JSONSchemaPropsOrArray`: one struct or a list of them; in protobuf `schema = 1` or `repeated jSONSchemas = 2`.
     StructOrList(StructId),
@@ -169,50 +199,77 @@ pub enum Shape {
     StructOrStrings(StructId),
 }
 
+/// How the items of a list belong together: `x-kubernetes-list-type`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ListType {
+    /// The list is one value.
     #[default]
     Atomic,
+    /// Every item is there once.
     Set,
     /// Items are told apart by these keys.
     Map(Vec<Str>),
 }
 
+/// How the fields of a map or struct belong together: `x-kubernetes-map-type`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MapType {
+    /// Every field has owners of its own.
     #[default]
     Granular,
+    /// The map is one value.
     Atomic,
 }
 
 /// The value constraints of a place; rare on built-in kinds, the daily bread of custom ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
+    /// OpenAPI's `enum`.
     pub enumeration: Vec<Value>,
     /// Fields that must be there, in the order stated, also such as no field of the struct stands for. Where it is empty
     /// the fields' own `required` counts.
     pub required: Vec<Str>,
+    /// OpenAPI's `format`.
     pub format: Option<Str>,
+    /// OpenAPI's `pattern`.
     pub pattern: Option<Pattern>,
+    /// OpenAPI's `minimum`.
     pub minimum: Option<f64>,
+    /// OpenAPI's `maximum`.
     pub maximum: Option<f64>,
+    /// OpenAPI's `exclusiveMinimum`: the minimum itself is too small.
     pub exclusive_minimum: bool,
+    /// OpenAPI's `exclusiveMaximum`: the maximum itself is too large.
     pub exclusive_maximum: bool,
+    /// OpenAPI's `multipleOf`.
     pub multiple_of: Option<f64>,
+    /// OpenAPI's `minLength`, in characters.
     pub min_length: Option<u64>,
+    /// OpenAPI's `maxLength`, in characters.
     pub max_length: Option<u64>,
+    /// OpenAPI's `minItems`.
     pub min_items: Option<u64>,
+    /// OpenAPI's `maxItems`.
     pub max_items: Option<u64>,
+    /// OpenAPI's `uniqueItems`.
     pub unique_items: bool,
+    /// OpenAPI's `minProperties`.
     pub min_properties: Option<u64>,
+    /// OpenAPI's `maxProperties`.
     pub max_properties: Option<u64>,
+    /// Whether updates must leave the value as it is.
     pub immutable: bool,
     /// `additionalProperties: false`: properties that the schema does not name are errors.
     pub forbids_others: bool,
+    /// OpenAPI's `allOf`.
     pub all_of: Vec<Node>,
+    /// OpenAPI's `anyOf`.
     pub any_of: Vec<Node>,
+    /// OpenAPI's `oneOf`.
     pub one_of: Vec<Node>,
+    /// OpenAPI's `not`.
     pub not: Option<Node>,
+    /// Rules in CEL: `x-kubernetes-validations`.
     pub validations: Vec<Validation>,
 }
 
@@ -226,11 +283,17 @@ impl Rules {
 /// One rule of `x-kubernetes-validations`, as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validation {
+    /// The expression.
     pub rule: Str,
+    /// The error where the rule does not hold.
     pub message: Option<Str>,
+    /// An expression that makes the error.
     pub message_expression: Option<Str>,
+    /// The reason of the error, such as `FieldValueForbidden`.
     pub reason: Option<Str>,
+    /// The field that the error is about.
     pub field_path: Option<Str>,
+    /// Whether the rule is also evaluated where there is no old value.
     pub optional_old_self: Option<bool>,
 }
 
@@ -240,7 +303,9 @@ pub(crate) const RESOURCE_LIST: &str = "v1.ResourceList";
 /// A node in its arena. Copy it freely.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'a> {
+    /// The types that the node refers to.
     pub types: &'a Types,
+    /// The node itself.
     pub node: &'a Node,
 }
 
@@ -256,6 +321,7 @@ impl Types {
         Types { zeros: true, ..Types::default() }
     }
 
+    /// Whether fields of these types have zero values, as those of Go's structs do.
     pub fn have_zeros(&self) -> bool {
         self.zeros
     }
@@ -342,14 +408,17 @@ impl Types {
         }
     }
 
+    /// The struct with this id.
     pub fn get(&self, id: StructId) -> &Struct {
         &self.structs[id.0 as usize]
     }
 
+    /// The id of the struct with this name.
     pub fn find(&self, name: &str) -> Option<StructId> {
         self.by_name.get(name).copied()
     }
 
+    /// All structs with their ids.
     pub fn structs(&self) -> impl Iterator<Item = (StructId, &Struct)> {
         self.structs.iter().enumerate().map(|(i, s)| (StructId(i as u32), s))
     }
@@ -375,6 +444,7 @@ fn struct_of(node: &Node) -> Option<StructId> {
 }
 
 impl Struct {
+    /// The field with this name in JSON.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.binary_search_by(|f| compare_names(&f.name, name)).ok().map(|i| &self.fields[i])
     }
@@ -385,6 +455,7 @@ impl Struct {
         self.print_order.iter().map(|&i| &self.fields[i as usize]).chain(sorted)
     }
 
+    /// The fields in the order of their tags.
     pub fn in_proto_order(&self) -> impl Iterator<Item = &Field> {
         self.proto_order.iter().map(|&i| &self.fields[i as usize])
     }
@@ -408,6 +479,7 @@ impl Field {
 }
 
 impl<'a> Schema<'a> {
+    /// The schema of a node whose structs are in these types.
     pub fn new(types: &'a Types, node: &'a Node) -> Schema<'a> {
         Schema { types, node }
     }

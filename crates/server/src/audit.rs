@@ -7,11 +7,11 @@ use audit::{Auditor, Record};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{HeaderMap, Request, header};
-use hyper::body::Incoming;
 use object::{Clock, GroupVersion, Meta, Str, SystemClock, Value};
 use request::{RequestInfo, User};
 use rest::{Chunks, Reply, ReplyBody};
 
+use crate::arrival::ArrivingBody;
 use crate::peer::Peer;
 
 /// A response object that is larger is left out of the record.
@@ -22,7 +22,7 @@ const STATUS_BYTES_MAX: usize = 64 << 10;
 /// Starts the record of a request by this user; None if the policy does not ask for one.
 pub fn begin(
     auditor: &Auditor,
-    request: &Request<Incoming>,
+    request: &Request<ArrivingBody>,
     info: &RequestInfo,
     user: &User,
     audit_id: &str,

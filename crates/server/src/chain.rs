@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use ::audit::Auditor;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version as HttpVersion};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use hyper::upgrade::OnUpgrade;
 use object::{GroupResource, GroupVersionKind, Status};
 use peers::Peers;
@@ -22,15 +23,20 @@ use request::{RequestInfo, User};
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure, untyped_failure};
 use tokio::time::Instant;
 
+use crate::arrival::ArrivingBody;
 use crate::audit;
 use crate::compress::compress;
+use crate::finish::Finish;
 use crate::health::Endpoint;
+use crate::http_log::HttpLog;
 use crate::metrics::Labels;
 use crate::peer::Peer;
-use crate::receive::{Unfinished, timed_out};
+use crate::receive::{Discarding, Receiving, timed_out};
 use crate::seats::{Full, Seat};
+use crate::sparing::Sparing;
 use crate::trace::{self, Tracer};
 use crate::track::Tracked;
+use crate::unfinished::Unfinished;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
 
 const JSON: &str = "application/json";
@@ -71,6 +77,8 @@ pub struct Server {
     pub seats: Seats,
     /// Bodies that are being received.
     pub unfinished: Unfinished,
+    /// Who was not authenticated lately.
+    pub refusals: Sparing,
     /// Keeps the audit log, if there is one.
     pub auditor: Option<Arc<Auditor>>,
     /// Traces requests, if a collector is configured.
@@ -100,7 +108,7 @@ struct Parsed<'a> {
 struct Identified {
     /// In a box because it is large and every further step would move it.
     call: Box<Call>,
-    incoming: Incoming,
+    body: Receiving<Discarding>,
     upgrade: Option<OnUpgrade>,
     version: HttpVersion,
     warnings: Vec<String>,
@@ -108,22 +116,31 @@ struct Identified {
 
 impl Server {
     /// Answers one request; every failure and panic becomes a response, too.
-    pub async fn serve(self: Arc<Self>, request: Request<Incoming>, peer: Arc<Peer>) -> HttpResponse {
+    pub async fn serve(self: Arc<Self>, request: Request<ArrivingBody>, peer: Arc<Peer>) -> HttpResponse {
         let began = Instant::now();
-        // Request info: verb, resource, namespace and name, which every later filter uses.
+        // Request info: verb, resource, namespace and name, which every later filter uses, of a path that is decoded only here.
+        let path = match call::path(&request) {
+            Ok(path) => path,
+            Err(answer) => {
+                drop(peer.begin());
+                return answer;
+            }
+        };
         let query = call::query(request.uri());
-        let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
+        let info = RequestInfo::parse(request.method().as_str(), &path, &query);
         let audit_id = audit_id(&request);
         let long_running = info.is_long_running();
         let mut tracked = Tracked {
             record: None,
             span: None,
+            log: HttpLog::of(&request, &info, &audit_id, peer.address, long_running),
             series: self.series(&info, &query, &request),
             began,
             long_running,
             _ticket: self.lifecycle.enter(long_running),
             open: peer.begin(),
             seat: None,
+            first: None,
             watch: None,
             code: 0,
             bytes: 0,
@@ -131,7 +148,7 @@ impl Server {
         let timeout = self.timeout(&query);
         let gzip = !long_running && accepts_gzip(&request);
         let cors = self.cors.allow(request.headers());
-        let reply = match self.turn_away(&request, cors.is_some()) {
+        let reply = match self.turn_away(&request, &path, cors.is_some()) {
             Some(reply) => reply,
             None => {
                 let parsed = Parsed { info, query, tracked: &mut tracked };
@@ -148,6 +165,9 @@ impl Server {
             }
         };
         let mut reply = reply;
+        tracked.leave_seat(&mut reply).await;
+        // A write that goes on is recorded with its own outcome, not with what its client was told.
+        tracked.record.take_if(|record| record.is_handed_over());
         if let Some(record) = &tracked.record {
             audit::note_reply(record, &mut reply, long_running).await;
             tracked.record_reply(&reply).await;
@@ -166,7 +186,7 @@ impl Server {
         &self,
         info: &RequestInfo,
         query: &[(String, String)],
-        request: &Request<Incoming>,
+        request: &Request<ArrivingBody>,
     ) -> Option<Arc<crate::metrics::Series>> {
         let catalog = self.api.catalog.load();
         let resource = match info.is_resource {
@@ -191,10 +211,9 @@ impl Server {
     }
 
     /// Filters before authentication: shutdown and CORS preflight.
-    fn turn_away(&self, request: &Request<Incoming>, from_allowed_page: bool) -> Option<Reply> {
+    fn turn_away(&self, request: &Request<ArrivingBody>, path: &str, from_allowed_page: bool) -> Option<Reply> {
         // During shutdown requests get 429 with Retry-After if that was asked for, except health checks and metrics. Otherwise
         // those that were sent before the client got the GOAWAY are served.
-        let path = request.uri().path();
         let is_check = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
         if self.refuses_while_leaving && self.lifecycle.phase().is_leaving() && !is_check {
             let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
@@ -215,7 +234,7 @@ impl Server {
     /// Sets the deadline, which long-running requests do not have.
     async fn filter(
         &self,
-        request: Request<Incoming>,
+        request: Request<ArrivingBody>,
         parsed: Parsed<'_>,
         audit_id: &str,
         timeout: &Result<Duration, Status>,
@@ -241,7 +260,13 @@ impl Server {
     }
 
     /// Authentication, audit and impersonation; then the request is limited, authorized and carried out.
-    async fn pass(&self, request: Request<Incoming>, parsed: Parsed<'_>, audit_id: &str, timeout: Duration) -> Reply {
+    async fn pass(
+        &self,
+        request: Request<ArrivingBody>,
+        parsed: Parsed<'_>,
+        audit_id: &str,
+        timeout: Duration,
+    ) -> Reply {
         let Parsed { info, query, tracked } = parsed;
         let readable = || self.api.accept_of_status(request.headers(), &query);
         // Authentication: a bad credential is a 401.
@@ -290,22 +315,26 @@ impl Server {
         self.authenticator.strip(&mut parts.headers);
         impersonate::strip(&mut parts.headers);
         let upgrade = parts.extensions.remove::<OnUpgrade>();
+        let upgrade = upgrade.filter(|_| parts.headers.contains_key(http::header::UPGRADE));
         let (client, record) = (Some(peer.address.ip()), tracked.record.clone());
         let http::request::Parts { method, uri, headers, version, .. } = parts;
-        let call = Box::new(Call { info, user, method, uri, headers, query, timeout, client, record });
-        self.limit(Identified { call, incoming, upgrade, version, warnings }, tracked, audit_id).await
+        let body = Receiving::new(incoming, || self.unfinished.account(&user.name));
+        let call = Box::new(Call { info, user, method, uri, headers, query, timeout, client, record, finish: None });
+        self.limit(Identified { call, body, upgrade, version, warnings }, tracked, audit_id).await
     }
 
     /// Flow control: a request waits for a seat or is refused with 429.
-    async fn limit(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
+    async fn limit(&self, mut identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
         let Call { info, query, user, timeout, .. } = &*identified.call;
         let span = trace::filter(&tracked.span, "priorityandfairness");
         let waits_until = tracked.began + *timeout / 4;
         let work = |flow: &flow::Flow, most: u64| flow.work(info, most, || self.list_cost(info, query));
         let taken = self.seats.take(info, user, waits_until, work);
-        tracked.seat = match audit::timed(tracked.record.as_deref(), "apf-queue-wait", taken).await {
-            Ok(seat) => seat,
-            Err(full) => return self.refuse(full),
+        let taken = audit::timed(tracked.record.as_deref(), "apf-queue-wait", taken);
+        tracked.seat = match while_reading(&mut identified.body, taken).await {
+            Ok(Ok(seat)) => seat,
+            Ok(Err(full)) => return self.refuse(full),
+            Err(status) => return failure(&status, &self.api.accept_of_status(&identified.call.headers, query)),
         };
         drop(span);
         let mut turn = tracked.seat.clone().filter(Seat::has_turn);
@@ -323,15 +352,21 @@ impl Server {
 
     /// Authorization; then the request is carried out.
     async fn authorize(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
-        let Identified { call, incoming, upgrade, version, warnings } = identified;
+        let Identified { mut call, body, upgrade, version, warnings } = identified;
         let peer = tracked.open.peer().clone();
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&call.info));
         let admission = tracked.seat.as_ref().and_then(Seat::admission);
-        let body = match upgrade {
-            Some(upgrade) if call.headers.contains_key(http::header::UPGRADE) => Body::Upgrade(upgrade),
-            _ if incoming.is_end_stream() => Body::Empty,
-            _ => Body::Stream(self.unfinished.receive(incoming, tracked.seat.clone())),
+        let content = match body.is_empty() {
+            true => Body::Empty,
+            false => Body::Stream(body.admitted(tracked.seat.clone(), is_exempt(&call.user, admission.as_deref()))),
         };
+        let body = match upgrade {
+            Some(upgrade) => Body::Upgradable(upgrade, Box::new(content)),
+            None => content,
+        };
+        if call.info.is_resource && !call.info.verb.is_read() {
+            call.finish = Some(Finish::of(tracked, self.lifecycle.clone()));
+        }
         // Authorization: verbs take nothing but a call that was permitted.
         let (span, began) = (trace::filter(&tracked.span, "authorization"), std::time::Instant::now());
         let decided = authz::authorize(&*self.authorizer, call);
@@ -366,6 +401,9 @@ impl Server {
     async fn carry_out(&self, call: Permitted<Call>, body: Body, peer: &Peer, audit_id: &str) -> Reply {
         if let Some(status) = self.write_barrier.as_ref().and_then(|barrier| barrier(&call.info, &call.user)) {
             return failure(&status, &self.api.accept_of_status(&call.headers, &call.query));
+        }
+        if call.info.is_resource && !call.info.is_routed() {
+            return page_not_found();
         }
         let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
         if let Some(backend) = backend {
@@ -415,12 +453,17 @@ impl Server {
         (options, stats)
     }
 
-    async fn authenticate(&self, request: &Request<Incoming>, path: &str, peer: &Peer) -> Result<Identity, ()> {
+    async fn authenticate(&self, request: &Request<ArrivingBody>, path: &str, peer: &Peer) -> Result<Identity, ()> {
+        if let Some(user) = &peer.user {
+            return Ok(Identity { user: user.clone(), ..Identity::default() });
+        }
         let now = self.api.clock.now().secs;
         let credentials = Credentials { certificates: &peer.certificates, headers: request.headers(), path, now };
         let identity = self.authenticator.authenticate(&credentials).await;
-        let identity = identity.map_err(|refused| {
-            tracing::warn!(%refused, "unable to authenticate the request");
+        let identity = identity.map_err(|refused| match self.refusals.line(peer.address.ip()) {
+            None => {}
+            Some(0) => tracing::warn!(%refused, "unable to authenticate the request"),
+            Some(withheld) => tracing::warn!(%refused, withheld, "unable to authenticate the request"),
         })?;
         if let Some(ends) = identity.certificate_ends {
             self.metrics.certificate_seen(ends - now);
@@ -432,7 +475,7 @@ impl Server {
     fn record_refusal(
         &self,
         status: &Status,
-        request: &Request<Incoming>,
+        request: &Request<ArrivingBody>,
         info: &RequestInfo,
         audit_id: &str,
         peer: &Peer,
@@ -466,8 +509,7 @@ impl Server {
     }
 
     async fn path(&self, call: &Permitted<Call>, mut body: Body) -> Reply {
-        let path = request::decode(&call.info.path).trim_end_matches('/').to_string();
-        if let Some(reply) = self.own_path(&path, call).await {
+        if let Some(reply) = self.own_path(&call.info.path, call).await {
             return reply;
         }
         for paths in &self.paths {
@@ -475,15 +517,16 @@ impl Server {
                 return reply;
             }
         }
+        let path = call.info.path.trim_end_matches('/');
         let below_group = path.strip_prefix("/apis/").is_some_and(|rest| !rest.starts_with('/') && rest.contains('/'));
         if path.starts_with("/api/") || below_group {
             let readable = self.api.accept_of_status(&call.headers, &call.query);
             return failure(&Status::generic(404, "", &GroupResource::default(), "", ""), &readable);
         }
-        text(StatusCode::NOT_FOUND, "404 page not found\n")
+        page_not_found()
     }
 
-    /// Paths the server itself answers.
+    /// Paths the server itself answers. All but those behind upstream's router for resources are exactly these.
     async fn own_path(&self, path: &str, call: &Call) -> Option<Reply> {
         for endpoint in Endpoint::ALL {
             if let Some(name) = endpoint.check_in(path) {
@@ -492,16 +535,18 @@ impl Server {
             }
         }
         match path {
-            "/version" => Some(match rest::accept::check_route(call, &[JSON], &[JSON]) {
-                Ok(()) => Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(self.version.to_json().into())),
-                Err(status) => failure(&status, &self.api.accept_of_status(&call.headers, &call.query)),
-            }),
+            path if path.trim_end_matches('/') == "/version" => {
+                Some(match rest::accept::check_route(call, &[JSON], &[JSON]) {
+                    Ok(()) => Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(self.version.to_json().into())),
+                    Err(status) => failure(&status, &self.api.accept_of_status(&call.headers, &call.query)),
+                })
+            }
             "/metrics/slis" => Some(Reply::new(StatusCode::OK, METRICS, ReplyBody::Ready(self.health.slis().into()))),
             "/metrics" => {
                 let body = ReplyBody::Ready(self.metrics.render(self.seats.taken()).into());
                 Some(Reply::new(StatusCode::OK, METRICS, body))
             }
-            "" => Some(self.root()),
+            "/" | "/index.html" => Some(self.root()),
             _ => {
                 let page = path.strip_prefix("/debug/api_priority_and_fairness/")?;
                 self.seats.flow()?.dump(page).map(|body| text(StatusCode::OK, &body))
@@ -541,6 +586,21 @@ impl Server {
     }
 }
 
+/// Waits for something, and meanwhile takes what arrives of the body.
+async fn while_reading<T>(body: &mut Receiving<Discarding>, future: impl Future<Output = T>) -> Result<T, Status> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => body.read_ahead(cx).map_or_else(|status| Poll::Ready(Err(status)), |()| Poll::Pending),
+    })
+    .await
+}
+
+/// Users that are never refused for load.
+fn is_exempt(user: &User, admission: Option<&flow::Admission>) -> bool {
+    user.is_member(User::MASTERS) || admission.is_some_and(|admission| admission.level == flow::EXEMPT)
+}
+
 fn is_anonymous(user: &User) -> bool {
     user.name == User::ANONYMOUS || user.is_member(User::UNAUTHENTICATED)
 }
@@ -558,6 +618,7 @@ fn not_allowed(api: &Api, refused: Refused<Call>, record: Option<&::audit::Recor
         Refusal::Forbidden { status, reason } => {
             record.inspect(|record| record.annotate(DECISION, "forbid"));
             record.inspect(|record| record.annotate(REASON, reason.as_str()));
+            tracing::debug!(path = call.uri.path(), reason, "Forbidden");
             forbidden(&status, &api.accept_of_status(&call.headers, &call.query), warnings)
         }
         Refusal::Failed { error } => {
@@ -576,9 +637,12 @@ fn undecided(uri: &http::Uri, error: &str) -> Reply {
     text(StatusCode::INTERNAL_SERVER_ERROR, &message)
 }
 
+fn page_not_found() -> Reply {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 fn text(code: StatusCode, body: &str) -> Reply {
-    let mut reply =
-        Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(Bytes::copy_from_slice(body.as_bytes())));
+    let mut reply = Reply::text(code, body.to_string());
     reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
@@ -602,7 +666,7 @@ fn classified(mut reply: Reply, admission: Option<&flow::Admission>) -> Reply {
 }
 
 /// The client's audit id if it sent a plausible one, else a new one.
-fn audit_id(request: &Request<Incoming>) -> String {
+fn audit_id(request: &Request<ArrivingBody>) -> String {
     let sent = request.headers().get(&AUDIT_ID).and_then(|value| value.to_str().ok()).unwrap_or("");
     match sent.len() {
         1..=64 => sent.to_string(),
@@ -611,7 +675,7 @@ fn audit_id(request: &Request<Incoming>) -> String {
     }
 }
 
-fn accepts_gzip(request: &Request<Incoming>) -> bool {
+fn accepts_gzip(request: &Request<ArrivingBody>) -> bool {
     let encodings = request.headers().get(http::header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     encodings.is_some_and(|text| text.split(',').any(|item| item.split(';').next().unwrap_or("").trim() == "gzip"))
 }

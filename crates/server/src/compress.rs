@@ -20,8 +20,8 @@ pub fn compress(mut reply: Reply, accepted: bool) -> Reply {
     let body = match reply.body {
         ReplyBody::Ready(bytes) if bytes.len() >= THRESHOLD_BYTES => {
             let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-            match encoder.write_all(&bytes).and_then(|()| encoder.finish()) {
-                Ok(packed) => ReplyBody::Ready(packed.into()),
+            match rest::aside(bytes.len(), || encoder.write_all(&bytes).and_then(|()| encoder.finish())) {
+                Ok(packed) => ReplyBody::Ready(counted(packed, bytes)),
                 Err(_) => {
                     reply.body = ReplyBody::Ready(bytes);
                     return reply;
@@ -45,16 +45,32 @@ pub fn compress(mut reply: Reply, accepted: bool) -> Reply {
     reply
 }
 
+/// Compressed bytes with those they were made of, which count among the answers that are not read yet for as long as they are kept.
+struct Packed {
+    packed: Vec<u8>,
+    _plain: Bytes,
+}
+
+impl AsRef<[u8]> for Packed {
+    fn as_ref(&self) -> &[u8] {
+        &self.packed
+    }
+}
+
+fn counted(packed: Vec<u8>, plain: Bytes) -> Bytes {
+    if packed.is_empty() { Bytes::new() } else { Bytes::from_owner(Packed { packed, _plain: plain }) }
+}
+
 /// Compresses a stream chunk by chunk.
 fn compress_stream(chunks: Chunks) -> Chunks {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     futures::stream::unfold((chunks, Some(encoder)), |(mut chunks, encoder)| async move {
         let mut encoder = encoder?;
         match chunks.next().await {
-            Some(Ok(chunk)) => match encoder.write_all(&chunk) {
+            Some(Ok(chunk)) => match rest::aside(chunk.len(), || encoder.write_all(&chunk)) {
                 Ok(()) => {
                     let ready = std::mem::take(encoder.get_mut());
-                    Some((Ok(Bytes::from(ready)), (chunks, Some(encoder))))
+                    Some((Ok(counted(ready, chunk)), (chunks, Some(encoder))))
                 }
                 Err(_) => Some((Err(Aborted), (chunks, None))),
             },

@@ -1,6 +1,6 @@
 //! The health checks: `/healthz`, `/livez` and `/readyz`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -135,7 +135,7 @@ impl Endpoint {
     /// Which check a path asks for: "" for all of them, None if it is about something else.
     pub fn check_in(self, path: &str) -> Option<&str> {
         let rest = path.strip_prefix('/')?.strip_prefix(self.name())?;
-        if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+        if rest.is_empty() { Some("") } else { rest.strip_prefix('/').filter(|name| !name.is_empty()) }
     }
 }
 
@@ -227,17 +227,17 @@ async fn all(
 ) -> (StatusCode, String) {
     let mut lines = String::new();
     let mut failed = false;
-    let mut unmatched: Vec<&str> = excluded.to_vec();
+    let mut unmatched: BTreeSet<&str> = excluded.iter().copied().collect();
     for check in checks {
         let name = check.name();
         if excluded.contains(&name) {
-            unmatched.retain(|other| *other != name);
+            unmatched.remove(name);
             lines.push_str(&format!("[+]{name} excluded: ok\n"));
             continue;
         }
         let group = check.group();
         if !group.is_empty() && excluded.contains(&group) {
-            unmatched.retain(|other| *other != group);
+            unmatched.remove(group);
             lines.push_str(&format!("[+]{name} excluded with {group}: ok\n"));
             continue;
         }
@@ -254,8 +254,8 @@ async fn all(
         }
     }
     if !unmatched.is_empty() {
-        let names: Vec<String> = unmatched.iter().map(|name| object::quote(name)).collect();
-        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(", ")));
+        let names: Vec<String> = unmatched.into_iter().map(object::quote).collect();
+        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(",")));
     }
     let endpoint = endpoint.name();
     match (failed, verbose) {
@@ -299,6 +299,11 @@ mod tests {
             let query = [("exclude".to_string(), excluded.to_string()), verbose[0].clone()];
             assert_eq!(ask(Endpoint::Readyz, "", &query).await, (200, want.into()));
         }
+        let unknown = ["two", "one", "three", "two"].map(|name| ("exclude".to_string(), name.to_string()));
+        let query = [unknown.to_vec(), verbose].concat();
+        let warning = "warn: some health checks cannot be excluded: no matches for \"three\",\"two\"\n";
+        let (_, text) = ask(Endpoint::Readyz, "", &query).await;
+        assert!(text.contains(warning), "{text}");
     }
 
     #[tokio::test]

@@ -1,6 +1,9 @@
 //! Impersonation: a request carried out as another user, after every part of that identity was authorized.
 
+mod meters;
+
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use authn::headers;
 use authz::Authorizer;
@@ -9,6 +12,9 @@ use object::names::{self, Problem};
 use object::{Errors, Path, Status};
 use parking_lot::Mutex;
 use request::{Access, RequestInfo, User};
+use tokio::time::Instant;
+
+pub use meters::ImpersonationMeters;
 
 /// What the names of all headers of impersonation begin with.
 const PREFIX: &str = "impersonate-";
@@ -69,11 +75,12 @@ pub struct Impersonation {
     constrained: bool,
     /// The mode that last let a user impersonate, which is tried first the next time.
     last: Mutex<HashMap<String, usize>>,
+    pub meters: Arc<ImpersonationMeters>,
 }
 
 impl Impersonation {
     pub fn new(constrained: bool) -> Impersonation {
-        Impersonation { constrained, last: Mutex::default() }
+        Impersonation { constrained, last: Mutex::default(), meters: Arc::default() }
     }
 
     /// The filter's name in traces.
@@ -104,6 +111,21 @@ impl Impersonation {
         requestor: &User,
         wanted: &User,
     ) -> Result<(User, &'static str), Status> {
+        let began = Instant::now();
+        let found = self.find(authorizer, info, requestor, wanted).await;
+        let mode = found.as_ref().ok().map(|(_, mode)| mode.name);
+        self.meters.attempted(mode, began.elapsed());
+        found.map(|(user, mode)| (user, mode.verb))
+    }
+
+    /// The first mode that allows it.
+    async fn find(
+        &self,
+        authorizer: &dyn Authorizer,
+        info: &RequestInfo,
+        requestor: &User,
+        wanted: &User,
+    ) -> Result<(User, &'static Mode), Status> {
         let request = Access::of(info, requestor);
         let last = self.last.lock().get(&requestor.name).copied();
         let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
@@ -113,10 +135,10 @@ impl Impersonation {
             if !(mode.covers)(wanted, requestor) {
                 continue;
             }
-            match Check::new(authorizer, mode, request).run(wanted).await {
+            match Check::new(authorizer, mode, request, &self.meters).run(wanted).await {
                 Ok(user) => {
                     self.remember(requestor, at);
-                    return Ok((user, mode.verb));
+                    return Ok((user, mode));
                 }
                 Err(status) => {
                     refused.get_or_insert(status);
@@ -162,6 +184,7 @@ pub fn strip(headers: &mut HeaderMap) {
 /// The checks of one mode.
 struct Check<'a> {
     authorizer: &'a dyn Authorizer,
+    meters: &'a ImpersonationMeters,
     mode: &'a Mode,
     /// What the requestor wants to do as the other user.
     request: Access<'a>,
@@ -172,7 +195,12 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(authorizer: &'a dyn Authorizer, mode: &'a Mode, request: Access<'a>) -> Check<'a> {
+    fn new(
+        authorizer: &'a dyn Authorizer,
+        mode: &'a Mode,
+        request: Access<'a>,
+        meters: &'a ImpersonationMeters,
+    ) -> Check<'a> {
         let mut requestor = request.user.clone();
         if mode.name == ASSOCIATED_NODE {
             // The permission must not depend on which node, so the authorizer sees only the names of the extra values.
@@ -180,7 +208,7 @@ impl<'a> Check<'a> {
             requestor.extra = vec![("authentication.kubernetes.io/associated-node-keys".into(), keys)];
         }
         let verb = if mode.verb.is_empty() { "impersonate" } else { mode.verb };
-        Check { authorizer, mode, request, requestor, verb }
+        Check { authorizer, meters, mode, request, requestor, verb }
     }
 
     async fn run(&self, wanted: &User) -> Result<User, Status> {
@@ -281,7 +309,10 @@ impl<'a> Check<'a> {
     }
 
     async fn ask(&self, access: Access<'_>) -> Result<(), Status> {
-        authz::check(self.authorizer, &access).await
+        let began = Instant::now();
+        let answer = authz::check(self.authorizer, &access).await;
+        self.meters.checked(self.mode.name, answer.is_ok(), began.elapsed());
+        answer
     }
 }
 

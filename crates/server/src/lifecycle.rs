@@ -96,6 +96,11 @@ impl Lifecycle {
         self.phase.send_replace(Phase::Over);
     }
 
+    /// Ends everything at once, for a server that is dropped.
+    pub fn end(&self) {
+        self.phase.send_replace(Phase::Over);
+    }
+
     /// When a watch has to end: at a random time during shutdown.
     pub fn watch_end(&self) -> WatchEnd {
         let phase = self.follow();

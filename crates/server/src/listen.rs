@@ -3,40 +3,43 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::Flow;
 use futures::future::BoxFuture;
-use http::Version;
+use http::{StatusCode, Version};
+use http_body_util::{BodyExt, Empty};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use streams::Cork;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Server;
+use crate::arrival::ArrivingBody;
+use crate::chain::HttpResponse;
 use crate::extended_connect;
+use crate::host;
 use crate::lifecycle::Phase;
-use crate::peer::Peer;
+use crate::peer::{Peer, Timeouts};
+use crate::polls::{PollMeter, measured};
 use crate::target::Escaping;
 use crate::tls::Handshake;
+use crate::windows::Windows;
 
 /// How long the TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take to send the headers of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 /// How many streams a client may reset before they were answered: the bound on a rapid-reset flood.
 const MAX_PENDING_RESETS: usize = 50;
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// How many headers a request over HTTP/1 may have: a front proxy sends one for each group of the user.
+/// How many headers a request may have: a front proxy sends one for each group of the user.
 const MAX_HEADERS: usize = 1000;
 /// How much of a body one stream may send before it is read: nearly all objects fit.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// How much all streams of a connection together may.
-const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// How much of an answer is buffered for a client that reads slowly.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 /// How long connections may take to close after they were asked to.
@@ -58,11 +61,21 @@ pub struct ConnectionOptions {
     pub answer_while_leaving: bool,
     /// `--permit-port-sharing`: several servers may listen on the same address and port.
     pub share_port: bool,
+    pub timeouts: Timeouts,
+    /// Measures how long requests keep their worker thread, which tests do.
+    pub poll_meter: Option<Arc<dyn PollMeter>>,
 }
 
 impl Default for ConnectionOptions {
     fn default() -> ConnectionOptions {
-        ConnectionOptions { max_streams: 100, goaway_chance: 0.0, answer_while_leaving: false, share_port: false }
+        ConnectionOptions {
+            max_streams: 100,
+            goaway_chance: 0.0,
+            answer_while_leaving: false,
+            share_port: false,
+            timeouts: Timeouts::default(),
+            poll_meter: None,
+        }
     }
 }
 
@@ -91,6 +104,7 @@ impl Listener {
     pub fn serve(self, server: Arc<Server>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let options = Arc::new(self.options);
+            let windows = Windows::default();
             let mut phase = server.lifecycle.follow();
             let last = options.answer_while_leaving;
             let closes = move |phase: &Phase| match phase {
@@ -107,8 +121,12 @@ impl Listener {
                 };
                 match accepted {
                     Ok((stream, address)) => {
-                        let connection =
-                            Connection { server: server.clone(), options: options.clone(), _open: open.clone() };
+                        let connection = Connection {
+                            server: server.clone(),
+                            options: options.clone(),
+                            windows: windows.clone(),
+                            _open: open.clone(),
+                        };
                         tokio::spawn(connection.serve(stream, address, TlsAcceptor::from(self.tls.current())));
                     }
                     Err(error) => {
@@ -133,6 +151,7 @@ const KEEP_ALIVE: socket2::TcpKeepalive =
 struct Connection {
     server: Arc<Server>,
     options: Arc<ConnectionOptions>,
+    windows: Windows,
     _open: mpsc::Sender<()>,
 }
 
@@ -153,29 +172,56 @@ impl Connection {
             }
         };
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()).collect());
+        let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
+        let peer = Peer::new(address, certificates, self.options.timeouts);
         let service = service_fn(|mut request: http::Request<hyper::body::Incoming>| {
             let chance = self.options.goaway_chance;
             if chance > 0.0 && request.version() == Version::HTTP_2 && rand::random::<f64>() < chance {
                 peer.go_away();
             }
             let (server, peer) = (self.server.clone(), peer.clone());
+            let meter = self.options.poll_meter.clone();
             // Boxed because hyper moves the future several times, and this one holds everything that a request can need.
             Box::pin(async move {
+                // hyper counts them over HTTP/1 only; over HTTP/2 a header can be one byte that stands for an earlier one.
+                if request.headers().len() > MAX_HEADERS {
+                    return Ok(too_many_headers());
+                }
+                if let Some(refusal) = host::refusal(&request) {
+                    return Ok(refusal);
+                }
                 let is_websocket = extended_connect::accept(&mut request);
-                let mut response = server.serve(request, peer).await;
+                let request = request.map(ArrivingBody::Connection);
+                let mut response = match meter {
+                    None => server.serve(request, peer).await,
+                    Some(meter) => Box::pin(measured(meter, server, request, peer)).await,
+                };
                 if is_websocket {
                     extended_connect::answer(&mut response);
                 }
                 Ok::<_, Infallible>(response)
             })
         });
-        let executor = RequestExecutor(self.server.seats.flow().cloned());
-        let builder = builder(executor, self.options.max_streams);
+        // As in Go, HTTP/2 is spoken where TLS agreed on it and nowhere else: not because a client begins with it.
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let stream = TokioIo::new(Cork::new(Escaping::new(stream, is_http2), is_http2));
-        let serving = builder.serve_connection_with_upgrades(stream, service);
-        tokio::pin!(serving);
+        let stream = TokioIo::new(Cork::new(Escaping::new(stream, is_http2, peer.clone()), is_http2));
+        if is_http2 {
+            let executor = RequestExecutor(self.server.seats.flow().cloned());
+            let window = self.windows.open(address.ip());
+            let builder = http2_builder(executor, self.options.max_streams, window.bytes());
+            let serving = builder.serve_connection(stream, service);
+            self.run(pin!(serving), http2::Connection::graceful_shutdown, &peer).await;
+        } else {
+            let serving = http1_builder().serve_connection(stream, service).with_upgrades();
+            self.run(pin!(serving), http1::UpgradeableConnection::graceful_shutdown, &peer).await;
+        }
+    }
+
+    /// Serves a connection until it ends, or has to.
+    async fn run<C>(&self, mut serving: Pin<&mut C>, graceful_shutdown: impl Fn(Pin<&mut C>), peer: &Peer)
+    where
+        C: Future<Output = hyper::Result<()>>,
+    {
         let mut phase = self.server.lifecycle.follow();
         let mut asked_to_leave = false;
         let shut_down = async {
@@ -187,6 +233,8 @@ impl Connection {
         tokio::pin!(shut_down, idle);
         let ended = loop {
             tokio::select! {
+                // The connection is polled first, so that `idle` knows of the bytes that arrived.
+                biased;
                 ended = serving.as_mut() => break Some(ended),
                 () = peer.sent_away(), if !asked_to_leave => asked_to_leave = true,
                 _ = phase.wait_for(Phase::is_leaving), if !asked_to_leave => asked_to_leave = true,
@@ -194,20 +242,27 @@ impl Connection {
                 () = peer.closed() => break Some(Ok(())),
                 () = &mut shut_down => break Some(Ok(())),
             }
-            serving.as_mut().graceful_shutdown();
+            graceful_shutdown(serving.as_mut());
         };
         let ended = match ended {
             Some(ended) => ended,
             None => {
                 // A client that sent nothing for this long may not react to a GOAWAY either, so it is not waited for any longer.
-                serving.as_mut().graceful_shutdown();
-                tokio::time::timeout(GOODBYE, serving.as_mut()).await.unwrap_or(Ok(()))
+                graceful_shutdown(serving.as_mut());
+                tokio::time::timeout(GOODBYE, serving).await.unwrap_or(Ok(()))
             }
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
     }
+}
+
+fn too_many_headers() -> HttpResponse {
+    let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let mut response = http::Response::new(body);
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    response
 }
 
 /// Spawns a task for each HTTP/2 request and tells priority and fairness which of them have not run yet.
@@ -227,21 +282,23 @@ where
     }
 }
 
-fn builder(executor: RequestExecutor, max_streams: u32) -> Builder<RequestExecutor> {
-    let mut builder = Builder::new(executor);
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // hyper's time for headers would count the wait for the next request too; `Peer::idle` counts both.
+    builder.timer(TokioTimer::new()).header_read_timeout(None).max_headers(MAX_HEADERS);
     builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_headers(MAX_HEADERS)
-        .http2()
+}
+
+fn http2_builder(executor: RequestExecutor, max_streams: u32, window_bytes: u32) -> http2::Builder<RequestExecutor> {
+    let mut builder = http2::Builder::new(executor);
+    builder
         .timer(TokioTimer::new())
         .enable_connect_protocol()
         .max_concurrent_streams(max_streams)
         .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
         .max_header_list_size(MAX_HEADER_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES.min(window_bytes))
+        .initial_connection_window_size(window_bytes)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(15));

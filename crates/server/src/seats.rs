@@ -2,10 +2,11 @@
 //! `--max-mutating-requests-inflight` alone.
 //!
 //! A seat is held while the server works on a request. It is given back while the server waits for the client to send its
-//! body, and for good when the response is ready to be sent, so slow clients cannot keep others out.
+//! body, and for good when the response is ready to be sent, or has begun if it is made while it is sent. So clients that are slow,
+//! or do not read at all, cannot keep others out.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use flow::{Flow, Rejected, Work};
 use parking_lot::Mutex;
@@ -101,6 +102,15 @@ fn is_health_check(info: &RequestInfo) -> bool {
 #[derive(Clone)]
 pub struct Seat(Arc<Taken>);
 
+/// A seat as long as it is taken.
+pub struct WeakSeat(Weak<Taken>);
+
+impl WeakSeat {
+    pub fn upgrade(&self) -> Option<Seat> {
+        self.0.upgrade().map(Seat)
+    }
+}
+
 struct Taken {
     limit: Arc<Limit>,
     state: Mutex<State>,
@@ -127,6 +137,10 @@ impl Taken {
 }
 
 impl Seat {
+    pub fn downgrade(&self) -> WeakSeat {
+        WeakSeat(Arc::downgrade(&self.0))
+    }
+
     /// How priority and fairness classified the request; None if it is off, or while the seat is given back.
     pub fn admission(&self) -> Option<Arc<flow::Admission>> {
         match &*self.0.state.lock() {
@@ -218,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_seat_can_be_given_back_for_a_while() {
-        let flow = Arc::new(Flow::new(flow::Settings { seats: 1 }));
+        let flow = Arc::new(Flow::new(flow::FlowSettings { seats: 1 }));
         for seats in [Seats::new(0, 1), Seats::by_priority(flow)] {
             let post = info("POST", "/api/v1/namespaces/x/pods");
             let first = take(&seats, &post, &User::default()).await.unwrap().unwrap();
@@ -241,7 +255,7 @@ mod tests {
     async fn watches_take_a_seat_under_priority_and_fairness_only() {
         let watch = RequestInfo::parse("GET", "/api/v1/pods", &[("watch".into(), "true".into())]);
         assert!(take(&Seats::new(1, 1), &watch, &User::default()).await.unwrap().is_none());
-        let seats = Seats::by_priority(Arc::new(Flow::new(flow::Settings { seats: 10 })));
+        let seats = Seats::by_priority(Arc::new(Flow::new(flow::FlowSettings { seats: 10 })));
         let seat = take(&seats, &watch, &User::default()).await.unwrap().unwrap();
         assert_eq!(seat.admission().unwrap().schema, "catch-all");
     }

@@ -9,9 +9,12 @@ mod huffman;
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::peer::Peer;
 
 /// Whether `http::Uri` would refuse the byte in a path or a query, or cut the target there (`#`), though a target may have it.
 const ESCAPED: [bool; 256] = {
@@ -33,6 +36,8 @@ const ESCAPED: [bool; 256] = {
 pub struct Escaping<S> {
     stream: S,
     protocol: Protocol,
+    /// Is told when a request of HTTP/1 may have begun.
+    peer: Arc<Peer>,
     /// Rewritten bytes that did not fit the reader's buffer.
     rewritten: Vec<u8>,
     /// How many of them have been read.
@@ -55,12 +60,12 @@ enum Outcome {
 }
 
 impl<S> Escaping<S> {
-    pub fn new(stream: S, is_http2: bool) -> Escaping<S> {
+    pub fn new(stream: S, is_http2: bool, peer: Arc<Peer>) -> Escaping<S> {
         let protocol = match is_http2 {
             true => Protocol::Http2(http2::Frames::default()),
             false => Protocol::Http1(http1::Requests::default()),
         };
-        Escaping { stream, protocol, rewritten: Vec::new(), given: 0 }
+        Escaping { stream, protocol, peer, rewritten: Vec::new(), given: 0 }
     }
 
     /// Moves rewritten bytes to the reader.
@@ -101,6 +106,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Escaping<S> {
             let arrived = &buffer.filled()[before..];
             if arrived.is_empty() {
                 return Poll::Ready(Ok(()));
+            }
+            if !matches!(self.protocol, Protocol::Http2(_)) {
+                self.peer.arrived();
             }
             match self.protocol.arrived(arrived) {
                 Outcome::Unchanged => return Poll::Ready(Ok(())),

@@ -7,15 +7,13 @@ mod suites;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gox509::tls::ClientAsker;
+use gox509::{Certificate, KeyPair};
 use parking_lot::RwLock;
-use rustls::client::danger::HandshakeSignatureValid;
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 pub use files::{CertificateFiles, follow};
 
@@ -29,16 +27,9 @@ pub struct Certificates {
 impl Certificates {
     /// Reads a certificate chain and its key from PEM text.
     pub fn parse(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("the certificate is not PEM: {error}"))?;
-        if chain.is_empty() {
-            return Err("no certificate was found".into());
-        }
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the private key is not PEM: {error}"))?;
-        let key = CertifiedKey::from_der(chain, key, &provider())
-            .map_err(|error| format!("certificate and key do not fit: {error}"))?;
-        Ok(Arc::new(key))
+        let pair = KeyPair::parse(chain, key)?;
+        let key = provider().key_provider.load_private_key(pair.key).map_err(|error| format!("tls: {error}"))?;
+        Ok(Arc::new(CertifiedKey::new(pair.chain, key)))
     }
 
     pub fn set_default(&self, key: Arc<CertifiedKey>) {
@@ -87,14 +78,14 @@ impl Handshake {
     pub fn new(
         certificates: Arc<Certificates>,
         protocols: &Protocols,
-        authorities: &[CertificateDer<'_>],
+        authorities: &[Certificate],
     ) -> Result<Arc<Handshake>, String> {
         let current = RwLock::new(config(certificates.clone(), protocols, authorities)?);
         Ok(Arc::new(Handshake { certificates, protocols: protocols.clone(), current }))
     }
 
     /// Names other authorities from now on.
-    pub fn set_authorities(&self, authorities: &[CertificateDer<'_>]) -> Result<(), String> {
+    pub fn set_authorities(&self, authorities: &[Certificate]) -> Result<(), String> {
         let changed = config(self.certificates.clone(), &self.protocols, authorities)?;
         *self.current.write() = changed;
         Ok(())
@@ -109,19 +100,16 @@ impl Handshake {
 fn config(
     certificates: Arc<Certificates>,
     protocols: &Protocols,
-    authorities: &[CertificateDer<'_>],
+    authorities: &[Certificate],
 ) -> Result<Arc<ServerConfig>, String> {
     let versions = suites::versions(&protocols.min_version)?;
     let mut provider = provider();
     suites::narrow(&mut provider, &protocols.cipher_suites)?;
     curves::narrow(&mut provider, &protocols.curves).map_err(|why| format!("--tls-curve-preferences: {why}"))?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(provider.clone()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?
-        .with_client_cert_verifier(Arc::new(AskOnly {
-            provider: provider.clone(),
-            authorities: subjects(authorities)?,
-        }))
+        .with_client_cert_verifier(ClientAsker::new(authorities))
         .with_cert_resolver(certificates);
     let offered: &[&[u8]] = if protocols.http1_only { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
     config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
@@ -131,66 +119,6 @@ fn config(
     Ok(Arc::new(config))
 }
 
-fn subjects(authorities: &[CertificateDer<'_>]) -> Result<Vec<DistinguishedName>, String> {
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        let added = roots.add(authority.clone().into_owned());
-        added.map_err(|error| format!("a client CA certificate cannot be used: {error}"))?;
-    }
-    Ok(roots.subjects())
-}
-
 fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
-}
-
-/// Asks for a client certificate and checks only that the client holds its key. Authentication verifies who signed it, so a bad
-/// certificate is a 401 and not a failed handshake.
-#[derive(Debug)]
-struct AskOnly {
-    provider: CryptoProvider,
-    authorities: Vec<DistinguishedName>,
-}
-
-impl ClientCertVerifier for AskOnly {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.authorities
-    }
-
-    fn verify_client_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -1,5 +1,6 @@
 //! [`Tracked`]: what a request holds from its arrival until its response has been sent, and what is recorded then.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -15,6 +16,7 @@ use rest::{Aborted, Chunks, Reply, ReplyBody};
 use spans::OpenSpan;
 use tokio::time::Instant;
 
+use crate::http_log::HttpLog;
 use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
 use crate::peer::{OpenRequest, Peer};
@@ -36,26 +38,44 @@ pub struct Tracked {
     pub _ticket: Ticket,
     /// The connection does not count as idle until this is dropped.
     pub open: OpenRequest,
-    /// Held while the server works on the request, and while a watch sends its first events.
+    /// Held while the server works on the request, but not while its answer is sent.
     pub seat: Option<Seat>,
+    /// The beginning of a watch, or its end, that was made while it had its seat.
+    pub first: Option<Option<Result<Bytes, Aborted>>>,
     /// Counts a watch, which adds to the seats that writes of the same resource need.
     pub watch: Option<flow::WatchTicket>,
     pub record: Option<Arc<Record>>,
     /// Set if the request is traced.
     pub span: Option<OpenSpan>,
+    /// Set if requests are logged.
+    pub log: Option<Box<HttpLog>>,
     pub code: u16,
     pub bytes: u64,
 }
 
 impl Tracked {
+    /// Gives the seat back now that the answer has begun. A watch makes its first events before that, as far as one chunk has room for
+    /// them; like the rest of a list, those that follow are made when the client reads, and count among its user's unread answers.
+    /// How long a client takes to read has no part in how long a seat is taken.
+    pub async fn leave_seat(&mut self, reply: &mut Reply) {
+        if let Some(seat) = self.seat.take()
+            && self.long_running
+            && let ReplyBody::Stream { chunks, .. } = &mut reply.body
+        {
+            self.first = poll_fn(|cx| match chunks.poll_next_unpin(cx) {
+                Poll::Ready(first) => Poll::Ready(Some(first)),
+                Poll::Pending => Poll::Ready(None),
+            })
+            .await;
+            drop(seat);
+        }
+    }
+
     /// Holds everything until the response's body has been sent. A watch is ended at `end`, any other response at its deadline.
     pub fn follow(mut self, mut reply: Reply, end: Option<WatchEnd>, deadline: Option<Instant>) -> Reply {
         self.code = reply.status.as_u16();
         if let Some(record) = self.record.as_ref().filter(|_| self.long_running) {
             record.response_started(self.code);
-        }
-        if !self.long_running {
-            self.seat = None;
         }
         let (chunks, estimate) = match reply.body {
             ReplyBody::Ready(bytes) if bytes.len() <= HANDED_OVER_BYTES || deadline.is_none() => {
@@ -96,8 +116,7 @@ impl Tracked {
     }
 
     /// Runs what an upgraded connection is used for; it ends when the server shuts down.
-    async fn until_closed(mut self, task: BoxFuture<'static, ()>, end: Option<WatchEnd>) {
-        self.seat = None;
+    async fn until_closed(self, task: BoxFuture<'static, ()>, end: Option<WatchEnd>) {
         if let Some(series) = &self.series {
             series.opened();
         }
@@ -121,6 +140,9 @@ impl Drop for Tracked {
         }
         if let Some(span) = self.span.take() {
             trace::end(span, code);
+        }
+        if let Some(log) = &self.log {
+            log.write(code, self.began.elapsed());
         }
         if let Some(series) = &self.series {
             series.record(code, self.began.elapsed(), bytes, self.long_running);
@@ -172,7 +194,9 @@ impl Stream for Sending {
     type Item = Result<Bytes, Aborted>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = {
+        let polled = if let Some(first) = self.tracked.first.take() {
+            Poll::Ready(first)
+        } else {
             let mut rest = self.rest.lock();
             let Some(chunks) = &mut rest.chunks else { return Poll::Ready(Some(Err(Aborted))) };
             let polled = chunks.poll_next_unpin(cx);
@@ -185,8 +209,6 @@ impl Stream for Sending {
             Poll::Ready(Some(Ok(chunk))) => self.tracked.bytes += chunk.len() as u64,
             Poll::Ready(_) => {}
             Poll::Pending => {
-                // A watch has sent its first events and waits for the next.
-                self.tracked.seat = None;
                 ready!(self.end.as_mut().map_or(Poll::Pending, |end| end.poll_unpin(cx)));
             }
         }

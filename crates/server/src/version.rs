@@ -1,5 +1,8 @@
 //! `/version`.
 
+use object::Timestamp;
+use object::timestamp::Time;
+
 /// What the server says it is: a Kubernetes version that clients can compare with, and ours in the build metadata.
 #[derive(Clone, Debug)]
 pub struct Version {
@@ -8,8 +11,33 @@ pub struct Version {
     pub emulated: String,
     /// `--min-compatibility-version`.
     pub compatible: String,
-    pub git_commit: String,
-    pub build_date: String,
+    pub build: Build,
+}
+
+/// What the program is built from.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// "" if it is not known.
+    pub commit: String,
+    /// `clean` or `dirty`, or `archive` if the sources were not in git.
+    pub tree_state: String,
+    /// As `2026-11-18T22:00:00Z`: of the commit, so that the same sources give the same program.
+    pub date: String,
+}
+
+impl Default for Build {
+    fn default() -> Build {
+        Build::new("", "archive", None)
+    }
+}
+
+impl Build {
+    /// `seconds` are since the epoch.
+    pub fn new(commit: &str, tree_state: &str, seconds: Option<&str>) -> Build {
+        let seconds = seconds.and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
+        let date = Time(Timestamp::new(seconds, 0)).to_string();
+        Build { commit: commit.into(), tree_state: tree_state.into(), date }
+    }
 }
 
 impl Default for Version {
@@ -18,8 +46,7 @@ impl Default for Version {
             git_version: format!("v1.37.0+ferrokube-{}", env!("CARGO_PKG_VERSION")),
             emulated: "1.37".into(),
             compatible: "1.36".into(),
-            git_commit: String::new(),
-            build_date: "1970-01-01T00:00:00Z".into(),
+            build: Build::default(),
         }
     }
 }
@@ -27,20 +54,20 @@ impl Default for Version {
 impl Version {
     /// As labels of a metric.
     pub fn labels(&self) -> String {
-        let platform = platform();
+        let (platform, Build { commit, tree_state, date }) = (platform(), &self.build);
         format!(
-            "build_date=\"{}\",compiler=\"rustc\",git_commit=\"{}\",git_tree_state=\"clean\",git_version=\"{}\",go_version=\"\",major=\"1\",minor=\"37\",platform=\"{platform}\"",
-            self.build_date, self.git_commit, self.git_version
+            "build_date=\"{date}\",compiler=\"rustc\",git_commit=\"{commit}\",git_tree_state=\"{tree_state}\",git_version=\"{}\",go_version=\"\",major=\"1\",minor=\"37\",platform=\"{platform}\"",
+            self.git_version
         )
     }
 
     /// As Go prints upstream's struct, for `--version=raw`.
     pub fn to_go(&self) -> String {
-        let (version, commit, date) = (&self.git_version, &self.git_commit, &self.build_date);
+        let (version, Build { commit, tree_state, date }) = (&self.git_version, &self.build);
         let platform = platform();
         format!(
             "version.Info{{Major:\"1\", Minor:\"37\", EmulationMajor:\"\", EmulationMinor:\"\", MinCompatibilityMajor:\"\", \
-             MinCompatibilityMinor:\"\", GitVersion:{version:?}, GitCommit:{commit:?}, GitTreeState:\"clean\", BuildDate:{date:?}, \
+             MinCompatibilityMinor:\"\", GitVersion:{version:?}, GitCommit:{commit:?}, GitTreeState:{tree_state:?}, BuildDate:{date:?}, \
              GoVersion:\"\", Compiler:\"rustc\", Platform:{platform:?}}}"
         )
     }
@@ -57,9 +84,9 @@ impl Version {
             ("minCompatibilityMajor", compatible.0),
             ("minCompatibilityMinor", compatible.1),
             ("gitVersion", &self.git_version),
-            ("gitCommit", &self.git_commit),
-            ("gitTreeState", "clean"),
-            ("buildDate", &self.build_date),
+            ("gitCommit", &self.build.commit),
+            ("gitTreeState", &self.build.tree_state),
+            ("buildDate", &self.build.date),
             ("goVersion", ""),
             ("compiler", "rustc"),
             ("platform", &platform),

@@ -6,9 +6,11 @@ use tokio::sync::oneshot;
 
 use crate::follow::{Delta, follow};
 use crate::queue::Queue;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 
-const NAMESPACES: &str = "/api/v1/namespaces";
+static NAMESPACES: Collection = Collection::new("", "v1", "namespaces");
+static ACCOUNTS: Collection = Collection::new("", "v1", "serviceaccounts");
+static MAPS: Collection = Collection::new("", "v1", "configmaps");
 const ACCOUNT: &str = "default";
 const AUTHORITY: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
@@ -17,7 +19,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 
 /// Keeps the objects there; tells `ready` once the namespaces that were there at the start have them.
 pub async fn run(client: Client, authority_pem: String, ready: oneshot::Sender<()>) {
-    match client.list(NAMESPACES).await {
+    match client.list(&NAMESPACES).await {
         Ok(list) => {
             for namespace in list.list_at(&["items"]) {
                 ensure(&client, namespace.name(), &authority_pem).await;
@@ -41,15 +43,15 @@ pub async fn run(client: Client, authority_pem: String, ready: oneshot::Sender<(
         }
     };
     tokio::join!(
-        follow(&client, NAMESPACES, |_| true, changed),
-        removals(&client, "/api/v1/serviceaccounts", ACCOUNT, &queue),
-        removals(&client, "/api/v1/configmaps", AUTHORITY, &queue),
+        follow(&client, &NAMESPACES, |_| true, changed),
+        removals(&client, &ACCOUNTS, ACCOUNT, &queue),
+        removals(&client, &MAPS, AUTHORITY, &queue),
         work,
     );
 }
 
 /// A removed object is made again as long as its namespace stays.
-async fn removals(client: &Client, path: &str, name: &str, queue: &Queue<String>) {
+async fn removals(client: &Client, of: &Collection, name: &str, queue: &Queue<String>) {
     let hear = |change| {
         if let Delta::Gone(object) = change
             && object.name() == name
@@ -58,7 +60,7 @@ async fn removals(client: &Client, path: &str, name: &str, queue: &Queue<String>
         }
         true
     };
-    follow(client, path, |_| false, hear).await;
+    follow(client, of, |_| false, hear).await;
 }
 
 async fn ensure(client: &Client, namespace: &str, authority_pem: &str) {
@@ -68,15 +70,13 @@ async fn ensure(client: &Client, namespace: &str, authority_pem: &str) {
         "metadata": {"name": AUTHORITY, "annotations": {"kubernetes.io/description": DESCRIPTION}},
         "data": {"ca.crt": authority_pem}
     });
-    for (resource, object) in [("serviceaccounts", account), ("configmaps", authority)] {
-        let path = format!("/api/v1/namespaces/{namespace}/{resource}");
-        let kept = match client.get(&format!("{path}/{}", object.name())).await {
+    for (collection, object) in [(&ACCOUNTS, account), (&MAPS, authority)] {
+        let collection = collection.within(namespace);
+        let item = collection.item(object.name());
+        let kept = match client.get(&item).await {
             Ok(existing) if existing.field("data") == object.field("data") => Ok(()),
-            Ok(_) => client
-                .merge(&format!("{path}/{}", object.name()), &value!({"data": (object.field("data").clone())}))
-                .await
-                .map(|_| ()),
-            Err(failure) if failure.is_not_found() => client.create(&path, &object).await.map(|_| ()),
+            Ok(_) => client.merge(&item, &value!({"data": (object.field("data").clone())})).await.map(|_| ()),
+            Err(failure) if failure.is_not_found() => client.create(&collection, &object).await.map(|_| ()),
             Err(failure) => Err(failure),
         };
         if let Err(failure) = kept {

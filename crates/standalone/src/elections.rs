@@ -15,9 +15,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::follow::follow;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure, Item};
 
-const CANDIDATES: &str = "/apis/coordination.k8s.io/v1beta1/leasecandidates";
+static CANDIDATES: Collection = Collection::new("coordination.k8s.io", "v1beta1", "leasecandidates");
+static LEASES: Collection = Collection::new("coordination.k8s.io", "v1", "leases");
 /// The lease of the server that elects.
 const LOCK: &str = "leader-election-controller";
 const LOCK_NAMESPACE: &str = "kube-system";
@@ -70,7 +71,7 @@ impl Leadership {
 /// Elects holders of leases while this server holds the lock.
 pub async fn run(client: Client, identity: String, leadership: Leadership) {
     // Where the version is turned off there are no candidates.
-    if client.list(CANDIDATES).await.is_err_and(|failure| failure.is_not_found()) {
+    if client.list(&CANDIDATES).await.is_err_and(|failure| failure.is_not_found()) {
         return;
     }
     let changed = Notify::new();
@@ -96,7 +97,7 @@ pub async fn run(client: Client, identity: String, leadership: Leadership) {
             }
         }
     };
-    tokio::join!(follow(&client, CANDIDATES, |_| true, hear), elect);
+    tokio::join!(follow(&client, &CANDIDATES, |_| true, hear), elect);
 }
 
 /// The lease of the server that elects, as this server has seen it.
@@ -110,7 +111,7 @@ impl Lock {
     /// Acquires or renews the lock; false if another server holds it.
     async fn take(&mut self, client: &Client, identity: &str, lasts: Duration) -> bool {
         let renewed = MicroTime(client.api.clock.now()).to_string();
-        let mut lease = match client.get(&lease_path(LOCK_NAMESPACE, LOCK)).await {
+        let mut lease = match client.get(&LEASES.within(LOCK_NAMESPACE).item(LOCK)).await {
             Ok(lease) => lease,
             Err(failure) if failure.is_not_found() => new_lease(LOCK_NAMESPACE, LOCK),
             Err(_) => return false,
@@ -153,11 +154,11 @@ impl Lock {
 /// Removes candidates that were not renewed.
 async fn remove_expired(client: &Client) -> Result<(), Failure> {
     let now = client.api.clock.now();
-    let list = client.get(CANDIDATES).await?;
+    let list = client.list_whole(&CANDIDATES).await?;
     for candidate in list.list_at(&["items"]).iter().filter(|candidate| is_candidate_expired(candidate, now)) {
         let options =
             value!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": (candidate.uid())}});
-        client.delete(&candidate_path(candidate), &options).await?;
+        client.delete(&candidate_item(candidate), &options).await?;
     }
     Ok(())
 }
@@ -165,7 +166,7 @@ async fn remove_expired(client: &Client) -> Result<(), Failure> {
 /// One step of every election that is needed.
 async fn elect_all(client: &Client) -> Result<(), Failure> {
     let now = client.api.clock.now();
-    let list = client.get(CANDIDATES).await?;
+    let list = client.list_whole(&CANDIDATES).await?;
     let mut by_lease: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();
     for candidate in list.list_at(&["items"]) {
         if is_candidate_expired(candidate, now) {
@@ -175,7 +176,7 @@ async fn elect_all(client: &Client) -> Result<(), Failure> {
         by_lease.entry((candidate.namespace().to_string(), lease)).or_default().push(candidate.clone());
     }
     for ((namespace, name), candidates) in by_lease {
-        let lease = match client.get(&lease_path(&namespace, &name)).await {
+        let lease = match client.get(&LEASES.within(&namespace).item(&name)).await {
             Ok(lease) => Some(lease),
             Err(failure) if failure.is_not_found() => None,
             Err(failure) => return Err(failure),
@@ -185,7 +186,7 @@ async fn elect_all(client: &Client) -> Result<(), Failure> {
             Ok(Step::Ping(pinged)) => {
                 for mut candidate in pinged {
                     candidate.set(&["spec", "pingTime"], MicroTime(now).to_string());
-                    client.replace(&candidate_path(&candidate), &candidate).await?;
+                    client.replace(&candidate_item(&candidate), &candidate).await?;
                 }
             }
             Ok(Step::Elect { strategy, holder }) => {
@@ -352,17 +353,8 @@ fn version(candidate: &Value, field: &str) -> Option<Version> {
     Version::parse(&format!("{numbers}{}{}", ".0".repeat(missing), &text[numbers.len()..])).ok()
 }
 
-fn lease_path(namespace: &str, name: &str) -> String {
-    format!("{}/{name}", leases(namespace))
-}
-
-fn leases(namespace: &str) -> String {
-    format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
-}
-
-fn candidate_path(candidate: &Value) -> String {
-    let (namespace, name) = (candidate.namespace(), candidate.name());
-    format!("/apis/coordination.k8s.io/v1beta1/namespaces/{namespace}/leasecandidates/{name}")
+fn candidate_item(candidate: &Value) -> Item {
+    CANDIDATES.within(candidate.namespace()).item(candidate.name())
 }
 
 fn new_lease(namespace: &str, name: &str) -> Value {
@@ -373,9 +365,10 @@ fn new_lease(namespace: &str, name: &str) -> Value {
 }
 
 async fn write_lease(client: &Client, lease: &Value) -> Result<Value, Failure> {
+    let leases = LEASES.within(lease.namespace());
     match lease.uid() {
-        "" => client.create(&leases(lease.namespace()), lease).await,
-        _ => client.replace(&lease_path(lease.namespace(), lease.name()), lease).await,
+        "" => client.create(&leases, lease).await,
+        _ => client.replace(&leases.item(lease.name()), lease).await,
     }
 }
 

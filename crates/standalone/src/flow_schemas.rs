@@ -12,10 +12,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::follow::follow;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 
-const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
-const PRIORITY_LEVELS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
+static FLOW_SCHEMAS: Collection = Collection::new("flowcontrol.apiserver.k8s.io", "v1", "flowschemas");
+static PRIORITY_LEVELS: Collection =
+    Collection::new("flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations");
 /// The name under which upstream's servers keep this condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// Levels that exist even if their objects were deleted.
@@ -29,7 +30,7 @@ const PAUSE_SECONDS: std::ops::Range<u64> = 30..75;
 
 pub async fn run(client: Client, flow: Option<Arc<Flow>>) {
     // Where the group is turned off there is nothing to look after.
-    if client.list(FLOW_SCHEMAS).await.is_err_and(|failure| failure.is_not_found()) {
+    if client.list(&FLOW_SCHEMAS).await.is_err_and(|failure| failure.is_not_found()) {
         return;
     }
     let changed = Notify::new();
@@ -57,7 +58,7 @@ pub async fn run(client: Client, flow: Option<Arc<Flow>>) {
         }
     };
     let all = |_: &[u8]| true;
-    let (schemas, levels) = (follow(&client, FLOW_SCHEMAS, all, hear), follow(&client, PRIORITY_LEVELS, all, hear));
+    let (schemas, levels) = (follow(&client, &FLOW_SCHEMAS, all, hear), follow(&client, &PRIORITY_LEVELS, all, hear));
     tokio::join!(schemas, levels, settle_whenever);
 }
 
@@ -98,10 +99,10 @@ impl Writes {
 /// Writes the condition of every flow schema that does not have the right one. If one was written too often, the answer is when
 /// to look again.
 async fn settle(client: &Client, flow: Option<&Flow>, writes: &mut Writes) -> Result<Option<Duration>, Failure> {
-    let levels = client.get(PRIORITY_LEVELS).await?;
+    let levels = client.list_whole(&PRIORITY_LEVELS).await?;
     let mut known: BTreeSet<&str> = levels.list_at(&["items"]).iter().map(Meta::name).collect();
     known.extend(ALWAYS_THERE);
-    let schemas = client.get(FLOW_SCHEMAS).await?;
+    let schemas = client.list_whole(&FLOW_SCHEMAS).await?;
     if let Some(flow) = flow {
         flow.configure(schemas.list_at(&["items"]), levels.list_at(&["items"]));
     }
@@ -124,7 +125,7 @@ async fn settle(client: &Client, flow: Option<&Flow>, writes: &mut Writes) -> Re
             "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
             "metadata": {"name": name}, "status": {"conditions": [condition]}
         });
-        match client.apply(&format!("{FLOW_SCHEMAS}/{name}/status"), MANAGER, &config).await {
+        match client.apply(&FLOW_SCHEMAS.item(name).part("status"), MANAGER, &config).await {
             Err(failure) if !failure.is_not_found() => return Err(failure),
             _ => {}
         }

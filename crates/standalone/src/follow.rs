@@ -7,7 +7,7 @@ use futures::StreamExt;
 use memchr::memmem;
 use object::{Meta, Value};
 
-use rest::client::{Client, Failure, decode};
+use rest::client::{Client, Collection, Failure, decode};
 
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -23,13 +23,13 @@ pub enum Delta {
 pub type Interesting = fn(&[u8]) -> bool;
 
 /// Hands every change of a collection to `hear` until `hear` returns false.
-pub async fn follow(client: &Client, path: &str, interesting: Interesting, mut hear: impl FnMut(Delta) -> bool) {
+pub async fn follow(client: &Client, of: &Collection, interesting: Interesting, mut hear: impl FnMut(Delta) -> bool) {
     loop {
-        match once(client, path, interesting, &mut hear).await {
+        match once(client, of, interesting, &mut hear).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(failure) => {
-                tracing::debug!(path, %failure, "following a collection failed; it is listed again");
+                tracing::debug!(?of, %failure, "following a collection failed; it is listed again");
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
@@ -39,18 +39,18 @@ pub async fn follow(client: &Client, path: &str, interesting: Interesting, mut h
 /// One list and the watches after it. True asks to be called again.
 async fn once(
     client: &Client,
-    path: &str,
+    of: &Collection,
     interesting: Interesting,
     hear: &mut impl FnMut(Delta) -> bool,
 ) -> Result<bool, Failure> {
-    let mut list = client.list(path).await?;
+    let mut list = client.list(of).await?;
     let mut revision = list.resource_version().to_string();
     let items = list.slot(&["items"]).make_list();
     if !hear(Delta::Listed(std::mem::take(items))) {
         return Ok(false);
     }
     loop {
-        let mut events = client.watch(path, &revision).await?;
+        let mut events = client.watch(of, &revision).await?;
         while let Some(event) = events.next().await {
             match read(&event, interesting)? {
                 Event::Passed => {}

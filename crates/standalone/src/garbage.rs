@@ -14,9 +14,9 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::follow::{Delta, follow};
 use crate::queue::Queue;
-use crate::resources::{deletable, path_of};
+use crate::resources::{collection_of, deletable};
 use graph::{FOREGROUND, Graph, ORPHAN, Seen, Uid};
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure, Item};
 
 /// How often the catalog is compared with what is followed: new kinds may have come.
 const CATALOG_CHECK: Duration = Duration::from_secs(5);
@@ -37,35 +37,35 @@ impl Collector {
     /// Follows every resource in the catalog, also those that come later.
     async fn follow_everything(self: &Arc<Self>) {
         let mut tasks = JoinSet::new();
-        let mut followed: HashMap<String, AbortHandle> = HashMap::new();
+        let mut followed: HashMap<Collection, AbortHandle> = HashMap::new();
         loop {
-            let wanted: HashMap<String, Arc<Resource>> = deletable(&self.client.api)
+            let wanted: HashMap<Collection, Arc<Resource>> = deletable(&self.client.api)
                 .into_iter()
-                .map(|resource| (path_of(&resource, "", ""), resource))
+                .map(|resource| (collection_of(&resource, ""), resource))
                 .collect();
-            followed.retain(|path, task| {
-                wanted.contains_key(path) || {
+            followed.retain(|collection, task| {
+                wanted.contains_key(collection) || {
                     task.abort();
                     false
                 }
             });
-            for (path, resource) in wanted {
-                if !followed.contains_key(&path) {
-                    let task = tasks.spawn(self.clone().follow_one(path.clone(), resource));
-                    followed.insert(path, task);
+            for (collection, resource) in wanted {
+                if !followed.contains_key(&collection) {
+                    let task = tasks.spawn(self.clone().follow_one(collection.clone(), resource));
+                    followed.insert(collection, task);
                 }
             }
             tokio::time::sleep(CATALOG_CHECK).await;
         }
     }
 
-    async fn follow_one(self: Arc<Self>, path: String, resource: Arc<Resource>) {
+    async fn follow_one(self: Arc<Self>, collection: Collection, resource: Arc<Resource>) {
         let hear = |change| {
             let look = self.note(&resource, change);
             look.into_iter().for_each(|uid| self.queue.add(uid));
             true
         };
-        follow(&self.client, &path, concerns_ownership, hear).await;
+        follow(&self.client, &collection, concerns_ownership, hear).await;
     }
 
     /// Brings the graph up to date and answers with what should be looked at.
@@ -100,8 +100,8 @@ impl Collector {
     /// Decides about one object from what the API says about it now.
     async fn look_at(&self, uid: &str) -> Result<(), Failure> {
         let Some(seen) = self.with_graph(|graph| graph.get(uid)) else { return Ok(()) };
-        let path = path_of(&seen.resource, &seen.namespace, &seen.name);
-        let object = self.client.get(&path).await?;
+        let item = collection_of(&seen.resource, &seen.namespace).item(&seen.name);
+        let object = self.client.get(&item).await?;
         if object.uid() != uid {
             return Ok(());
         }
@@ -111,19 +111,19 @@ impl Collector {
             look.into_iter().for_each(|uid| self.queue.add(uid));
         }
         if now.orphans {
-            return self.orphan_dependents(&now, &path, &object).await;
+            return self.orphan_dependents(&now, &item, &object).await;
         }
         if now.waits_for_dependents {
-            return self.release_when_alone(&now, &path, &object).await;
+            return self.release_when_alone(&now, &item, &object).await;
         }
         if now.deleting || object.owner_references().is_empty() {
             return Ok(());
         }
-        self.judge(&now, &path, &object).await
+        self.judge(&now, &item, &object).await
     }
 
     /// An object lives as long as one of its owners does.
-    async fn judge(&self, seen: &Seen, path: &str, object: &Value) -> Result<(), Failure> {
+    async fn judge(&self, seen: &Seen, item: &Item, object: &Value) -> Result<(), Failure> {
         let (mut solid, mut others, mut waiting) = (0, Vec::new(), false);
         for reference in object.owner_references() {
             match self.owner(seen, reference).await? {
@@ -136,7 +136,7 @@ impl Collector {
             }
         }
         if solid > 0 {
-            return if others.is_empty() { Ok(()) } else { self.forget_owners(path, object, &others).await };
+            return if others.is_empty() { Ok(()) } else { self.forget_owners(item, object, &others).await };
         }
         let policy = match () {
             // An owner waits, and this one has dependents of its own: they go first.
@@ -149,7 +149,7 @@ impl Collector {
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy,
             "preconditions": {"uid": (seen.uid.clone()), "resourceVersion": (object.resource_version())}
         });
-        self.client.delete(path, &options).await
+        self.client.delete(item, &options).await
     }
 
     async fn owner(&self, of: &Seen, reference: &Value) -> Result<Owner, Failure> {
@@ -163,8 +163,8 @@ impl Collector {
             // Such an owner cannot be found by its reference; collecting by it would be a guess.
             return Ok(Owner::Solid);
         }
-        let path = path_of(&resource, &of.namespace, reference.str_at(&["name"]));
-        match self.client.get(&path).await {
+        let item = collection_of(&resource, &of.namespace).item(reference.str_at(&["name"]));
+        match self.client.get(&item).await {
             Ok(owner) if owner.uid() != reference.str_at(&["uid"]) => Ok(Owner::Absent),
             Ok(owner) if Seen::of(&resource, &owner).waits_for_dependents => Ok(Owner::WaitsForDependents),
             Ok(_) => Ok(Owner::Solid),
@@ -174,7 +174,7 @@ impl Collector {
     }
 
     /// Takes owners out of an object, unless it changed in the meantime.
-    async fn forget_owners(&self, path: &str, object: &Value, owners: &[&Value]) -> Result<(), Failure> {
+    async fn forget_owners(&self, item: &Item, object: &Value, owners: &[&Value]) -> Result<(), Failure> {
         let kept: Vec<Value> =
             object.owner_references().iter().filter(|owner| !owners.contains(owner)).cloned().collect();
         let patch = value!({"metadata": {
@@ -182,48 +182,48 @@ impl Collector {
             "uid": (object.uid()),
             "resourceVersion": (object.resource_version())
         }});
-        self.client.merge(path, &patch).await.map(|_| ())
+        self.client.merge(item, &patch).await.map(|_| ())
     }
 
     /// Foreground deletion: the owner is removed once no dependent with blockOwnerDeletion is left.
-    async fn release_when_alone(&self, owner: &Seen, path: &str, object: &Value) -> Result<(), Failure> {
+    async fn release_when_alone(&self, owner: &Seen, item: &Item, object: &Value) -> Result<(), Failure> {
         let dependents = self.with_graph(|graph| {
             let uids = graph.dependents_of(&owner.uid);
             uids.iter().filter_map(|uid| graph.get(uid)).filter(|seen| seen.blocks(&owner.uid)).collect::<Vec<_>>()
         });
         if dependents.is_empty() {
-            return self.drop_finalizer(path, object, FOREGROUND).await;
+            return self.drop_finalizer(item, object, FOREGROUND).await;
         }
         dependents.into_iter().filter(|seen| !seen.deleting).for_each(|seen| self.queue.add(seen.uid));
         Ok(())
     }
 
     /// Orphan: those it owns forget it, then it goes.
-    async fn orphan_dependents(&self, owner: &Seen, path: &str, object: &Value) -> Result<(), Failure> {
+    async fn orphan_dependents(&self, owner: &Seen, owning: &Item, object: &Value) -> Result<(), Failure> {
         for uid in self.with_graph(|graph| graph.dependents_of(&owner.uid)) {
             let Some(dependent) = self.with_graph(|graph| graph.get(&uid)) else { continue };
-            let path = path_of(&dependent.resource, &dependent.namespace, &dependent.name);
-            let object = match self.client.get(&path).await {
+            let item = collection_of(&dependent.resource, &dependent.namespace).item(&dependent.name);
+            let object = match self.client.get(&item).await {
                 Err(failure) if failure.is_not_found() => continue,
                 found => found?,
             };
             let references: Vec<&Value> =
                 object.owner_references().iter().filter(|r| r.str_at(&["uid"]) == owner.uid).collect();
             if object.uid() == uid && !references.is_empty() {
-                self.forget_owners(&path, &object, &references).await?;
+                self.forget_owners(&item, &object, &references).await?;
             }
         }
-        self.drop_finalizer(path, object, ORPHAN).await
+        self.drop_finalizer(owning, object, ORPHAN).await
     }
 
-    async fn drop_finalizer(&self, path: &str, object: &Value, finalizer: &str) -> Result<(), Failure> {
+    async fn drop_finalizer(&self, item: &Item, object: &Value, finalizer: &str) -> Result<(), Failure> {
         let kept: Vec<Value> = object.finalizers().filter(|name| *name != finalizer).map(Value::from).collect();
         let patch = value!({"metadata": {
             "finalizers": kept,
             "uid": (object.uid()),
             "resourceVersion": (object.resource_version())
         }});
-        self.client.merge(path, &patch).await.map(|_| ())
+        self.client.merge(item, &patch).await.map(|_| ())
     }
 
     fn with_graph<T>(&self, work: impl FnOnce(&mut Graph) -> T) -> T {

@@ -7,9 +7,9 @@ use object::timestamp::{MicroTime, Timestamp};
 use object::{Meta, Value, value};
 use sha2::{Digest, Sha256};
 
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 
-pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+static LEASES: Collection = Collection::new("coordination.k8s.io", "v1", "leases");
 const LABEL: &str = "apiserver.kubernetes.io/identity";
 const COMPONENT: &str = "kube-apiserver";
 /// The feature gate of requests that servers pass on to each other.
@@ -64,11 +64,16 @@ pub async fn collect(client: Client) {
     }
 }
 
+/// Where the leases are.
+pub(crate) fn leases() -> Collection {
+    LEASES.within("kube-system")
+}
+
 async fn keep(client: &Client, identity: &Identity) -> Result<(), Failure> {
     let name = identity.lease_name();
-    let path = format!("{LEASES}/{name}");
+    let item = leases().item(&name);
     let renewed = MicroTime(client.api.clock.now()).to_string();
-    let mut lease = match client.get(&path).await {
+    let mut lease = match client.get(&item).await {
         Ok(lease) => lease,
         Err(failure) if failure.is_not_found() => {
             value!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": (name.clone())}})
@@ -84,24 +89,24 @@ async fn keep(client: &Client, identity: &Identity) -> Result<(), Failure> {
     lease.set(&["spec", "leaseDurationSeconds"], LEASE_SECONDS);
     lease.set(&["spec", "renewTime"], renewed);
     match lease.uid() {
-        "" => client.create(LEASES, &lease).await?,
-        _ => client.replace(&path, &lease).await?,
+        "" => client.create(&leases(), &lease).await?,
+        _ => client.replace(&item, &lease).await?,
     };
     Ok(())
 }
 
 async fn collect_once(client: &Client) -> Result<(), Failure> {
-    let list = client.list(LEASES).await?;
+    let list = client.list(&leases()).await?;
     for lease in list.list_at(&["items"]).iter().filter(|lease| is_identity(lease)) {
-        let path = format!("{LEASES}/{}", lease.name());
+        let item = leases().item(lease.name());
         // The list has metadata only, and who decides should look at what is there now.
-        let lease = client.get(&path).await?;
+        let lease = client.get(&item).await?;
         if is_expired(&lease, client.api.clock.now()) {
             let options = value!({
                 "apiVersion": "v1", "kind": "DeleteOptions",
                 "preconditions": {"uid": (lease.uid()), "resourceVersion": (lease.resource_version())}
             });
-            client.delete(&path, &options).await?;
+            client.delete(&item, &options).await?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! What a controller manager does that people expect of a server used alone: namespaces that are deleted become empty and
-//! go away, objects whose owners are gone are collected, quotas are counted, the types of policies' expressions are checked,
+//! go away, objects whose owners are gone are collected, cluster roles are aggregated, quotas are counted, the types of policies' expressions are checked,
 //! every namespace has its default service account and the authority's certificate. Besides, what every server does by
 //! itself: flow schemas say whether their priority level is there, leases and StorageVersions tell other servers about it.
 //!
@@ -19,6 +19,7 @@ mod policies;
 mod queue;
 mod quotas;
 mod resources;
+mod roles;
 mod storage_versions;
 
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub fn start_own(
     Loops { tasks }
 }
 
-/// Starts the loops. When this returns, the namespaces that were there have their service account.
+/// Starts the loops. When this returns, the namespaces that were there have their service account and cluster roles their rules.
 pub fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> BoxFuture<'static, Loops> {
     Box::pin(async move {
         let client = Client::new(aggregator.api().clone(), "kube-controller-manager");
@@ -86,14 +87,16 @@ pub fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> BoxFuture<'s
         let (ready, when_ready) = tokio::sync::oneshot::channel();
         tasks.spawn(accounts::run(client.clone(), authority_pem, ready));
         tasks.spawn(namespaces::run(client.clone(), aggregator));
+        let (aggregated, when_aggregated) = tokio::sync::oneshot::channel();
+        tasks.spawn(roles::run(client.clone(), aggregated));
         tasks.spawn(quotas::run(client.clone()));
         tasks.spawn(policies::run(client.clone()));
         if client.api.features.enabled("StorageVersionAPI") {
             tasks.spawn(storage_versions::collect::run(client.clone()));
         }
         tasks.spawn(garbage::run(client));
-        // The loop answers or is gone: either way there is nothing more to wait for.
-        let _ = when_ready.await;
+        // The loops answer or are gone: either way there is nothing more to wait for.
+        let _ = tokio::join!(when_ready, when_aggregated);
         Loops { tasks }
     })
 }

@@ -13,11 +13,11 @@ use object::{Meta, Value, value};
 
 use crate::follow::{Delta, follow};
 use crate::queue::Queue;
-use crate::resources::{deletable, path_of};
+use crate::resources::{collection_of, deletable};
 use remains::Remains;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure, Item};
 
-const NAMESPACES: &str = "/api/v1/namespaces";
+static NAMESPACES: Collection = Collection::new("", "v1", "namespaces");
 /// The finalizer in a namespace's spec that stands for its content.
 const CONTENT: &str = "kubernetes";
 
@@ -64,13 +64,13 @@ pub async fn run(client: Client, aggregator: Arc<Aggregator>) {
             }
         }
     };
-    tokio::join!(follow(&client, NAMESPACES, |_| true, hear), work);
+    tokio::join!(follow(&client, &NAMESPACES, |_| true, hear), work);
 }
 
 /// Deletes what is in a namespace and releases it once nothing is left. False asks to be called again.
 async fn empty(client: &Client, aggregator: &Aggregator, name: &str) -> Result<bool, Failure> {
-    let path = format!("{NAMESPACES}/{name}");
-    let mut namespace = match client.get(&path).await {
+    let item = NAMESPACES.item(name);
+    let mut namespace = match client.get(&item).await {
         Err(failure) if failure.is_not_found() => return Ok(true),
         found => found?,
     };
@@ -82,7 +82,7 @@ async fn empty(client: &Client, aggregator: &Aggregator, name: &str) -> Result<b
     // Other API servers come first: the Services and pods that they are behind may be in this very namespace.
     elsewhere::remove_all(aggregator, name, &mut remains).await;
     for resource in deletable(&client.api).iter().filter(|resource| resource.namespaced) {
-        let collection = path_of(resource, name, "");
+        let collection = collection_of(resource, name);
         match remove_all(client, &collection, resource.serves("deletecollection")).await {
             Ok(items) => remains.add(&resource.resource.group_resource(), &items),
             Err(failure) => remains.failed.push(format!("{}: {failure}", resource.resource.resource)),
@@ -92,25 +92,25 @@ async fn empty(client: &Client, aggregator: &Aggregator, name: &str) -> Result<b
     if done {
         let finalizers = namespace.slot(&["spec", "finalizers"]).make_list();
         finalizers.retain(|finalizer| finalizer.as_str() != Some(CONTENT));
-        client.replace(&format!("{path}/finalize"), &namespace).await?;
+        client.replace(&item.part("finalize"), &namespace).await?;
     } else {
-        report(client, &path, namespace, &remains).await?;
+        report(client, &item, namespace, &remains).await?;
     }
     Ok(done)
 }
 
 /// Asks for everything to be deleted and answers with what is still there.
-async fn remove_all(client: &Client, collection: &str, at_once: bool) -> Result<Vec<Value>, Failure> {
+async fn remove_all(client: &Client, collection: &Collection, at_once: bool) -> Result<Vec<Value>, Failure> {
     let background = value!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
     let mut list = client.list(collection).await?;
     if list.list_at(&["items"]).is_empty() {
         return Ok(Vec::new());
     }
     if at_once {
-        client.delete(collection, &background).await?;
+        client.delete_all(collection, &background).await?;
     } else {
         for object in list.list_at(&["items"]) {
-            match client.delete(&format!("{collection}/{}", object.name()), &background).await {
+            match client.delete(&collection.item(object.name()), &background).await {
                 Err(failure) if !failure.is_not_found() => return Err(failure),
                 _ => {}
             }
@@ -121,7 +121,7 @@ async fn remove_all(client: &Client, collection: &str, at_once: bool) -> Result<
 }
 
 /// What is left, as conditions of the namespace.
-async fn report(client: &Client, path: &str, mut namespace: Value, remains: &Remains) -> Result<(), Failure> {
+async fn report(client: &Client, item: &Item, mut namespace: Value, remains: &Remains) -> Result<(), Failure> {
     let now = object::timestamp::Time(client.api.clock.now()).to_string();
     let existing = namespace.slot(&["status", "conditions"]).make_list();
     let mut changed = false;
@@ -139,7 +139,7 @@ async fn report(client: &Client, path: &str, mut namespace: Value, remains: &Rem
         }
     }
     if changed {
-        client.replace(&format!("{path}/status"), &namespace).await?;
+        client.replace(&item.part("status"), &namespace).await?;
     }
     Ok(())
 }

@@ -17,14 +17,16 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use endpoints::Reconciler;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 
 /// How often the objects are looked at.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// A server that is shutting down does not wait longer than this for its endpoint to be removed.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-const SERVICES: &str = "/api/v1/namespaces/default/services";
+static SERVICES: Collection = Collection::new("", "v1", "services");
+/// Where the Service and its Endpoints are.
+const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 
 /// Where the server can be reached from inside the cluster.
@@ -133,11 +135,12 @@ impl OwnService {
 
     async fn keep_service(&self) -> Result<(), Failure> {
         range::keep(&self.client, &self.advertised.service_ranges).await?;
-        match self.client.get(&format!("{SERVICES}/{NAME}")).await {
+        let services = SERVICES.within(NAMESPACE);
+        match self.client.get(&services.item(NAME)).await {
             // What an administrator has changed about it stays.
             Ok(_) => Ok(()),
             Err(failure) if failure.is_not_found() => {
-                let created = self.client.create(SERVICES, &service(&self.advertised)).await;
+                let created = self.client.create(&services, &service(&self.advertised)).await;
                 created.map(drop).or_else(Failure::unless_exists)
             }
             Err(failure) => Err(failure),
@@ -156,7 +159,7 @@ fn service(advertised: &Advertised) -> Value {
     value!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
-            "name": NAME, "namespace": "default",
+            "name": NAME, "namespace": NAMESPACE,
             "labels": {"component": "apiserver", "provider": "kubernetes"}
         },
         "spec": {

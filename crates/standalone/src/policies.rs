@@ -8,12 +8,12 @@ use cel::Decl;
 use cel::policy::Compiler;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value, value};
 use registry::{Catalog, Resource};
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 
 use crate::follow::{Delta, follow};
 use crate::queue::Queue;
 
-const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+static POLICIES: Collection = Collection::new("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
 /// The name under which upstream's controller keeps the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 /// The most types that are looked at for one of a policy's rules.
@@ -21,7 +21,7 @@ const TYPES_MAX: usize = 10;
 
 pub async fn run(client: Client) {
     // Where the group is turned off there is nothing to look after.
-    if client.list(POLICIES).await.is_err_and(|failure| failure.is_not_found()) {
+    if client.list(&POLICIES).await.is_err_and(|failure| failure.is_not_found()) {
         return;
     }
     let queue = Queue::new();
@@ -46,13 +46,13 @@ pub async fn run(client: Client) {
             }
         }
     };
-    tokio::join!(follow(&client, POLICIES, |_| true, hear), work);
+    tokio::join!(follow(&client, &POLICIES, |_| true, hear), work);
 }
 
 /// Writes the status of a policy whose spec has changed since the last time.
 async fn settle(client: &Client, name: &str) -> Result<(), Failure> {
-    let path = format!("{POLICIES}/{name}");
-    let policy = match client.get(&path).await {
+    let item = POLICIES.item(name);
+    let policy = match client.get(&item).await {
         Err(failure) if failure.is_not_found() => return Ok(()),
         policy => policy?,
     };
@@ -72,7 +72,7 @@ async fn settle(client: &Client, name: &str) -> Result<(), Failure> {
             }),
         }
     });
-    match client.apply(&format!("{path}/status"), MANAGER, &config).await {
+    match client.apply(&item.part("status"), MANAGER, &config).await {
         Err(failure) if failure.is_not_found() => Ok(()),
         written => written.map(|_| ()),
     }

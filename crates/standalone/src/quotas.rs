@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use admission::plugins::quota;
 use hashbrown::{HashMap, HashSet};
-use object::{GroupResource, Meta, Value};
+use object::{GroupResource, Meta, Value, fields};
 use registry::Resource;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::follow::{Delta, follow};
 use crate::queue::Queue;
-use crate::resources::{deletable, path_of};
-use rest::client::{Client, Failure};
+use crate::resources::{collection_of, deletable};
+use rest::client::{Client, Collection, Failure};
 
-const QUOTAS: &str = "/api/v1/resourcequotas";
+static QUOTAS: Collection = Collection::new("", "v1", "resourcequotas");
 /// A namespace is counted when it has been quiet for so long: counting amid changes would only be done again.
 const QUIET: Duration = Duration::from_secs(1);
 /// Requests that were charged and then failed are found by counting everything now and then, as upstream does.
@@ -63,7 +63,7 @@ impl Keeper {
             }
             true
         };
-        follow(&self.client, QUOTAS, |_| true, hear).await;
+        follow(&self.client, &QUOTAS, |_| true, hear).await;
     }
 
     /// Hears of what is deleted of the resources that some quota counts.
@@ -109,8 +109,7 @@ impl Keeper {
 
     /// Writes the status of every quota of a namespace that does not have the right one.
     async fn settle(&self, (namespace, anyway): &Task) -> Result<(), Failure> {
-        let path = format!("/api/v1/namespaces/{namespace}/resourcequotas");
-        let quotas = match self.client.get(&path).await {
+        let quotas = match self.client.list_whole(&QUOTAS.within(namespace)).await {
             Err(failure) if failure.is_not_found() => return Ok(()),
             quotas => quotas?,
         };
@@ -127,7 +126,7 @@ impl Keeper {
             for resource in quota::counted(quota, served.keys()) {
                 let Some(found) = served.get(resource) else { continue };
                 self.hear_of(resource, found);
-                let list = self.client.get(&path_of(found, namespace, "")).await?;
+                let list = self.client.list_whole(&collection_of(found, namespace)).await?;
                 objects.push((resource, list));
             }
             self.write(namespace, quota, &objects).await?;
@@ -154,8 +153,8 @@ impl Keeper {
         counted.set(&["apiVersion"], "v1");
         counted.set(&["kind"], "ResourceQuota");
         counted.set(&["status"], status);
-        let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{}/status", quota.name());
-        match self.client.replace(&path, &counted).await {
+        let status = QUOTAS.within(namespace).item(quota.name()).part("status");
+        match self.client.replace(&status, &counted).await {
             Err(failure) if failure.is_not_found() => Ok(()),
             written => written.map(|_| ()),
         }
@@ -163,11 +162,17 @@ impl Keeper {
 }
 
 /// The objects of a resource that count. Pods that are done leave this selection as if they were deleted.
-fn alive(resource: &Resource) -> String {
-    let id = &resource.resource;
-    let is_pods = id.group.is_empty() && id.resource == "pods";
-    let selection = if is_pods { "?fieldSelector=status.phase!=Succeeded,status.phase!=Failed" } else { "" };
-    format!("{}{selection}", path_of(resource, "", ""))
+fn alive(resource: &Resource) -> Collection {
+    let (id, all) = (&resource.resource, collection_of(resource, ""));
+    if !id.group.is_empty() || id.resource != "pods" {
+        return all;
+    }
+    let is_not = |phase: &str| fields::Requirement {
+        field: "status.phase".into(),
+        operator: fields::Operator::NotEquals,
+        value: phase.into(),
+    };
+    all.selected(&["Succeeded", "Failed"].map(is_not).into_iter().collect())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

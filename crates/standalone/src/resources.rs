@@ -1,28 +1,15 @@
-//! Which resources the loops look after, and their paths.
+//! Which resources the loops look after, and their collections.
 
 use std::sync::Arc;
 
 use registry::Resource;
 use rest::Api;
+use rest::client::Collection;
 
-/// The path of a resource's collection, or of one object in it.
-pub fn path_of(resource: &Resource, namespace: &str, name: &str) -> String {
-    let id = &resource.resource;
-    let mut path = match id.group.as_str() {
-        "" => format!("/api/{}", id.version),
-        group => format!("/apis/{group}/{}", id.version),
-    };
-    if resource.namespaced && !namespace.is_empty() {
-        path.push_str("/namespaces/");
-        path.push_str(namespace);
-    }
-    path.push('/');
-    path.push_str(&id.resource);
-    if !name.is_empty() {
-        path.push('/');
-        path.push_str(name);
-    }
-    path
+/// The objects of a resource, of a namespace if it has namespaces and one is given.
+pub fn collection_of(resource: &Resource, namespace: &str) -> Collection {
+    let all = Collection::of(&resource.resource);
+    if resource.namespaced && !namespace.is_empty() { all.within(namespace) } else { all }
 }
 
 /// Every resource that can be listed, watched and deleted, in one version each: the first that is served.

@@ -15,12 +15,12 @@ use object::timestamp::Time;
 use object::{GroupResource, GroupVersion, Meta, Status, Value, compare_versions, value};
 use registry::Catalog;
 use request::{RequestInfo, User, Verb};
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 use tokio::sync::Notify;
 
-use crate::identity::LEASES;
+use crate::identity::leases;
 
-const PATH: &str = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions";
+static VERSIONS: Collection = Collection::new("internal.apiserver.k8s.io", "v1alpha1", "storageversions");
 /// How often the objects are looked at again, in case another client has changed them.
 const INTERVAL: Duration = Duration::from_secs(600);
 /// Between attempts to write an object, and to find this server's lease.
@@ -103,7 +103,7 @@ impl StorageVersions {
     /// Writes the objects, now and then again. `server` is the name of this server's identity lease.
     pub(crate) async fn run(self: Arc<Self>, client: Client, server: String) {
         // The objects of a server without a lease would be collected as garbage.
-        while client.get(&format!("{LEASES}/{server}")).await.is_err() {
+        while client.get(&leases().item(&server)).await.is_err() {
             tokio::time::sleep(LEASE_PAUSE).await;
         }
         loop {
@@ -161,15 +161,15 @@ impl Stored {
     }
 
     async fn update_once(&self, client: &Client, server: &str) -> Result<(), Failure> {
-        let path = format!("{PATH}/{}", self.name());
-        let mut object = match client.get(&path).await {
+        let item = VERSIONS.item(&self.name());
+        let mut object = match client.get(&item).await {
             Ok(object) => object,
             Err(failure) if failure.is_not_found() => {
                 let new = value!({
                     "apiVersion": "internal.apiserver.k8s.io/v1alpha1", "kind": "StorageVersion",
                     "metadata": {"name": (self.name())}, "spec": {}, "status": {}
                 });
-                client.create(PATH, &new).await?
+                client.create(&VERSIONS, &new).await?
             }
             Err(failure) => return Err(failure),
         };
@@ -189,7 +189,7 @@ impl Stored {
         if object == before {
             return Ok(());
         }
-        client.replace(&format!("{path}/status"), &object).await.map(drop)
+        client.replace(&item.part("status"), &object).await.map(drop)
     }
 }
 

@@ -232,7 +232,8 @@ impl Checkpointer {
         let compacted = shared.state.read().compacted.min(last);
         let fold = Fold { folded: self.folded, compacted, bytes: FOLD_BYTES_MAX.max(bytes * 2) };
         let began = Instant::now();
-        match shared.disk.append(&events, last, fold) {
+        let log_generation = shared.wal_generation.load(Ordering::Acquire);
+        match shared.disk.append(&events, last, fold, (log_generation, shared.clock.now())) {
             Ok(folded) => {
                 shared.checkpoint.note_speed(bytes, began.elapsed());
                 self.failures = 0;
@@ -291,7 +292,7 @@ impl Checkpointer {
             }
         }
         if self.shared.checkpoint.revision() >= target
-            && let Err(failure) = self.shared.disk.set_clean(true)
+            && let Err(failure) = self.shared.disk.set_clean(self.shared.clock.now())
         {
             tracing::warn!(error = %failure.message, "cannot note that the store was closed in order");
         }

@@ -11,31 +11,33 @@
 //! log's revisions are counted, and `meta` has a checksum over the records of the base: bytes that changed on the disk are
 //! noticed when they are read, and so are records that are missing.
 //!
-//! Format 1 had no write-ahead log, format 2 no checksums. Files of both are read, and become format 3 when they are opened
-//! for writing.
+//! Format 1 had no write-ahead log, format 2 no checksums, format 3 no identity of its log. Files of all are read, and become
+//! format 4 when they are opened for writing.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use redb::backends::FileBackend;
 use redb::{
-    BackendError, Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
-    TableDefinition, TableError, TableHandle, WriteTransaction,
+    Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError, TableHandle,
+    WriteTransaction,
 };
 use storage::{Event, Revision};
 
 use crate::error::OpenError;
 use crate::log::{self, LogReader};
-use crate::numbers::{Content, Numbers};
+use crate::numbers::{Content, Log, Numbers};
 use crate::options::{BackendFactory, EmbeddedOptions};
 use crate::record::{self, Layout, Record};
+use crate::space::{Reserve, Reserved};
+use crate::wal;
 
 /// The layout written by this version. Raise it with every change that an older version cannot read.
-pub(crate) const FORMAT: i64 = 3;
+pub(crate) const FORMAT: i64 = 4;
 /// As etcd: an empty store is at revision 1, the first change is 2.
 pub(crate) const FIRST_REVISION: Revision = 1;
 
@@ -46,10 +48,14 @@ pub(crate) const LOG: TableDefinition<Revision, &[u8]> = TableDefinition::new("l
 pub(crate) const BASE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("base");
 pub(crate) const META: TableDefinition<&str, i64> = TableDefinition::new("meta");
 
+/// Why a database is not made anew.
+pub(crate) const MISSING: &str = "it is missing, but files of its write-ahead log are there";
+
 pub(crate) struct Disk {
     path: PathBuf,
     cache_bytes: usize,
     backend: Option<BackendFactory>,
+    reserve: Option<Arc<Reserve>>,
     /// None while it could not be opened again after a failure, and after the end.
     database: RwLock<Option<Database>>,
     /// Whether all pages matched redb's checksums when the file was opened.
@@ -91,6 +97,9 @@ impl Disk {
     /// Opens the file, or creates it.
     pub fn open(options: &EmbeddedOptions) -> Result<Self, OpenError> {
         if options.backend.is_none() && !options.path.exists() {
+            if wal::exists(&options.path) {
+                return Err(OpenError::corrupt(&options.path, MISSING));
+            }
             create_file(&options.path)?;
         }
         Disk::open_existing(options)
@@ -142,6 +151,7 @@ impl Disk {
             path: options.path.clone(),
             cache_bytes: options.cache_bytes,
             backend: options.backend.clone(),
+            reserve: options.reserve.clone(),
             database: RwLock::new(None),
             had_intact_pages: false,
         }
@@ -178,12 +188,20 @@ impl Disk {
     }
 
     /// Appends events, durably and all or nothing, and lets compaction make some progress in the same commit.
-    pub fn append(&self, events: &[Arc<Event>], last: Revision, fold: Fold) -> Result<Folded, Failure> {
+    /// A file of the write-ahead log with this generation is in use, and the store's clock shows `time`.
+    pub fn append(
+        &self,
+        events: &[Arc<Event>],
+        last: Revision,
+        fold: Fold,
+        (log_generation, time): (u64, i64),
+    ) -> Result<Folded, Failure> {
         self.commit(|transaction| {
             write_chunks(transaction, events)?;
             let mut meta = transaction.open_table(META)?;
             let mut numbers = Numbers::read(&meta)?;
             (numbers.revision, numbers.compacted) = (last, fold.compacted);
+            (numbers.log.generation, numbers.time) = (log_generation, time);
             let folded = fold.run(transaction, &mut numbers.base)?;
             numbers.folded = folded.upto;
             numbers.write(&mut meta)?;
@@ -191,11 +209,19 @@ impl Disk {
         })
     }
 
-    /// Notes that the write-ahead log has nothing more than the database, or that it may have.
-    pub fn set_clean(&self, is_clean: bool) -> Result<(), Failure> {
+    /// Notes that the write-ahead log has nothing more than the database.
+    pub fn set_clean(&self, time: i64) -> Result<(), Failure> {
         self.commit(|transaction| {
             let mut meta = transaction.open_table(META)?;
-            Numbers { is_clean, ..Numbers::read(&meta)? }.write(&mut meta)
+            Numbers { is_clean: true, time, ..Numbers::read(&meta)? }.write(&mut meta)
+        })
+    }
+
+    /// Notes that this write-ahead log may have more than the database.
+    pub fn set_log(&self, log: Log, time: i64) -> Result<(), Failure> {
+        self.commit(|transaction| {
+            let mut meta = transaction.open_table(META)?;
+            Numbers { is_clean: false, log, time, ..Numbers::read(&meta)? }.write(&mut meta)
         })
     }
 
@@ -207,10 +233,12 @@ impl Disk {
             if numbers.format == FORMAT {
                 return Ok(numbers.folded);
             }
-            numbers.base = add_checksums(transaction, numbers.layout())?;
-            // A store that was restored has skipped revisions; folding brings the gap out of the log.
-            let fold = Fold { folded: numbers.folded, compacted: numbers.compacted, bytes: usize::MAX };
-            numbers.folded = fold.run(transaction, &mut numbers.base)?.upto;
+            if numbers.layout() == Layout::Plain {
+                numbers.base = add_checksums(transaction, numbers.layout())?;
+                // A store that was restored has skipped revisions; folding brings the gap out of the log.
+                let fold = Fold { folded: numbers.folded, compacted: numbers.compacted, bytes: usize::MAX };
+                numbers.folded = fold.run(transaction, &mut numbers.base)?.upto;
+            }
             numbers.format = FORMAT;
             numbers.write(&mut meta)?;
             Ok(numbers.folded)
@@ -261,17 +289,16 @@ impl Disk {
         builder.set_repair_callback(move |session| {
             tracing::info!(file = %path.display(), progress = session.progress(), "checking a file that was not closed");
         });
-        let opened = match &self.backend {
+        let file = match &self.backend {
             None => {
                 let file = files::open(&self.path).map_err(|error| OpenError::io(&self.path, error))?;
-                catching(|| builder.create_file(file))
+                let file = FileBackend::new(file).map_err(|error| OpenError::of_database(&self.path, error))?;
+                Box::new(file)
             }
-            Some(factory) => {
-                let backend = factory(&self.path).map_err(|error| OpenError::io(&self.path, error))?;
-                catching(|| builder.create_with_backend(AnyBackend(backend)))
-            }
+            Some(factory) => factory(&self.path).map_err(|error| OpenError::io(&self.path, error))?,
         };
-        opened
+        let file = Reserved { file, path: self.path.clone(), reserve: self.reserve.clone() };
+        catching(|| builder.create_with_backend(file))
             .map_err(|panic| OpenError::corrupt(&self.path, panic))?
             .map_err(|error| OpenError::of_database(&self.path, error))
     }
@@ -451,6 +478,8 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
             folded: 0,
             is_clean: true,
             base: Content::default(),
+            log: Log::default(),
+            time: 0,
         };
         numbers.write(&mut transaction.open_table(META)?)?;
     }
@@ -472,7 +501,7 @@ pub(crate) fn catching<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// For people: what the operating system said, without redb's words around it.
-fn describe(error: &redb::Error) -> String {
+pub(crate) fn describe(error: &redb::Error) -> String {
     match error {
         redb::Error::Io(error) => error.to_string(),
         other => other.to_string(),
@@ -488,47 +517,4 @@ fn forget_cached_pages(path: &Path) {
         tracing::warn!(%error, "cannot drop cached pages of the store's file");
     }
     drop(file);
-}
-
-/// redb takes a backend by its type; ours is chosen at run time.
-#[derive(Debug)]
-struct AnyBackend(Box<dyn StorageBackend>);
-
-impl StorageBackend for AnyBackend {
-    fn len(&self) -> std::io::Result<u64> {
-        self.0.len()
-    }
-    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
-        self.0.read(offset, out)
-    }
-    fn set_len(&self, len: u64) -> std::io::Result<()> {
-        self.0.set_len(len)
-    }
-    fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync_data()
-    }
-    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        self.0.write(offset, data)
-    }
-    fn close(&self) -> std::io::Result<()> {
-        self.0.close()
-    }
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
-    }
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
-    }
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
-    }
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
-    }
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
-    }
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
-    }
 }

@@ -16,6 +16,8 @@ pub enum OpenError {
     Exists { path: PathBuf },
     #[error("cannot open {}: {message}", .path.display())]
     Io { path: PathBuf, message: String },
+    #[error("cannot write {} on {}: {message}", .path.display(), files::file_system(.path))]
+    Write { path: PathBuf, message: String },
 }
 
 impl OpenError {
@@ -25,6 +27,10 @@ impl OpenError {
 
     pub(crate) fn io(path: &Path, message: impl std::fmt::Display) -> Self {
         OpenError::Io { path: path.into(), message: message.to_string() }
+    }
+
+    pub(crate) fn write(path: &Path, message: impl std::fmt::Display) -> Self {
+        OpenError::Write { path: path.into(), message: message.to_string() }
     }
 
     pub(crate) fn of_database(path: &Path, error: DatabaseError) -> Self {
@@ -56,6 +62,7 @@ impl OpenError {
             | OpenError::Corrupt { path, .. }
             | OpenError::NewerFormat { path, .. }
             | OpenError::Exists { path }
+            | OpenError::Write { path, .. }
             | OpenError::Io { path, .. } => *path = other.into(),
         }
         self

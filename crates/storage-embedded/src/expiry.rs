@@ -1,4 +1,8 @@
 //! When keys expire, and how much history has become old.
+//!
+//! Deadlines are on the store's own clock, which runs while the store is open and cannot be set: it goes on where the
+//! database says that it was. So neither a step of the wall clock nor the time that a server was stopped makes a key
+//! expire early, as in etcd.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -6,15 +10,41 @@ use std::time::{Duration, Instant, SystemTime};
 
 use storage::{Entry, Event, Key, Revision};
 
-/// Milliseconds since 1970, as leases are written.
-pub(crate) fn millis(time: SystemTime) -> i64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+use crate::options::Clock;
+
+/// The store's clock, in milliseconds. It begins with the wall clock's milliseconds since 1970, by which earlier formats
+/// counted.
+pub(crate) struct StoreClock {
+    clock: Clock,
+    origin: Duration,
+    base: i64,
+}
+
+impl StoreClock {
+    /// Goes on from what the database says; 0 if it does not say anything.
+    pub fn from(clock: Clock, stored: i64) -> StoreClock {
+        let base = if stored > 0 { stored } else { wall_clock() };
+        StoreClock { origin: clock(), clock, base }
+    }
+
+    pub fn now(&self) -> i64 {
+        let since = (self.clock)().saturating_sub(self.origin);
+        self.base.saturating_add(millis(since))
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // Where a store's clock begins does not matter, and is not asked again.
+fn wall_clock() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| millis(since).max(1))
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The lease of a key written now: never 0, which means that there is none, and never early.
-pub(crate) fn lease_until(now: SystemTime, ttl: Duration) -> i64 {
-    let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
-    millis(now).saturating_add(ttl).saturating_add(1)
+pub(crate) fn lease_until(now: i64, ttl: Duration) -> i64 {
+    now.saturating_add(millis(ttl)).saturating_add(1)
 }
 
 /// The keys that will expire, soonest first.

@@ -5,6 +5,7 @@
 //! read). Readers look at the state of the last commit and never wait for the disk, except for history. Watchers are
 //! positions in a shared ring. `outage` says what happens when the disk fails.
 
+mod attached;
 mod checkpoint;
 mod disk;
 mod error;
@@ -20,6 +21,7 @@ mod record;
 mod repair;
 mod ring;
 mod shared;
+mod space;
 mod state;
 mod subscribers;
 mod unchecked;
@@ -28,10 +30,12 @@ mod wal;
 mod watcher;
 mod writer;
 
+pub use attached::{attach, attached};
 pub use error::OpenError;
-pub use maintenance::{Report, check, restore};
+pub use maintenance::{Report, check, exists, restore};
 pub use options::{BackendFactory, Clock, EmbeddedOptions};
 pub use repair::{Loss, Salvage, examine, lock};
+pub use space::Reserve;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,8 +51,10 @@ use storage::{
 
 use crate::checkpoint::{Checkpoint, Checkpointer};
 use crate::disk::{Disk, Failure};
+use crate::expiry::StoreClock;
 use crate::log::{Loaded, LogReader};
 use crate::notifier::Notifier;
+use crate::numbers::Log;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::shared::Shared;
@@ -68,18 +74,19 @@ impl EmbeddedStore {
     /// Opens or creates the file and reads it into memory. This takes as long as reading the file; call it from a thread
     /// that may block.
     pub fn open(options: EmbeddedOptions) -> Result<Self, OpenError> {
+        if let Some(reserve) = &options.reserve {
+            reserve.open().map_err(|error| OpenError::io(&options.path, error))?;
+        }
         let (disk, early) = open_disk(&options)?;
         let (mut loaded, found) = load(&disk, &options, early)?;
-        let (mut wal, events) = match found {
+        let found = match found {
             Some(found) => found,
-            None => (Wal::open(&options)?.0, Vec::new()),
+            None => LogFound { wal: Wal::open(&options)?.0, events: Vec::new(), reaches: 0 },
         };
-        if loaded.is_clean {
-            wal.forget_damaged().map_err(|error| OpenError::io(&options.path, error))?;
-        }
         let failed = |failure: Failure| OpenError::io(&options.path, failure.message);
         let folded = disk.upgrade().map_err(failed)?;
-        disk.set_clean(false).map_err(failed)?;
+        let clock = StoreClock::from(options.clock.clone(), loaded.time);
+        let (wal, events) = found.begin(&disk, &loaded, &options, clock.now())?;
         let (revision, checkpointed) = (loaded.state.revision, loaded.checkpointed);
         let mut ring = Ring::new(checkpointed, options.ring_events_max, options.ring_bytes_max);
         ring.push(&events);
@@ -88,6 +95,7 @@ impl EmbeddedStore {
             checkpoint.note(0);
         }
         let shared = Arc::new(Shared {
+            clock,
             queue: Queue::new(),
             disk,
             state: RwLock::new(std::mem::take(&mut loaded.state)),
@@ -96,7 +104,9 @@ impl EmbeddedStore {
             notifier: Notifier::new(revision),
             told: Progress::at(revision),
             outage: Mutex::new(None),
+            shortage: Mutex::new(None),
             wal_size: wal.size().into(),
+            wal_generation: wal.generation().into(),
             file_bytes: (std::mem::take(&mut loaded.bytes) as i64).into(),
             options,
         });
@@ -126,8 +136,37 @@ impl EmbeddedStore {
     }
 }
 
-/// What the write-ahead log has beyond the database. A store that was closed in order may have none.
-type Found = Option<(Wal, Vec<Arc<Event>>)>;
+/// The write-ahead log that was found, and what it has beyond the database.
+pub(crate) struct LogFound {
+    wal: Wal,
+    events: Vec<Arc<Event>>,
+    /// The last revision in the log.
+    reaches: Revision,
+}
+
+impl LogFound {
+    /// Makes the log ready to be written, and the database know it. Each step leaves a store that can be opened.
+    fn begin(
+        mut self,
+        disk: &Disk,
+        loaded: &Loaded,
+        options: &EmbeddedOptions,
+        time: i64,
+    ) -> Result<(Wal, Vec<Arc<Event>>), OpenError> {
+        let failed = |error: std::io::Error| OpenError::io(&options.path, error);
+        let has_forgotten = loaded.is_clean && self.wal.forget_damaged().map_err(failed)?;
+        let id = match loaded.log.id {
+            0 => wal::random_id().map_err(failed)?,
+            id => id,
+        };
+        let is_empty = self.wal.generation() == 0;
+        let is_continued = is_empty || (self.reaches == loaded.state.revision && !has_forgotten);
+        self.wal.adopt(id, loaded.state.revision, is_continued).map_err(failed)?;
+        let log = Log { id, generation: self.wal.generation() };
+        disk.set_log(log, time).map_err(|failure| OpenError::io(&options.path, failure.message))?;
+        Ok((self.wal, self.events))
+    }
+}
 
 /// Opens the file, which checks all of it, and reads it meanwhile if that is possible.
 fn open_disk(options: &EmbeddedOptions) -> Result<(Disk, Option<Loaded>), OpenError> {
@@ -148,19 +187,22 @@ pub(crate) fn load(
     disk: &Disk,
     options: &EmbeddedOptions,
     early: Option<Loaded>,
-) -> Result<(Loaded, Found), OpenError> {
+) -> Result<(Loaded, Option<LogFound>), OpenError> {
     let read = || match early {
         Some(loaded) => Ok(loaded),
         None => disk.read(LogReader::load).map_err(|error| OpenError::of_store(&options.path, error)),
     };
-    let is_missing = options.backend.is_none() && wal::paths(&options.path).iter().all(|path| !path.exists());
-    if is_missing {
+    // A store that was closed in order may have no log.
+    if options.backend.is_none() && !wal::exists(&options.path) {
         let loaded = read()?;
         return match loaded.is_clean {
             true => Ok((loaded, None)),
             false => {
+                let [first, second] = wal::paths(&options.path);
                 let why = "it was not closed in order and its write-ahead log is missing";
-                Err(OpenError::corrupt(&options.path, why))
+                let mark = wal::mark_path(&options.path);
+                let files = format!("{}, {} and {}", first.display(), second.display(), mark.display());
+                Err(OpenError::corrupt(&options.path, format!("{why} ({files})")))
             }
         };
     }
@@ -175,7 +217,7 @@ pub(crate) fn load(
     let mut loaded = loaded?;
     let (wal, replay) = opened?;
     let events = loaded.replay(&replay, &options.path)?;
-    Ok((loaded, Some((wal, events))))
+    Ok((loaded, Some(LogFound { wal, events, reaches: replay.reaches })))
 }
 
 impl Drop for EmbeddedStore {

@@ -11,12 +11,13 @@ use storage::{Batch, Entry, Error, Event, Key, KeyRange, Result, Revision};
 use crate::disk::{BASE, FIRST_REVISION, LOG, META};
 use crate::error::OpenError;
 use crate::expiry::Deadlines;
-use crate::numbers::{Content, Numbers};
+use crate::numbers::{Content, Log, Numbers};
 use crate::options::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, SCAN_EVENTS_MAX};
 use crate::record::{Layout, Record, records};
+use crate::ring::weight;
 use crate::state::State;
 use crate::versions::Version;
-use crate::wal::Replay;
+use crate::wal::{self, Replay};
 
 /// One consistent view of the file.
 pub(crate) struct LogReader {
@@ -34,6 +35,10 @@ pub(crate) struct Loaded {
     pub checkpointed: Revision,
     /// Whether the store was closed in order, so that the write-ahead log has nothing more.
     pub is_clean: bool,
+    /// The write-ahead log that belongs to the database.
+    pub log: Log,
+    /// The store's clock; 0 if it was never used.
+    pub time: i64,
     /// Bytes of all records, and of those that are history.
     pub bytes: u64,
     pub history_bytes: u64,
@@ -65,7 +70,7 @@ impl LogReader {
     }
 
     /// Every chunk of the log in order.
-    pub fn each_chunk(&self, mut visit: impl FnMut(Revision, &[u8]) -> Result<()>) -> Result<()> {
+    pub fn each_chunk<E: From<Error>>(&self, mut visit: impl FnMut(Revision, &[u8]) -> Result<(), E>) -> Result<(), E> {
         for item in self.log.iter().map_err(failed)? {
             let (first, chunk) = item.map_err(failed)?;
             visit(first.value(), chunk.value())?;
@@ -74,7 +79,7 @@ impl LogReader {
     }
 
     /// Every record of the base in order of keys.
-    pub fn each_base(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    pub fn each_base<E: From<Error>>(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>) -> Result<(), E> {
         for item in self.base.iter().map_err(failed)? {
             let (key, record) = item.map_err(failed)?;
             visit(key.value(), record.value())?;
@@ -127,8 +132,9 @@ impl LogReader {
                 }
                 passed += 1;
                 if range.contains(record.key) {
-                    bytes += record.bytes.len();
-                    batch.events.push(self.event(&record)?);
+                    let event = self.event(&record)?;
+                    bytes += weight(&event);
+                    batch.events.push(event);
                 }
             }
         }
@@ -152,7 +158,8 @@ impl LogReader {
     /// Reads the whole file, and checks that nothing in it is damaged or missing.
     pub fn load(&self) -> Result<Loaded> {
         let numbers = self.numbers;
-        let mut loaded = Loaded { is_clean: numbers.is_clean, ..Loaded::default() };
+        let mut loaded =
+            Loaded { is_clean: numbers.is_clean, log: numbers.log, time: numbers.time, ..Loaded::default() };
         let (folded, compacted, revision) = (numbers.folded, numbers.compacted, self.last_revision()?);
         if folded > compacted || compacted > revision {
             let numbers = format!("folded {folded}, compacted {compacted}, revision {revision}");
@@ -234,13 +241,20 @@ impl Loaded {
             }
             tracing::warn!(%damage, "the write-ahead log is damaged where the database has everything");
         }
+        replay
+            .check_follows(path, self.log, self.is_clean, self.state.revision)
+            .map_err(|why| OpenError::corrupt(path, why))?;
+        let lost = |from: Revision, to: Revision| {
+            let [first, second] = wal::paths(path).map(|file| file.display().to_string());
+            let message =
+                format!("acknowledged writes are lost: revisions {from} to {to} are missing from {first} and {second}");
+            OpenError::corrupt(path, message)
+        };
         let mut events = Vec::new();
         let mut last = self.state.revision;
         for frame in &replay.frames {
             if frame.last > last && frame.first > last + 1 {
-                let (from, to) = (last + 1, frame.first - 1);
-                let message = format!("acknowledged writes are lost: revisions {from} to {to} are missing");
-                return Err(OpenError::corrupt(path, message));
+                return Err(lost(last + 1, frame.first - 1));
             }
             for record in records(&frame.payload, frame.layout) {
                 let record = record.map_err(|error| OpenError::corrupt(path, error))?;
@@ -258,10 +272,8 @@ impl Loaded {
                 events.push(Arc::new(event));
             }
         }
-        if last < replay.reaches {
-            let (from, to) = (last + 1, replay.reaches);
-            let message = format!("acknowledged writes are lost: revisions {from} to {to} are missing");
-            return Err(OpenError::corrupt(path, message));
+        if last < replay.must_reach(self.log) {
+            return Err(lost(last + 1, replay.must_reach(self.log)));
         }
         self.state.revision = last;
         Ok(events)

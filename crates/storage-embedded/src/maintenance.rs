@@ -7,13 +7,13 @@ use std::sync::Arc;
 use redb::{Database, Durability, WriteTransaction};
 use storage::{Entry, Error, Result, Revision};
 
-use crate::disk::{BASE, Disk, FORMAT, LOG, META, catching, sync_directory};
+use crate::disk::{BASE, Disk, FORMAT, LOG, META, MISSING, catching, sync_directory};
 use crate::error::OpenError;
 use crate::log::{Loaded, LogReader};
-use crate::numbers::{Content, Numbers};
+use crate::numbers::{Content, Log, Numbers};
 use crate::options::EmbeddedOptions;
 use crate::record::{self, Layout};
-use crate::wal::paths;
+use crate::wal;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,11 @@ impl Report {
     }
 }
 
+/// Whether there is a store, or anything of one.
+pub fn exists(path: &Path) -> bool {
+    path.exists() || wal::exists(path)
+}
+
 /// Checks a file that is not in use: every page and record against its checksum, and that nothing is missing.
 pub fn check(path: &Path) -> Result<Report, OpenError> {
     verify(path).map(|(_, report, _)| report)
@@ -47,7 +52,10 @@ pub fn check(path: &Path) -> Result<Report, OpenError> {
 
 fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
     // Opening creates what is not there, and a check must not.
-    File::open(path).map_err(|error| OpenError::io(path, error))?;
+    File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound if wal::exists(path) => OpenError::corrupt(path, MISSING),
+        _ => OpenError::io(path, error),
+    })?;
     let options = EmbeddedOptions::at(path);
     let disk = Disk::open_existing(&options)?;
     let (loaded, ..) = crate::load(&disk, &options, None)?;
@@ -63,16 +71,24 @@ fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
 /// without history, so that clients who saw revisions after the backup find out that theirs is gone.
 pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
     let (loaded, _, layout) = verify(backup)?;
-    if skip_revisions > 0 || layout == Layout::Plain {
-        let revision = loaded.state.revision + skip_revisions;
-        return create(backup, target, |database| write_current(database, loaded.state.current.iter(), revision));
+    // What could not be written is not restored either.
+    let limit = EmbeddedOptions::at(target).value_bytes_max;
+    let size = |entry: &Entry| entry.key.as_bytes().len() + entry.value.len();
+    if let Some(entry) = loaded.state.current.iter().find(|entry| size(entry) > limit) {
+        let message = format!("{} has {} bytes, more than the {limit} that a write may have", entry.key, size(entry));
+        return Err(OpenError::corrupt(backup, message));
     }
-    if paths(backup).iter().any(|path| path.exists()) {
+    if skip_revisions > 0 || layout == Layout::Plain {
+        let (revision, time) = (loaded.state.revision + skip_revisions, loaded.time);
+        let entries = loaded.state.current.iter();
+        return create(backup, target, |database| write_current(database, entries, revision, time));
+    }
+    if wal::exists(backup) {
         // It is a store rather than a backup. Closing it in order brings all of it into the one file.
         drop(crate::EmbeddedStore::open(EmbeddedOptions::at(backup))?);
     }
     let disk = Disk::open_existing(&EmbeddedOptions::at(backup))?;
-    create(backup, target, |database| disk.read(|reader| copy(reader, database)))
+    create(backup, target, |database| read_into(&disk, database))
 }
 
 pub(crate) fn backup(disk: &Disk, target: &Path) -> Result<Report> {
@@ -80,14 +96,48 @@ pub(crate) fn backup(disk: &Disk, target: &Path) -> Result<Report> {
         OpenError::Corrupt { message, .. } => Error::Corrupt { key: storage::Key::default(), message },
         other => Error::unavailable(format!("cannot back up {}: {other}", disk.path().display())),
     };
-    create(disk.path(), target, |database| disk.read(|reader| copy(reader, database))).map_err(failed)
+    create(disk.path(), target, |database| read_into(disk, database)).map_err(failed)
+}
+
+/// Why a copy was not made.
+pub(crate) enum CopyError {
+    /// What was to be copied cannot be read.
+    Source(Error),
+    /// The copy cannot be written.
+    Target(redb::Error),
+}
+
+impl From<Error> for CopyError {
+    fn from(error: Error) -> Self {
+        CopyError::Source(error)
+    }
+}
+
+impl From<redb::Error> for CopyError {
+    fn from(error: redb::Error) -> Self {
+        CopyError::Target(error)
+    }
+}
+
+fn read_into(disk: &Disk, database: &Database) -> Result<(), CopyError> {
+    let mut target = None;
+    let read = disk.read(|reader| match copy(reader, database) {
+        Err(CopyError::Source(error)) => Err(error),
+        Err(CopyError::Target(error)) => {
+            target = Some(error);
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    });
+    target.map_or(Ok(()), |error| Err(CopyError::Target(error)))?;
+    read.map_err(CopyError::Source)
 }
 
 /// Makes a new file of what `source` has. It appears under its name only when it is on disk and was read and found whole.
 pub(crate) fn create(
     source: &Path,
     target: &Path,
-    fill: impl FnOnce(&Database) -> Result<()>,
+    fill: impl FnOnce(&Database) -> Result<(), CopyError>,
 ) -> Result<Report, OpenError> {
     if target.exists() {
         return Err(OpenError::Exists { path: target.into() });
@@ -107,17 +157,24 @@ pub(crate) fn create(
     created
 }
 
-fn create_partial(source: &Path, path: &Path, fill: impl FnOnce(&Database) -> Result<()>) -> Result<Report, OpenError> {
+fn create_partial(
+    source: &Path,
+    path: &Path,
+    fill: impl FnOnce(&Database) -> Result<(), CopyError>,
+) -> Result<Report, OpenError> {
     // What an interrupted copy left behind.
     if path.exists() {
         std::fs::remove_file(path).map_err(|error| OpenError::io(path, error))?;
     }
-    let file = files::open(path).map_err(|error| OpenError::io(path, error))?;
+    let file = files::open(path).map_err(|error| OpenError::write(path, error))?;
     let mut builder = Database::builder();
     let database = builder.set_cache_size(COPY_CACHE_BYTES).create_file(file);
-    let database = database.map_err(|error| OpenError::of_database(path, error))?;
+    let database = database.map_err(|error| OpenError::write(path, crate::disk::describe(&error.into())))?;
     let filled = catching(|| fill(&database)).map_err(|panic| OpenError::corrupt(source, panic))?;
-    filled.map_err(|error| OpenError::of_store(source, error))?;
+    filled.map_err(|error| match error {
+        CopyError::Source(error) => OpenError::of_store(source, error),
+        CopyError::Target(error) => OpenError::write(path, crate::disk::describe(&error)),
+    })?;
     drop(database);
     // Damage that was copied is damage of the source.
     let disk = Disk::open_existing(&EmbeddedOptions::at(path))?;
@@ -126,19 +183,21 @@ fn create_partial(source: &Path, path: &Path, fill: impl FnOnce(&Database) -> Re
 }
 
 /// Writes everything the reader sees into a new database.
-fn copy(reader: &LogReader, database: &Database) -> Result<()> {
+fn copy(reader: &LogReader, database: &Database) -> Result<(), CopyError> {
     let mut copy = Copy { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
     reader.each_chunk(|first, chunk| copy.add(|copy| copy.log.push((first, chunk.to_vec())), chunk.len()))?;
     reader.each_base(|key, record| copy.add(|copy| copy.base.push((key.to_vec(), record.to_vec())), record.len()))?;
-    copy.finish(Numbers { is_clean: true, ..reader.numbers }).map_err(Error::unavailable)
+    // The copy is a store of its own, which has no log yet.
+    Ok(copy.finish(Numbers { is_clean: true, log: Log::default(), ..reader.numbers })?)
 }
 
-/// Writes entries into a new database that has nothing else: no history, and this revision.
+/// Writes entries into a new database that has nothing else: no history, and this revision and time.
 pub(crate) fn write_current<'a>(
     database: &Database,
     entries: impl Iterator<Item = &'a Arc<Entry>>,
     revision: Revision,
-) -> Result<()> {
+    time: i64,
+) -> Result<(), CopyError> {
     let mut copy = Copy { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
     let mut base = Content::default();
     for entry in entries {
@@ -148,8 +207,17 @@ pub(crate) fn write_current<'a>(
         let length = bytes.len();
         copy.add(|copy| copy.base.push((entry.key.to_vec(), bytes)), length)?;
     }
-    let numbers = Numbers { format: FORMAT, revision, compacted: revision, folded: revision, is_clean: true, base };
-    copy.finish(numbers).map_err(Error::unavailable)
+    let numbers = Numbers {
+        format: FORMAT,
+        revision,
+        compacted: revision,
+        folded: revision,
+        is_clean: true,
+        base,
+        log: Log::default(),
+        time,
+    };
+    Ok(copy.finish(numbers)?)
 }
 
 /// A commit of a copy carries about this much.
@@ -165,13 +233,13 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn add(&mut self, push: impl FnOnce(&mut Self), bytes: usize) -> Result<()> {
+    fn add(&mut self, push: impl FnOnce(&mut Self), bytes: usize) -> Result<(), CopyError> {
         push(self);
         self.bytes += bytes;
         if self.bytes < COPY_COMMIT_BYTES {
             return Ok(());
         }
-        self.flush().map_err(Error::unavailable)
+        Ok(self.flush()?)
     }
 
     fn flush(&mut self) -> Result<(), redb::Error> {

@@ -9,6 +9,8 @@ use crate::record::Layout;
 
 /// The first format whose files have checksums.
 const FORMAT_WITH_CHECKSUMS: i64 = 3;
+/// The first format that knows its write-ahead log.
+const FORMAT_WITH_LOG: i64 = 4;
 const FORMAT_WITHOUT_WAL: i64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,18 @@ pub(crate) struct Numbers {
     /// False while the write-ahead log may have more than the database.
     pub is_clean: bool,
     pub base: Content,
+    pub log: Log,
+    /// The store's clock at the last commit, in milliseconds; 0 if it was never used.
+    pub time: i64,
+}
+
+/// The write-ahead log that follows a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Log {
+    /// Random; the log's files have it too. 0 if the database never had a log.
+    pub id: u64,
+    /// A file of this generation, or a later one, is there while the database is in use.
+    pub generation: u64,
 }
 
 /// How many records the base has, and the sum of their checksums. A record that is missing, or is there twice, changes
@@ -69,10 +83,16 @@ impl Numbers {
             // Files of the first format have no write-ahead log.
             is_clean: format == FORMAT_WITHOUT_WAL || need("clean")? == 1,
             base: Content::default(),
+            log: Log::default(),
+            time: 0,
         };
         let checksum = find("checksum")?;
         if numbers.layout() == Layout::Checked {
             numbers.base = Content { records: need("base records")? as u64, checksums: need("base checksums")? as u64 };
+        }
+        if format >= FORMAT_WITH_LOG {
+            numbers.time = need("time")?;
+            numbers.log = Log { id: need("log")? as u64, generation: need("log generation")? as u64 };
         }
         let is_right = match checksum {
             Some(checksum) => numbers.layout() == Layout::Checked && checksum == numbers.checksum(),
@@ -92,8 +112,8 @@ impl Numbers {
         Ok(())
     }
 
-    fn named(&self) -> [(&'static str, i64); 7] {
-        [
+    fn named(&self) -> Vec<(&'static str, i64)> {
+        let mut named = vec![
             ("format", self.format),
             ("revision", self.revision),
             ("compacted", self.compacted),
@@ -101,7 +121,12 @@ impl Numbers {
             ("clean", i64::from(self.is_clean)),
             ("base records", self.base.records as i64),
             ("base checksums", self.base.checksums as i64),
-        ]
+        ];
+        if self.format >= FORMAT_WITH_LOG {
+            let log = [("log", self.log.id as i64), ("log generation", self.log.generation as i64)];
+            named.extend(log.into_iter().chain([("time", self.time)]));
+        }
+        named
     }
 
     fn checksum(&self) -> i64 {

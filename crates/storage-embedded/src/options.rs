@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use redb::StorageBackend;
+
+use crate::space::Reserve;
 
 #[derive(Clone)]
 pub struct EmbeddedOptions {
@@ -24,13 +26,18 @@ pub struct EmbeddedOptions {
     /// Events that watchers find in memory; watchers that are further behind read the file.
     pub ring_events_max: usize,
     pub ring_bytes_max: usize,
-    /// The time of day, for expiry.
+    /// What expiry counts on.
     pub clock: Clock,
+    /// How many bytes all present entries may have; writes that need more are refused.
+    pub quota_bytes: Option<u64>,
+    /// Blocks of the file system that keep deletions possible when it is full.
+    pub reserve: Option<Arc<Reserve>>,
     /// What the file really is; tests put failing disks here.
     pub backend: Option<BackendFactory>,
 }
 
-pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+/// The time since any moment, on a clock that nobody sets.
+pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 pub type BackendFactory = Arc<dyn Fn(&Path) -> std::io::Result<Box<dyn StorageBackend>> + Send + Sync>;
 
 impl EmbeddedOptions {
@@ -44,15 +51,17 @@ impl EmbeddedOptions {
             value_bytes_max: 1_572_864,
             ring_events_max: 65_536,
             ring_bytes_max: 8 << 20,
-            clock: Arc::new(system_time),
+            clock: monotonic(),
+            quota_bytes: None,
+            reserve: None,
             backend: None,
         }
     }
 }
 
-#[allow(clippy::disallowed_methods)] // The one place that gives the engine its default clock.
-fn system_time() -> SystemTime {
-    SystemTime::now()
+fn monotonic() -> Clock {
+    let start = Instant::now();
+    Arc::new(move || start.elapsed())
 }
 
 /// Writers that wait for the writer thread at most; more wait for a place.
@@ -70,8 +79,10 @@ pub(crate) const WAKE_PACE_MAX: Duration = Duration::from_millis(4);
 /// Events of one batch at most, and how many events one look at the ring passes over.
 pub(crate) const BATCH_EVENTS_MAX: usize = 512;
 pub(crate) const SCAN_EVENTS_MAX: usize = 8192;
-/// Bytes of values read from the log for one batch, about.
-pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
+/// So many old values are read from the log before the size of all of them is looked at, where a page may end by size.
+pub(crate) const FETCHED_AT_ONCE: usize = 16;
+/// Bytes of values in one batch, about: a watcher that is not polled keeps them in memory.
+pub(crate) const BATCH_BYTES_MAX: usize = 512 << 10;
 /// Keys that expire in one commit at most.
 pub(crate) const EXPIRE_KEYS_MAX: usize = 1024;
 /// What is brought from the write-ahead log into the database in one commit, about, and how long it may wait for that.
@@ -84,5 +95,5 @@ pub(crate) const FOLD_BYTES_MAX: usize = 2 << 20;
 /// After a failed commit the next attempt waits this long, then twice as long, up to the maximum.
 pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);
 pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5);
-/// The clock may be set while we wait for a key to expire; look at it at least this often.
+/// A clock of tests may be moved while we wait for a key to expire; look at it at least this often.
 pub(crate) const CLOCK_CHECK: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use crate::disk::{BASE, Disk, FIRST_REVISION, LOG, META, catching};
 use crate::error::OpenError;
 use crate::log::failed;
 use crate::maintenance::{Report, create, write_current};
-use crate::numbers::Numbers;
+use crate::numbers::{Log, Numbers};
 use crate::options::EmbeddedOptions;
 use crate::record::{Layout, Record, Remains, records, salvage};
 use crate::wal::{self, Replay};
@@ -30,6 +30,8 @@ pub struct Salvage {
     current: BTreeMap<Key, Arc<Entry>>,
     /// The last revision that the store is known to have given to a change.
     revision: Revision,
+    /// The store's clock; 0 if it is not known.
+    time: i64,
     losses: Vec<Loss>,
 }
 
@@ -44,6 +46,8 @@ pub enum Loss {
     Changes { first: Revision, last: Revision, keys: Vec<Key> },
     /// The database's own numbers, so that there may be more that nothing is known of.
     Numbers,
+    /// The end of the write-ahead log, so that there may be changes after this revision that nothing is known of.
+    End(Revision),
 }
 
 impl Display for Loss {
@@ -52,6 +56,9 @@ impl Display for Loss {
             Loss::Value(key) => write!(f, "the value of {key}"),
             Loss::Keys(count) => write!(f, "{count} keys whose names cannot be read"),
             Loss::Numbers => write!(f, "the database's own numbers; there may be losses that nothing tells of"),
+            Loss::End(after) => {
+                write!(f, "the end of the write-ahead log; there may be changes after revision {after}")
+            }
             Loss::Changes { first, last, keys } => {
                 match first == last {
                     true => write!(f, "the change of revision {first}")?,
@@ -85,7 +92,7 @@ impl Salvage {
     /// Makes a new store of what is left, which goes on so many revisions later.
     pub fn write(&self, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
         let revision = self.revision + skip_revisions;
-        create(target, target, |database| write_current(database, self.current.values(), revision))
+        create(target, target, |database| write_current(database, self.current.values(), revision, self.time))
     }
 }
 
@@ -103,6 +110,12 @@ pub fn lock(path: &Path) -> Result<Box<dyn Send>, OpenError> {
 
 /// Reads what is left of a store that is not in use. Works on a copy, because opening a database may change it.
 pub fn examine(path: &Path) -> Result<Salvage, OpenError> {
+    if !path.exists() && wal::exists(path) {
+        // The log may have all of a young store.
+        let mut findings = Findings::default();
+        findings.add_write_ahead_log(wal::Wal::open(&EmbeddedOptions::at(path))?.1);
+        return Ok(findings.finish());
+    }
     let lock = lock(path)?;
     let copy = files::with_suffix(path, ".examined");
     let failed = |error| OpenError::io(&copy, error);
@@ -112,9 +125,11 @@ pub fn examine(path: &Path) -> Result<Salvage, OpenError> {
     std::fs::remove_file(&copy).map_err(failed)?;
     let mut findings = found.map_err(|error| error.at(path))?;
     // A store that was closed in order does not need its write-ahead log.
-    if wal::paths(path).iter().any(|file| file.exists()) {
-        findings.add_write_ahead_log(&wal::Wal::open(&EmbeddedOptions::at(path))?.1);
-    }
+    let replay = match wal::exists(path) {
+        true => wal::Wal::open(&EmbeddedOptions::at(path))?.1,
+        false => Replay::default(),
+    };
+    findings.add_write_ahead_log(replay);
     drop(lock);
     Ok(findings.finish())
 }
@@ -133,6 +148,8 @@ struct Findings {
     suspects: BTreeMap<Revision, Key>,
     /// The revision up to which the write-ahead log proves changes.
     reaches: Revision,
+    /// Whether there may have been more than that.
+    is_end_lost: bool,
 }
 
 struct Found {
@@ -204,8 +221,15 @@ impl Findings {
 
     /// Adds what the database does not have. Changes that were folded already do not count: later ones may have
     /// replaced them.
-    fn add_write_ahead_log(&mut self, replay: &Replay) {
+    fn add_write_ahead_log(&mut self, mut replay: Replay) {
         let folded = self.folded();
+        // The database's identity tells which log is its own, or what is left of the log itself.
+        let log = match self.numbers {
+            Some(numbers) => numbers.log,
+            None => Log { id: replay.begun.iter().map(|file| file.id).max().unwrap_or(0), generation: 0 },
+        };
+        replay.forget_foreign(log);
+        self.is_end_lost = self.numbers.is_some_and(|numbers| !numbers.is_clean) && !replay.has_latest(log);
         for frame in &replay.frames {
             let found = records(&frame.payload, frame.layout).flatten();
             found.filter(|record| record.revision > folded).for_each(|record| self.add_change(&record));
@@ -219,7 +243,7 @@ impl Findings {
             salvage(&damage.remains).for_each(|remains| self.add_remains(remains, is_there));
         }
         let damaged = replay.damage.iter().filter_map(|damage| damage.last.or(Some(damage.first))).max();
-        self.reaches = replay.reaches.max(damaged.unwrap_or(0));
+        self.reaches = replay.must_reach(log).max(damaged.unwrap_or(0));
     }
 
     fn finish(mut self) -> Salvage {
@@ -244,7 +268,9 @@ impl Findings {
         }
         losses.extend(self.damaged.into_iter().map(Loss::Value));
         losses.extend(missing);
-        Salvage { current, revision, losses }
+        losses.extend(self.is_end_lost.then_some(Loss::End(revision)));
+        let time = self.numbers.map_or(0, |numbers| numbers.time);
+        Salvage { current, revision, time, losses }
     }
 
     /// Revisions between the base and the end whose changes are lost. A later change names the key of one that it

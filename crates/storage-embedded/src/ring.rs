@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use storage::{Batch, Entry, Event, KeyRange, Revision};
 
+use crate::options::BATCH_BYTES_MAX;
 use crate::record::encoded_len;
 
 pub(crate) struct Ring {
@@ -76,12 +77,14 @@ impl Ring {
         }
         let start = self.events.partition_point(|event| event.revision <= position);
         let mut batch = Batch { events: Vec::new(), revision: self.last };
+        let mut bytes = 0;
         for (passed, event) in self.events.range(start..).enumerate() {
-            if passed == scan || batch.events.len() == limit {
+            if passed == scan || batch.events.len() == limit || bytes > BATCH_BYTES_MAX {
                 batch.revision = event.revision - 1;
                 break;
             }
             if range.contains(&event.key) {
+                bytes += weight(event);
                 batch.events.push(event.clone());
             }
         }
@@ -97,7 +100,7 @@ impl Ring {
 
 /// The memory an event may keep alive. Values are shared with the current state and with other events, so this is an
 /// upper bound.
-fn weight(event: &Event) -> usize {
+pub(crate) fn weight(event: &Event) -> usize {
     let entry = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |entry| entry.value.len());
     256 + event.key.len() + entry(&event.entry) + entry(&event.previous)
 }

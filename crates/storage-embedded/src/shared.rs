@@ -10,15 +10,18 @@ use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, Progress, Rang
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
+use crate::expiry::StoreClock;
 use crate::log;
 use crate::notifier::Notifier;
-use crate::options::{BATCH_EVENTS_MAX, EmbeddedOptions, SCAN_EVENTS_MAX};
+use crate::options::{BATCH_EVENTS_MAX, EmbeddedOptions, FETCHED_AT_ONCE, SCAN_EVENTS_MAX};
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::state::{Located, State};
 
 pub(crate) struct Shared {
     pub options: EmbeddedOptions,
+    /// By which keys expire.
+    pub clock: StoreClock,
     pub queue: Queue,
     pub disk: Disk,
     /// The state as of the last commit. It is locked for moments only: readers of more than one current entry
@@ -31,7 +34,11 @@ pub(crate) struct Shared {
     pub checkpoint: Checkpoint,
     /// Why nothing can be committed, if so.
     pub outage: Mutex<Option<String>>,
+    /// Why writes that need room are refused, if so.
+    pub shortage: Mutex<Option<String>>,
     pub wal_size: AtomicU64,
+    /// That of the write-ahead log's file which has the last group.
+    pub wal_generation: AtomicU64,
     /// Bytes of all records in the file.
     pub file_bytes: AtomicI64,
 }
@@ -70,10 +77,22 @@ impl Shared {
             (state.current.range(&range.start, range.end.as_deref()).take(limit).cloned().collect(), upto - before)
         } else {
             let (located, count) = state.find_range(range, at, limit);
-            (self.fetch(located, at).await?, count)
+            let (mut entries, mut bytes) = (Vec::with_capacity(located.len()), 0);
+            for some in
+                located.chunks(if query.enough_bytes.is_some() { FETCHED_AT_ONCE } else { located.len().max(1) })
+            {
+                let fetched = self.fetch(some.to_vec(), at).await?;
+                bytes += fetched.iter().map(|entry| entry.value.len()).sum::<usize>();
+                entries.extend(fetched);
+                if query.enough_bytes.is_some_and(|enough| bytes >= enough) {
+                    break;
+                }
+            }
+            (entries, count)
         };
+        let more = limit > 0 && count > entries.len();
         let entries = if query.keys_only { entries.into_iter().map(without_value).collect() } else { entries };
-        Ok(Page { entries, more: limit > 0 && count > limit, count, revision: at })
+        Ok(Page { entries, more, count, revision: at })
     }
 
     /// Brings what is only in the log.
@@ -136,12 +155,17 @@ impl Shared {
         };
         let size = self.disk.size() + self.wal_size.load(Ordering::Relaxed);
         let failure = self.outage.lock().clone().or_else(|| self.checkpoint.failure());
+        let health = match (failure, self.shortage.lock().clone()) {
+            (Some(failure), _) => Health::Degraded(failure),
+            (None, Some(shortage)) => Health::Full(shortage),
+            (None, None) => Health::Healthy,
+        };
         Status {
             revision,
             compacted,
             size,
             size_in_use: u64::try_from(self.file_bytes.load(Ordering::Relaxed)).unwrap_or(0).min(size),
-            health: failure.map_or(Health::Healthy, Health::Degraded),
+            health,
         }
     }
 }

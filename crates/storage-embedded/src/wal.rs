@@ -8,8 +8,13 @@
 //! whatever an older file has beyond it did not happen. That is how a group whose fsync failed is made undone: the next
 //! attempt begins another file after the last good revision. How files look is in `frames`; how they are read, and how a
 //! write that a crash interrupted is told from damage, is in `scan`. `plain` reads the files of earlier versions.
+//!
+//! Files can also be missing, be cut off, be overwritten, or come from another time or store. So the database knows its log
+//! by an identity and a generation, every file has both in its header, and `mark` says how far the log must reach.
 
+mod follow;
 mod frames;
+mod mark;
 mod plain;
 mod scan;
 
@@ -24,7 +29,10 @@ use crate::disk::sync_directory;
 use crate::error::OpenError;
 use crate::options::EmbeddedOptions;
 use crate::record;
+use crate::space::{Reserve, Reserved};
 use frames::{FRAME_HEAD_BYTES, Header, SECTOR_BYTES, bytes_on_disk};
+pub(crate) use mark::Mark;
+use mark::MarkFile;
 use scan::Found;
 pub(crate) use scan::{Damage, Frame};
 
@@ -33,12 +41,16 @@ const GROW_BYTES: u64 = 1 << 20;
 
 pub(crate) struct Wal {
     files: [Segment; 2],
+    mark: MarkFile,
+    /// The store's identity, which headers and the mark carry.
+    id: u64,
     active: usize,
     generation: u64,
     nonce: u64,
     /// Where the next frame goes; 0 if a file has to be begun first.
     offset: u64,
     bytes_max: u64,
+    reserve: Option<Arc<Reserve>>,
     /// The frame being written: its head and records, and the same as it goes to the file.
     frame: Vec<u8>,
     buffer: Vec<u8>,
@@ -69,15 +81,32 @@ pub(crate) struct Replay {
     pub damage: Vec<Damage>,
     /// Everything up to this revision was acknowledged.
     pub reaches: Revision,
+    /// The headers of the files that were begun.
+    pub begun: Vec<Begun>,
+    pub mark: Option<Mark>,
+}
+
+/// A file of the log that was begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Begun {
+    pub path: PathBuf,
+    pub id: u64,
+    pub generation: u64,
+    pub nonce: u64,
 }
 
 pub(crate) fn paths(path: &Path) -> [PathBuf; 2] {
-    ["wal-0", "wal-1"].map(|suffix| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".");
-        name.push(suffix);
-        PathBuf::from(name)
-    })
+    [".wal-0", ".wal-1"].map(|suffix| files::with_suffix(path, suffix))
+}
+
+/// The file that says how far the log reaches.
+pub(crate) fn mark_path(path: &Path) -> PathBuf {
+    files::with_suffix(path, ".wal-mark")
+}
+
+/// Whether there is anything of a store's write-ahead log.
+pub(crate) fn exists(path: &Path) -> bool {
+    paths(path).iter().chain([&mark_path(path)]).any(|file| file.exists())
 }
 
 impl Wal {
@@ -86,30 +115,62 @@ impl Wal {
         let [first, second] = paths(&options.path);
         let mut files = [Segment::open(&first, options)?, Segment::open(&second, options)?];
         let found = [files[0].read(&first)?, files[1].read(&second)?];
+        let (mark_file, mark) = MarkFile::open(&mark_path(&options.path), options)?;
         for (segment, found) in files.iter_mut().zip(&found) {
             segment.last = found.frames.last().map_or(0, |frame| frame.last);
             segment.is_damaged = !found.damage.is_empty();
         }
         let active = usize::from(found[1].header.generation > found[0].header.generation);
+        let begun = [(first, found[0].header), (second, found[1].header)].into_iter();
+        let begun = begun.filter(|(_, header)| header.generation > 0).map(|(path, header)| Begun {
+            path,
+            id: header.id,
+            generation: header.generation,
+            nonce: header.nonce,
+        });
         let wal = Wal {
             files,
+            mark: mark_file,
+            id: 0,
             active,
             generation: found[active].header.generation,
             nonce: found[active].header.nonce,
             offset: found[active].end,
             bytes_max: options.wal_bytes,
+            reserve: options.reserve.clone(),
             frame: Vec::new(),
             buffer: Vec::new(),
         };
         let [zero, one] = found;
-        Ok((wal, if active == 0 { join(one, zero) } else { join(zero, one) }))
+        let replay = if active == 0 { join(one, zero) } else { join(zero, one) };
+        Ok((wal, Replay { begun: begun.collect(), mark, ..replay }))
+    }
+
+    /// The generation of the file that is written.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Makes the log that of a store which is at this revision, durably: from now on it must reach as far. `is_continued`
+    /// says that the files end there already; otherwise one is begun.
+    pub fn adopt(&mut self, id: u64, revision: Revision, is_continued: bool) -> std::io::Result<()> {
+        self.id = id;
+        if !is_continued {
+            // Whatever the files have is in the database.
+            self.restart(revision, Revision::MAX).map_err(|error| match error {
+                WalError::Io(message) => std::io::Error::other(message),
+                WalError::Full => std::io::ErrorKind::StorageFull.into(),
+            })?;
+        }
+        let mark = Mark { id, generation: self.generation, nonce: self.nonce, revision };
+        self.mark.reset(mark)
     }
 
     /// Makes a group durable. `after` is the revision before it, `checkpointed` the last one in the database.
     pub fn append(&mut self, events: &[Arc<Event>], after: Revision, checkpointed: Revision) -> Result<(), WalError> {
         let Some(last) = events.last().map(|event| event.revision) else { return Ok(()) };
         let frame_bytes = bytes_on_disk(events.iter().map(|event| record::encoded_len(event)).sum());
-        let has_room = self.offset + frame_bytes <= self.bytes_max || self.offset == SECTOR_BYTES as u64;
+        let has_room = self.offset + frame_bytes <= self.room() || self.offset == SECTOR_BYTES as u64;
         let mut failure = None;
         if self.offset > 0 && has_room {
             match self.write(events, last) {
@@ -128,6 +189,14 @@ impl Wal {
         self.write(events, last).map_err(WalError::Io)
     }
 
+    /// How long the active file may become. While the disk has no room, what it has must do.
+    fn room(&self) -> u64 {
+        match self.reserve.as_ref().is_some_and(|reserve| reserve.is_short()) {
+            true => self.bytes_max.min(self.files[self.active].allocated),
+            false => self.bytes_max,
+        }
+    }
+
     /// Begins a file at this revision, durably: nothing after it has happened.
     pub fn restart(&mut self, after: Revision, checkpointed: Revision) -> Result<(), WalError> {
         self.begin_next(after, checkpointed)?;
@@ -144,10 +213,10 @@ impl Wal {
         let next = [1 - self.active, self.active].into_iter().find(is_free).ok_or(WalError::Full)?;
         self.active = next;
         self.generation += 1;
-        self.nonce = random()?;
+        self.nonce = random().map_err(|error| WalError::Io(error.to_string()))?;
         self.files[next].last = 0;
         self.buffer.clear();
-        Header { generation: self.generation, nonce: self.nonce, after }.encode(&mut self.buffer);
+        Header { generation: self.generation, nonce: self.nonce, after, id: self.id }.encode(&mut self.buffer);
         Ok(())
     }
 
@@ -165,20 +234,37 @@ impl Wal {
         frames::seal(&mut self.frame, first, last, self.nonce);
         frames::push_sectors(&self.frame, self.nonce, &mut self.buffer);
 
-        let segment = &mut self.files[self.active];
-        segment.write(self.offset, &self.buffer).map_err(|error| error.to_string())?;
-        segment.last = last;
+        self.files[self.active].write(self.offset, &self.buffer).map_err(|error| error.to_string())?;
+        self.note_end(last)?;
+        self.files[self.active].last = last;
         self.offset += self.buffer.len() as u64;
         Ok(())
     }
 
-    /// Forgets files that are damaged, when everything in them is in the database.
-    pub fn forget_damaged(&mut self) -> std::io::Result<()> {
+    /// Sets the mark. The first group of a file counts only when the mark is on disk, so that the file is missed if it
+    /// gets lost.
+    fn note_end(&mut self, revision: Revision) -> Result<(), String> {
+        let mark = Mark { id: self.id, generation: self.generation, nonce: self.nonce, revision };
+        let is_first = self.mark.synced.generation != self.generation;
+        let noted = self.mark.write(mark).and_then(|()| if is_first { self.mark.sync(mark) } else { Ok(()) });
+        match noted {
+            Err(error) if is_first => Err(error.to_string()),
+            Err(error) => {
+                tracing::warn!(%error, "cannot note how far the write-ahead log reaches");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Forgets files that are damaged, when everything in them is in the database. Answers whether there were any.
+    pub fn forget_damaged(&mut self) -> std::io::Result<bool> {
+        let has_damaged = self.files.iter().any(|segment| segment.is_damaged);
         for segment in self.files.iter_mut().filter(|segment| segment.is_damaged) {
             segment.write(0, &[0; SECTOR_BYTES])?;
             (segment.last, segment.is_damaged) = (0, false);
         }
-        Ok(())
+        Ok(has_damaged)
     }
 
     pub fn size(&self) -> u64 {
@@ -186,21 +272,27 @@ impl Wal {
     }
 }
 
+/// Opens or creates a file of the log; its name is durable then.
+fn open_file(path: &Path, options: &EmbeddedOptions) -> Result<Box<dyn StorageBackend>, OpenError> {
+    let failed = |error: std::io::Error| OpenError::io(path, error);
+    let file: Box<dyn StorageBackend> = match &options.backend {
+        Some(factory) => factory(path).map_err(failed)?,
+        None => {
+            let is_new = !path.exists();
+            let file = files::open(path).map_err(failed)?;
+            if is_new {
+                sync_directory(path)?;
+            }
+            Box::new(FileBackend::new(file).map_err(|error| OpenError::io(path, error))?)
+        }
+    };
+    Ok(Box::new(Reserved { file, path: path.into(), reserve: options.reserve.clone() }))
+}
+
 impl Segment {
     fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self, OpenError> {
-        let failed = |error: std::io::Error| OpenError::io(path, error);
-        let file = match &options.backend {
-            Some(factory) => factory(path).map_err(failed)?,
-            None => {
-                let is_new = !path.exists();
-                let file = files::open(path).map_err(failed)?;
-                if is_new {
-                    sync_directory(path)?;
-                }
-                Box::new(FileBackend::new(file).map_err(|error| OpenError::io(path, error))?)
-            }
-        };
-        let allocated = file.len().map_err(failed)?;
+        let file = open_file(path, options)?;
+        let allocated = file.len().map_err(|error| OpenError::io(path, error))?;
         Ok(Segment { file, allocated, last: 0, is_damaged: false })
     }
 
@@ -242,12 +334,18 @@ fn join(mut older: Found, mut younger: Found) -> Replay {
     older.frames.append(&mut younger.frames);
     older.damage.append(&mut younger.damage);
     let last = older.frames.last().map_or(0, |frame| frame.last);
-    Replay { frames: older.frames, damage: older.damage, reaches: last.max(younger.header.after) }
+    let reaches = last.max(younger.header.after);
+    Replay { frames: older.frames, damage: older.damage, reaches, ..Replay::default() }
 }
 
-fn random() -> Result<u64, WalError> {
+/// An identity for a store: never 0.
+pub(crate) fn random_id() -> std::io::Result<u64> {
+    Ok(random()? | 1)
+}
+
+fn random() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| WalError::Io(error.to_string()))?;
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -15,7 +15,7 @@ use storage::{
     Change, Condition, Entry, Error, Event, Expect, Key, Result, Revision, Subscriber, WatchRequest, Write, Written,
 };
 
-use crate::expiry::{Deadlines, History, lease_until, millis};
+use crate::expiry::{Deadlines, History, lease_until};
 use crate::log::Loaded;
 use crate::notifier::{Answers, answer};
 use crate::options::{
@@ -25,6 +25,7 @@ use crate::outage::{self, Outage};
 use crate::queue::{Job, Reply, Taken};
 use crate::record::encoded_len;
 use crate::shared::{Shared, Unsubscribe};
+use crate::space::{self, Space};
 use crate::subscribers::Subscribers;
 use crate::wal::{Wal, WalError};
 
@@ -33,6 +34,7 @@ pub(crate) struct Writer {
     subscribers: Subscribers,
     deadlines: Deadlines,
     history: History,
+    space: Space,
     pub(crate) wal: Wal,
     pub(crate) outage: Option<Outage>,
     /// How many callers the last commit answered, and how long it took.
@@ -53,6 +55,8 @@ pub(crate) struct Group {
     /// The answer to each caller if the commit succeeds.
     pub answers: Answers,
     pub bytes: usize,
+    /// By how much they make the present larger.
+    growth: i64,
 }
 
 impl Writer {
@@ -60,8 +64,13 @@ impl Writer {
         let mut history = History::new(shared.options.history_age, shared.options.history_bytes);
         // The file does not say when these were written, so their age is counted from now.
         history.note(Instant::now(), shared.revision(), loaded.history_bytes);
+        let space = {
+            let options = &shared.options;
+            Space::new(options.quota_bytes, options.reserve.clone(), shared.state.read().current.iter())
+        };
         Writer {
             shared,
+            space,
             subscribers: Subscribers::default(),
             deadlines: loaded.deadlines,
             history,
@@ -89,6 +98,7 @@ impl Writer {
                 self.expire_due();
                 self.compact_old_history();
             }
+            self.look_for_room();
         }
         self.subscribers.end();
     }
@@ -108,9 +118,21 @@ impl Writer {
         if let Some(outage) = &self.outage {
             return Some(outage.retry_at);
         }
-        let clock = millis((self.shared.options.clock)());
-        let expiry = self.deadlines.wait(clock).map(|wait| now + wait.min(CLOCK_CHECK));
-        [expiry, self.history.next_due()].into_iter().flatten().min()
+        let expiry = self.deadlines.wait(self.shared.clock.now()).map(|wait| now + wait.min(CLOCK_CHECK));
+        [expiry, self.history.next_due(), self.space.next_look()].into_iter().flatten().min()
+    }
+
+    /// Notices that there is room again. As long as there is none, history makes room for deletions.
+    fn look_for_room(&mut self) {
+        if self.space.look(Instant::now()) {
+            let revision = self.shared.revision();
+            drop(self.compact(revision));
+        }
+        let shortage = self.space.shortage();
+        let mut shown = self.shared.shortage.lock();
+        if shown.as_ref() != shortage {
+            *shown = shortage.cloned();
+        }
     }
 
     fn work(&mut self, jobs: VecDeque<Job>) {
@@ -168,11 +190,16 @@ impl Writer {
                 create_revision: previous.as_ref().map_or(revision, |entry| entry.create_revision),
                 mod_revision: revision,
                 version: previous.as_ref().map_or(1, |entry| entry.version + 1),
-                lease: ttl.map_or(0, |ttl| lease_until((self.shared.options.clock)(), ttl)),
+                lease: ttl.map_or(0, |ttl| lease_until(self.shared.clock.now(), ttl)),
                 condition: Condition::Good,
             })),
             Change::Delete => None,
         };
+        let growth = space::growth(previous.as_deref(), entry.as_deref());
+        if entry.is_some() {
+            self.space.admit(growth, previous.is_none(), group.growth)?;
+        }
+        group.growth += growth;
         let removed = if entry.is_none() { previous.clone() } else { None };
         group.staged.insert(key.clone(), entry.clone());
         let event = Arc::new(Event { revision, key, entry: entry.clone(), previous });
@@ -206,7 +233,10 @@ impl Writer {
             let outcome = self.wal.append(events, after, checkpointed);
             self.shared.wal_size.store(self.wal.size(), Ordering::Relaxed);
             match outcome {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.shared.wal_generation.store(self.wal.generation(), Ordering::Release);
+                    return Ok(());
+                }
                 Err(WalError::Io(message)) => return Err(Error::OutcomeUnknown(message)),
                 Err(WalError::Full) => self.shared.checkpoint.wait_beyond(checkpointed).map_err(Error::Unavailable)?,
             }
@@ -218,6 +248,7 @@ impl Writer {
         for event in &group.events {
             self.deadlines.follow(event);
         }
+        self.space.note(&group.events);
         let revision = {
             // Both change under both locks: a reader of the new state finds its events in the ring, and not earlier.
             let mut ring = self.shared.ring.write();
@@ -257,8 +288,7 @@ impl Writer {
     }
 
     fn expire_due(&mut self) {
-        let now = millis((self.shared.options.clock)());
-        let due = self.deadlines.due(now, EXPIRE_KEYS_MAX);
+        let due = self.deadlines.due(self.shared.clock.now(), EXPIRE_KEYS_MAX);
         let mut group = Group::default();
         for (key, revision) in due {
             // The deadline is that of the current entry: it is forgotten when the entry is replaced.

@@ -8,7 +8,7 @@
 //! - the log goes on without gap or duplicate from where it ended before, and what the watcher saw is what is in it.
 //!
 //! ```text
-//! cargo test -p storage-embedded --test crash -- --kills 1000 --seed 7
+//! cargo test -p ferrokube-storage-embedded --test crash -- --kills 1000 --seed 7
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.

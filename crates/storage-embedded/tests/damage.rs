@@ -1,12 +1,13 @@
-//! Changes single bytes of stores and looks at what they serve then.
+//! Damages the files of stores and looks at what they serve then.
 //!
-//! A store that was closed, one that was killed and one that is running get one wrong byte at a random place of the
-//! database or the write-ahead log. Whatever they answer afterwards must be what was written, or an error; a store that
-//! cannot be trusted must refuse to open. Of one that refuses, `examine` must name what is lost: every key that is not
-//! as it was has to be covered by what it reports.
+//! A store that was closed, one that was killed and one that is running get a wrong byte or wrong sectors at a random place
+//! of a file, or a whole file is deleted, emptied, cut off, swapped with another one or put back to an earlier state. Whatever
+//! they answer afterwards must be what was written, or an error; a store that cannot be trusted must refuse to open. Of
+//! one that refuses, `examine` must name what is lost: every key that is not as it was has to be covered by what it
+//! reports. If all files are put back to an earlier state, the store is what it was then.
 //!
 //! ```text
-//! cargo test -p storage-embedded --test damage -- --damages 1000 --seed 7
+//! cargo test -p ferrokube-storage-embedded --test damage -- --damages 1000 --seed 7
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
@@ -14,8 +15,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -24,9 +24,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use storage::{Change, Error, Expect, KeyRange, RangeQuery, Revision, Store, WatchRequest, Write};
 use storage_embedded::{EmbeddedOptions, EmbeddedStore, Loss, OpenError, Salvage, check, examine, restore};
+use support::damages::{Damage, copy_store};
 use support::{Arguments, soon};
 
-const DAMAGES: usize = 40;
+const DAMAGES: usize = 80;
 /// Stores are made anew after so many damages.
 const DAMAGES_PER_STORE: usize = 25;
 const KEYS: u32 = 30;
@@ -47,7 +48,7 @@ fn main() {
         .collect();
     let mut tally = Tally::default();
     lanes.into_iter().for_each(|lane| tally.add(&lane.join().expect("a lane failed")));
-    eprintln!("damage test: {damages} damaged bytes, {tally}, in {:.1?}", began.elapsed());
+    eprintln!("damage test: {damages} damages, {tally}, in {:.1?}", began.elapsed());
 }
 
 fn run(seed: u64, numbers: impl Iterator<Item = u64>) -> Tally {
@@ -146,11 +147,34 @@ impl Truth {
     }
 }
 
-/// The files of a store: after closing it, and as they were while it ran.
+/// The files of a store: after closing it, and as they were while it ran; both with an earlier state.
 struct Made {
     directory: tempfile::TempDir,
-    closed: Truth,
-    killed: Truth,
+    closed: State,
+    killed: State,
+    /// Earlier states: closed in order some time before both, and of the same run as `killed`.
+    earlier: State,
+    running: State,
+}
+
+struct State {
+    name: &'static str,
+    truth: Truth,
+}
+
+impl State {
+    /// Copies the store as it is on disk now.
+    fn copy(store: &Path, name: &'static str, truth: &Truth) -> State {
+        copy_store(store, &store.with_file_name(name));
+        State { name, truth: truth.clone() }
+    }
+
+    /// The database may be in the middle of a commit while it is copied; a kill would be one moment.
+    fn is_whole(&self, directory: &Path) -> bool {
+        let probe = directory.join("probe");
+        copy_store(&directory.join(self.name), &probe);
+        check(&probe).is_ok_and(|report| report.revision == self.truth.revision())
+    }
 }
 
 impl Made {
@@ -159,7 +183,13 @@ impl Made {
         let path = directory.path().join("store");
         let mut truth = Truth::default();
         let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
-        for _ in 0..random.random_range(60..160) {
+        for _ in 0..random.random_range(40..100) {
+            truth.write(&store, random).await;
+        }
+        store.close().await;
+        let earlier = State::copy(&path, "earlier", &truth);
+        let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
+        for _ in 0..random.random_range(20..60) {
             truth.write(&store, random).await;
         }
         truth.compacted = truth.revision() - random.random_range(5..50);
@@ -168,39 +198,47 @@ impl Made {
             truth.write(&store, random).await;
         }
         store.close().await;
-        copy_store(&path, &directory.path().join("closed"));
-        let closed = truth.clone();
-        let killed = directory.path().join("killed");
-        // The database may be in the middle of a commit while it is copied; a kill would be one moment.
+        let closed = State::copy(&path, "closed", &truth);
         for _ in 0..20 {
             let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
             for _ in 0..random.random_range(1..20) {
                 truth.write(&store, random).await;
             }
-            copy_store(&path, &killed);
+            let running = State::copy(&path, "running", &truth);
+            if random.random_bool(0.3) {
+                // A backup brings everything into the database.
+                let backup = directory.path().join("backup");
+                store.backup(&backup).await.unwrap();
+                std::fs::remove_file(backup).unwrap();
+            }
+            for _ in 0..random.random_range(1..20) {
+                truth.write(&store, random).await;
+            }
+            let killed = State::copy(&path, "killed", &truth);
             store.close().await;
-            let probe = directory.path().join("probe");
-            copy_store(&killed, &probe);
-            if check(&probe).is_ok_and(|report| report.revision == truth.revision()) {
-                return Made { directory, closed, killed: truth };
+            if [&running, &killed].into_iter().all(|state| state.is_whole(directory.path())) {
+                return Made { directory, closed, killed, earlier, running };
             }
         }
         panic!("no copy of a running store was whole");
     }
 
     async fn round(&self, kind: Kind, random: &mut StdRng, tally: &mut Tally) {
-        let (name, truth) = match kind {
-            Kind::Killed => ("killed", &self.killed),
-            Kind::Closed | Kind::Running => ("closed", &self.closed),
+        let (state, olds) = match kind {
+            Kind::Killed => (&self.killed, [&self.running, &self.closed]),
+            Kind::Closed | Kind::Running => (&self.closed, [&self.earlier; 2]),
         };
+        let old = olds[random.random_range(0..2)];
         let work = tempfile::tempdir().unwrap();
         let path = work.path().join("store");
-        copy_store(&self.directory.path().join(name), &path);
+        copy_store(&self.directory.path().join(state.name), &path);
         // Without a cache, so that history is read from the file.
         let options = EmbeddedOptions { cache_bytes: 0, ..EmbeddedOptions::at(&path) };
         let running = (kind == Kind::Running).then(|| EmbeddedStore::open(options.clone()).unwrap());
-        let place = flip(&path, random);
+        let damage = Damage::draw(random, kind == Kind::Running);
+        let place = damage.apply(&path, &self.directory.path().join(old.name), random);
         let what = format!("{kind:?}, {place}");
+        let truth = if damage == Damage::AllOld { &old.truth } else { &state.truth };
         let mut round = Round { truth: truth.clone(), what, has_noticed: false, random };
         if let Some(store) = running {
             round.look(&store).await;
@@ -234,7 +272,7 @@ impl Made {
     }
 }
 
-/// A store with one wrong byte.
+/// A store with some damage.
 struct Round<'a> {
     truth: Truth,
     what: String,
@@ -323,7 +361,7 @@ impl Round<'_> {
         let target = path.with_file_name("repaired");
         salvage.write(&target, 1000).unwrap();
         let store = EmbeddedStore::open(EmbeddedOptions::at(&target)).unwrap();
-        assert!(store.progress().await.unwrap() >= self.truth.revision() + 1000, "{}: revisions come again", self.what);
+        assert!(store.progress().await.unwrap() > self.truth.revision(), "{}: revisions come again", self.what);
         let (found, expected) = (contents(&store, None).await.unwrap(), self.truth.at(Revision::MAX));
         let keys: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
         for key in keys {
@@ -350,6 +388,7 @@ impl Round<'_> {
         salvage.losses().iter().any(|loss| match loss {
             Loss::Value(lost) => lost.to_string() == key,
             Loss::Keys(_) | Loss::Numbers => true,
+            Loss::End(after) => lost.iter().any(|revision| revision > after),
             Loss::Changes { first, last, .. } => lost.iter().any(|revision| (first..=last).contains(&revision)),
         })
     }
@@ -359,31 +398,4 @@ async fn contents(store: &EmbeddedStore, at: Option<Revision>) -> storage::Resul
     let page = store.range(RangeQuery { at, ..RangeQuery::new(KeyRange::all()) }).await?;
     let entry = |entry: &storage::Entry| (entry.key.to_string(), (entry.mod_revision, entry.value.clone()));
     Ok(page.entries.iter().map(|found| entry(found)).collect())
-}
-
-fn files(path: &Path) -> [PathBuf; 3] {
-    ["", ".wal-0", ".wal-1"].map(|suffix| PathBuf::from(format!("{}{suffix}", path.display())))
-}
-
-fn copy_store(from: &Path, to: &Path) {
-    for (from, to) in files(from).iter().zip(files(to)) {
-        std::fs::copy(from, to).unwrap();
-    }
-}
-
-/// Changes one byte, most of the time one that is not zero, and says where.
-fn flip(path: &Path, random: &mut StdRng) -> String {
-    let [store, first, second] = files(path);
-    let logs = [first, second].into_iter().filter(|file| file.metadata().unwrap().len() > 0);
-    let choice: Vec<_> = [store.clone(), store].into_iter().chain(logs).collect();
-    let file = &choice[random.random_range(0..choice.len())];
-    let bytes = std::fs::read(file).unwrap();
-    let mut at = random.random_range(0..bytes.len());
-    if random.random_range(0..4) > 0 {
-        let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
-        at = used.get(random.random_range(0..used.len().max(1))).copied().unwrap_or(at);
-    }
-    let wrong = bytes[at] ^ random.random_range(1..=255u8);
-    std::fs::OpenOptions::new().write(true).open(file).unwrap().write_all_at(&[wrong], at as u64).unwrap();
-    format!("byte {at} of {}: {:#04x} became {wrong:#04x}", file.file_name().unwrap().display(), bytes[at])
 }

@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -124,8 +124,7 @@ async fn expiry_survives_a_restart() {
     let minutes = Arc::new(AtomicU64::new(0));
     let clock = {
         let minutes = minutes.clone();
-        let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        Arc::new(move || epoch + Duration::from_secs(60 * minutes.load(Ordering::SeqCst)))
+        Arc::new(move || Duration::from_secs(60 * minutes.load(Ordering::SeqCst)))
     };
     let options = EmbeddedOptions { clock, ..EmbeddedOptions::at(&path) };
     let hour = Duration::from_secs(3600);
@@ -137,21 +136,27 @@ async fn expiry_survives_a_restart() {
     store.compact(last).await.unwrap();
     drop(store);
 
-    minutes.store(59, Ordering::SeqCst);
-    let store = EmbeddedStore::open(options.clone()).unwrap();
-    assert_eq!(dump(&store, None).await.len(), 3);
-    drop(store);
-    minutes.store(90, Ordering::SeqCst);
+    // The time between two runs does not count, nor where the clock begins.
+    for (opened, closed) in [(1000, 1029), (5, 34)] {
+        minutes.store(opened, Ordering::SeqCst);
+        let store = EmbeddedStore::open(options.clone()).unwrap();
+        minutes.store(closed, Ordering::SeqCst);
+        assert_eq!(dump(&store, None).await.len(), 3);
+        drop(store);
+    }
+    minutes.store(0, Ordering::SeqCst);
     let store = EmbeddedStore::open(options).unwrap();
+    minutes.store(30, Ordering::SeqCst);
+    put(&store, "/wakes", "the writer").await;
     let mut stream = store.watch(WatchRequest::after(KeyRange::all(), last)).await.unwrap();
     let event = loop {
         let batch = soon("the expiry", stream.next()).await.unwrap().unwrap();
-        if let Some(event) = batch.events.first() {
+        if let Some(event) = batch.events.iter().find(|event| event.is_delete()) {
             break event.clone();
         }
     };
-    assert!(event.is_delete() && event.key.as_bytes() == b"/one", "{event:?}");
-    assert_eq!(dump(&store, None).await.len(), 2);
+    assert!(event.key.as_bytes() == b"/one", "{event:?}");
+    assert_eq!(dump(&store, None).await.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -239,12 +244,12 @@ async fn files_that_are_something_else_are_refused() {
 async fn newer_formats_are_refused() {
     let (_directory, path) = file();
     put(&EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap(), "/a", "1").await;
-    set_meta(&path, "format", 4);
+    set_meta(&path, "format", 5);
     let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
-    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 4, known: 3, .. })), "{opened:?}");
+    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 5, known: 4, .. })), "{opened:?}");
     assert!(opened.unwrap_err().to_string().contains("written by a newer version"));
     // An older format cannot have a checksum, and numbers must match it.
-    for (name, number, right) in [("format", 2, 3), ("compacted", 1000, 0), ("base records", 7, 0)] {
+    for (name, number, right) in [("format", 2, 4), ("compacted", 1000, 0), ("base records", 7, 0)] {
         set_meta(&path, name, number);
         let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
         let is_found = matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("checksum"));
@@ -305,7 +310,7 @@ async fn files_of_earlier_versions_are_read() {
     unpack(include_bytes!("fixtures/format-1.redb.gz"), &path);
     looks_like_the_fixture(&path, 1).await;
     // By now it is of the current format.
-    assert_eq!(check(&path).unwrap().format, 3);
+    assert_eq!(check(&path).unwrap().format, 4);
 
     // A store that was killed: its last changes are in the write-ahead log only.
     let (_directory, path) = file();
@@ -313,7 +318,7 @@ async fn files_of_earlier_versions_are_read() {
     unpack(include_bytes!("fixtures/format-2.wal-0.gz"), &path.with_extension("wal-0"));
     unpack(include_bytes!("fixtures/format-2.wal-1.gz"), &path.with_extension("wal-1"));
     looks_like_the_fixture(&path, 2).await;
-    assert_eq!(check(&path).unwrap().format, 3);
+    assert_eq!(check(&path).unwrap().format, 4);
 
     // The same with checksums.
     let (_directory, path) = file();
@@ -321,6 +326,15 @@ async fn files_of_earlier_versions_are_read() {
     unpack(include_bytes!("fixtures/format-3.wal-0.gz"), &path.with_extension("wal-0"));
     unpack(include_bytes!("fixtures/format-3.wal-1.gz"), &path.with_extension("wal-1"));
     looks_like_the_fixture(&path, 3).await;
+    assert_eq!(check(&path).unwrap().format, 4);
+
+    // With a log that the database knows.
+    let (_directory, path) = file();
+    unpack(include_bytes!("fixtures/format-4.redb.gz"), &path);
+    unpack(include_bytes!("fixtures/format-4.wal-0.gz"), &path.with_extension("wal-0"));
+    unpack(include_bytes!("fixtures/format-4.wal-1.gz"), &path.with_extension("wal-1"));
+    unpack(include_bytes!("fixtures/format-4.wal-mark.gz"), &path.with_extension("wal-mark"));
+    looks_like_the_fixture(&path, 4).await;
 }
 
 /// Backups that earlier versions made can be restored.
@@ -331,7 +345,7 @@ async fn backups_of_earlier_versions_are_restored() {
         let backup = directory.path().join("backup");
         unpack(include_bytes!("fixtures/format-1.redb.gz"), &backup);
         let report = restore(&backup, &path, skipped).unwrap();
-        assert_eq!((report.format, report.revision, report.keys), (3, 41 + skipped, 6));
+        assert_eq!((report.format, report.revision, report.keys), (4, 41 + skipped, 6));
         assert_eq!(check(&backup).unwrap().format, 1, "the backup is left as it is");
         let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
         assert_eq!(dump(&store, None).await[1], "/registry/item/0=item 35 c3 m38 v8");
@@ -364,13 +378,15 @@ async fn the_fixture_can_be_made_again() {
     // As they lie there now, before anything of it gets into the database.
     let left = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (_other, copy) = file();
-    for (from, name) in [("redb", "store"), ("wal-0", "store.wal-0"), ("wal-1", "store.wal-1")] {
+    for (from, name) in
+        [("redb", "store"), ("wal-0", "store.wal-0"), ("wal-1", "store.wal-1"), ("wal-mark", "store.wal-mark")]
+    {
         let bytes = std::fs::read(path.with_file_name(name)).unwrap();
-        std::fs::write(left.join(format!("format-3.{from}")), &bytes).unwrap();
+        std::fs::write(left.join(format!("format-4.{from}")), &bytes).unwrap();
         std::fs::write(copy.with_file_name(name), &bytes).unwrap();
     }
     drop(store);
-    looks_like_the_fixture(&copy, 3).await;
+    looks_like_the_fixture(&copy, 4).await;
 }
 
 #[tokio::test]
@@ -391,6 +407,31 @@ async fn a_missing_write_ahead_log_is_noticed() {
     }
     let store = EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap();
     assert_eq!(dump(&store, None).await.len(), 1);
+}
+
+/// Logs of other stores are not read, whatever state the database is in.
+#[tokio::test]
+async fn logs_of_other_stores_are_refused() {
+    let (directory, path) = file();
+    let other = directory.path().join("other");
+    for path in [&path, &other] {
+        put(&EmbeddedStore::open(EmbeddedOptions::at(path)).unwrap(), "/a", "1").await;
+    }
+    std::fs::copy(path.with_file_name("other.wal-1"), path.with_file_name("store.wal-1")).unwrap();
+    let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
+    let is_named = matches!(&opened, Err(OpenError::Corrupt { message, .. })
+        if message.contains("store.wal-1 belongs to another store"));
+    assert!(is_named, "{opened:?}");
+    // What is left of a store is not a place for a new one; repair finds what the log has.
+    let (directory, path) = file();
+    put(&EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap(), "/a", "1").await;
+    std::fs::remove_file(&path).unwrap();
+    let opened = EmbeddedStore::open(EmbeddedOptions::at(&path)).map(drop);
+    assert!(matches!(&opened, Err(OpenError::Corrupt { message, .. }) if message.contains("is missing")), "{opened:?}");
+    assert!(!path.exists() && matches!(check(&path), Err(OpenError::Corrupt { .. })));
+    let salvage = storage_embedded::examine(&path).unwrap();
+    assert_eq!((salvage.keys(), salvage.losses()), (1, &[storage_embedded::Loss::Numbers][..]));
+    salvage.write(&directory.path().join("repaired"), 1000).unwrap();
 }
 
 async fn looks_like_the_fixture(path: &Path, format: i64) {
@@ -439,9 +480,9 @@ async fn only_the_owner_can_read_the_files() {
     drop(store);
     let files = || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let modes = || files().map(|file| std::fs::metadata(file).unwrap().permissions().mode() & 0o777);
-    assert_eq!(modes().collect::<Vec<_>>(), [0o600; 4], "{:?}", files().collect::<Vec<_>>());
+    assert_eq!(modes().collect::<Vec<_>>(), [0o600; 5], "{:?}", files().collect::<Vec<_>>());
     files().for_each(|file| std::fs::set_permissions(file, PermissionsExt::from_mode(0o644)).unwrap());
     std::fs::remove_file(&backup).unwrap();
     drop(EmbeddedStore::open(EmbeddedOptions::at(&path)).unwrap());
-    assert_eq!(modes().collect::<Vec<_>>(), [0o600; 3], "corrected at the next start");
+    assert_eq!(modes().collect::<Vec<_>>(), [0o600; 4], "corrected at the next start");
 }

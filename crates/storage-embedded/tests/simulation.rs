@@ -6,8 +6,8 @@
 //! revision is used twice. The seed decides everything but the timing of the store's own threads.
 //!
 //! ```text
-//! cargo test -p storage-embedded --test simulation -- --seeds 10000
-//! cargo test -p storage-embedded --test simulation -- --seeds 1 --seed 7
+//! cargo test -p ferrokube-storage-embedded --test simulation -- --seeds 10000
+//! cargo test -p ferrokube-storage-embedded --test simulation -- --seeds 1 --seed 7
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.

@@ -18,7 +18,7 @@ use streams::Cork;
 use tonic::body::Body;
 use tonic::client::{Grpc, GrpcService};
 
-use crate::connect::{CannotConnect, Target};
+use crate::connect::{CannotConnect, EtcdEndpoint};
 use crate::{EtcdOptions, StartError};
 
 /// HTTP/2 keepalive pings are sent this often to an idle member, and the connection is closed without an answer. etcd refuses
@@ -38,7 +38,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Channel(Arc<Member>);
 
 struct Member {
-    target: Target,
+    target: EtcdEndpoint,
     origin: Uri,
     /// The newest attempt to connect, under way or with its outcome.
     attempt: Mutex<Option<Attempt>>,
@@ -46,7 +46,7 @@ struct Member {
 
 impl Channel {
     pub fn new(endpoint: &str, options: &EtcdOptions) -> Result<Channel, StartError> {
-        let target = Target::parse(endpoint, options)?;
+        let target = EtcdEndpoint::parse(endpoint, options)?;
         target.check_files()?;
         let origin = target
             .origin()

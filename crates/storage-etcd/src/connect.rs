@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gox509::tls::ServerVerifier;
+use gox509::{KeyPair, Pool};
 use http::Uri;
-use rustls::RootCertStore;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls_pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use crate::{Dial, EtcdOptions, Io, StartError};
+use crate::{EtcdDial, EtcdOptions, Io, StartError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -25,10 +26,10 @@ pub(crate) struct CannotConnect {
 
 /// One member: its address and how to speak to it.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct EtcdEndpoint {
     place: Place,
     tls: Option<Tls>,
-    dial: Option<Dial>,
+    dial: Option<EtcdDial>,
 }
 
 /// Where a member listens.
@@ -71,8 +72,8 @@ struct Tls {
     identity: Option<(PathBuf, PathBuf)>,
 }
 
-impl Target {
-    pub fn parse(endpoint: &str, options: &EtcdOptions) -> Result<Target, StartError> {
+impl EtcdEndpoint {
+    pub fn parse(endpoint: &str, options: &EtcdOptions) -> Result<EtcdEndpoint, StartError> {
         let wrong = |why: &str| StartError(format!("etcd endpoint {endpoint:?} {why}"));
         let (scheme, address) = endpoint.split_once("://").unwrap_or(("http", endpoint));
         let place = if matches!(scheme, "unix" | "unixs") {
@@ -99,7 +100,7 @@ impl Target {
             }
             _ => return Err(wrong("is neither http, https, unix nor unixs")),
         };
-        Ok(Target { place, tls, dial: options.dial.clone() })
+        Ok(EtcdEndpoint { place, tls, dial: options.dial.clone() })
     }
 
     /// Reads the certificates once, so that a wrong file is found when the server is started.
@@ -124,7 +125,7 @@ impl Target {
 
     async fn attempt(&self) -> Result<Box<dyn Io>, String> {
         let stream = match (&self.dial, &self.place) {
-            (Some(Dial(dial)), Place::Tcp { port, .. }) => dial(self.place.host().to_string(), *port).await?,
+            (Some(EtcdDial(dial)), Place::Tcp { port, .. }) => dial(self.place.host().to_string(), *port).await?,
             _ => self.dial().await.map_err(|error| error.to_string())?,
         };
         let Some(tls) = &self.tls else { return Ok(stream) };
@@ -149,22 +150,25 @@ impl Target {
 
 impl Tls {
     fn config(&self) -> Result<Arc<rustls::ClientConfig>, String> {
+        let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let wrong = |path: &Path, why: String| format!("{}: {why}", path.display());
         let roots = match &self.ca_file {
-            Some(file) => signers(file)?,
+            Some(file) => Arc::new(signers(&read(file)?).map_err(|why| wrong(file, why))?),
             None => trusted_here()?,
         };
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider)
+        let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .with_root_certificates(roots);
+            .dangerous()
+            .with_custom_certificate_verifier(ServerVerifier::new(Some(Box::new(roots))));
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((cert, key)) => {
-                let private =
-                    PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{}: {error}", key.display()))?;
-                let chain = certificates(cert)?;
-                builder.with_client_auth_cert(chain, private).map_err(|error| format!("{}: {error}", cert.display()))?
+                let pair = KeyPair::parse(&read(cert)?, &read(key)?).map_err(|why| wrong(cert, why))?;
+                let key = provider.key_provider.load_private_key(pair.key);
+                let key = key.map_err(|error| wrong(cert, error.to_string()))?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(CertifiedKey::new(pair.chain, key))))
             }
         };
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -172,33 +176,20 @@ impl Tls {
     }
 }
 
-fn signers(file: &Path) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
-    Ok(roots)
+fn signers(pem: &[u8]) -> Result<Pool, String> {
+    let pool = Pool::from_etcd_pem(pem)?;
+    if pool.is_empty() { Err("has no certificate in it".into()) } else { Ok(pool) }
 }
 
-/// Whom this machine trusts. Single certificates that cannot be read are nothing to us.
-fn trusted_here() -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    let (added, _) = roots.add_parsable_certificates(found.certs);
-    if added == 0 {
-        let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
-        return Err(format!(
-            "this machine trusts no certificate authority{why}: name who signs etcd's certificate (etcd-cafile)"
-        ));
+/// Whom this machine trusts.
+fn trusted_here() -> Result<Arc<Pool>, String> {
+    let pool = Pool::of_system();
+    if pool.is_empty() {
+        return Err(
+            "this machine trusts no certificate authority: name who signs etcd's certificate (etcd-cafile)".into()
+        );
     }
-    Ok(roots)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
-    if found.is_empty() { Err(wrong(&"has no certificate in it")) } else { Ok(found) }
+    Ok(pool)
 }
 
 #[cfg(test)]
@@ -225,7 +216,7 @@ mod tests {
             ("http://", &with_ca, Err("is no URL")),
         ];
         for (endpoint, options, expected) in cases {
-            match (Target::parse(endpoint, options), expected) {
+            match (EtcdEndpoint::parse(endpoint, options), expected) {
                 (Ok(target), Ok(expected)) => {
                     assert_eq!((target.place, target.tls.is_some()), expected, "{endpoint}");
                 }

@@ -21,5 +21,5 @@ pub mod testing;
 mod watch;
 mod write;
 
-pub use options::{Dial, EtcdOptions, Io, StartError};
+pub use options::{EtcdDial, EtcdOptions, Io, StartError};
 pub use store::EtcdStore;

@@ -13,11 +13,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// Opens a connection to a host and port, through a proxy for instance.
 #[derive(Clone)]
-pub struct Dial(pub Arc<dyn Fn(String, u16) -> BoxFuture<'static, Result<Box<dyn Io>, String>> + Send + Sync>);
+pub struct EtcdDial(pub Arc<dyn Fn(String, u16) -> BoxFuture<'static, Result<Box<dyn Io>, String>> + Send + Sync>);
 
-impl std::fmt::Debug for Dial {
+impl std::fmt::Debug for EtcdDial {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Dial")
+        f.write_str("EtcdDial")
     }
 }
 
@@ -32,7 +32,7 @@ pub struct EtcdOptions {
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
     /// Opens connections to members, where they are not reached directly.
-    pub dial: Option<Dial>,
+    pub dial: Option<EtcdDial>,
     /// How often history is compacted, together with all other API servers on this etcd; zero leaves it to others.
     pub compaction_interval: Duration,
     /// Keys that expire within so long of each other may share a lease.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -61,18 +62,17 @@ impl EtcdStore {
     pub async fn connect(options: EtcdOptions) -> Result<Self, StartError> {
         let client = Client::new(&options)?;
         let mut pause = Pause::until(tokio::time::Instant::now() + options.start_timeout, options.endpoints.len());
+        let endpoints = client.endpoints().collect::<Vec<_>>().join(", ");
+        let mut waiting = Waiting::for_etcd(&endpoints);
         let status: proto::StatusResponse = loop {
-            match client.once(proto::STATUS, StatusRequest {}).await {
+            match waiting.while_saying(client.once(proto::STATUS, StatusRequest {})).await {
                 Ok(status) => break status,
-                Err(failed) if !pause.wait().await => {
-                    let endpoints: Vec<&str> = client.endpoints().collect();
-                    return Err(StartError(format!(
-                        "cannot reach etcd at {}: {}",
-                        endpoints.join(", "),
-                        failed.message()
-                    )));
+                Err(failed) => {
+                    waiting.reason = failed.message().to_string();
+                    if !waiting.while_saying(pause.wait()).await {
+                        return Err(StartError(format!("cannot reach etcd at {endpoints}: {}", waiting.reason)));
+                    }
                 }
-                Err(_) => {}
             }
         };
         check_version(&status.version)?;
@@ -93,6 +93,39 @@ impl EtcdStore {
     /// Whether a majority answers: what health checks ask. Not for watches, which are left alone.
     pub async fn check(&self) -> Result<(), String> {
         self.shared.revision().await.map(drop).map_err(|error| format!("error getting data from etcd: {error}"))
+    }
+}
+
+/// Says what a start waits for.
+struct Waiting<'a> {
+    endpoints: &'a str,
+    reason: String,
+    next: tokio::time::Instant,
+}
+
+impl Waiting<'_> {
+    /// An etcd that is there answers sooner.
+    const FIRST: Duration = Duration::from_millis(700);
+    const AGAIN: Duration = Duration::from_secs(10);
+
+    fn for_etcd(endpoints: &str) -> Waiting<'_> {
+        let reason = "no answer yet; is it there, and does it speak TLS exactly if the URL begins with https?".into();
+        Waiting { endpoints, reason, next: tokio::time::Instant::now() + Self::FIRST }
+    }
+
+    /// Waits for something that etcd has to do with.
+    async fn while_saying<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep_until(self.next) => {
+                    tracing::warn!(endpoints = self.endpoints, reason = self.reason, "waiting for etcd");
+                    self.next += Self::AGAIN;
+                }
+            }
+        }
     }
 }
 

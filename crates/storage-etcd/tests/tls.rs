@@ -86,6 +86,62 @@ async fn both_sides_prove_who_they_are() {
     }
 }
 
+/// A member is believed as far as the certificate of its authority goes: one that has expired or is none vouches for nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authorities_vouch_as_far_as_they_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let cannot_sign = "x509: invalid signature: parent certificate cannot sign this kind of certificate";
+    type Change = fn(&mut CertificateParams);
+    let cases: [(Change, &str); 4] = [
+        (
+            |params| params.not_after = rcgen::date_time_ymd(2021, 1, 1),
+            "x509: certificate has expired or is not yet valid",
+        ),
+        (|params| params.is_ca = IsCa::ExplicitNoCa, cannot_sign),
+        (|params| params.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature], cannot_sign),
+        (
+            |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth],
+            "x509: certificate specifies an incompatible key usage",
+        ),
+    ];
+    for (change, want) in cases {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let ca_file = directory.path().join("authority.crt");
+        std::fs::write(&ca_file, issuer.pem()).unwrap();
+        let (cert, key) = issue(&issuer, directory.path(), "member");
+        let options = EtcdOptions {
+            ca_file: Some(ca_file),
+            start_timeout: Duration::from_millis(500),
+            ..EtcdOptions::at([format!("https://{}", tls_listener(&cert, &key).await)])
+        };
+        let error = EtcdStore::connect(options).await.err().unwrap().to_string();
+        assert!(error.contains(want), "{error}\n{want}");
+    }
+}
+
+/// Accepts connections with this certificate and says nothing.
+async fn tls_listener(cert: &Path, key: &Path) -> std::net::SocketAddr {
+    let pair = gox509::KeyPair::parse(&std::fs::read(cert).unwrap(), &std::fs::read(key).unwrap()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(rustls::crypto::aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(pair.chain, pair.key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            drop(acceptor.accept(stream).await);
+        }
+    });
+    address
+}
+
 /// Certificates are replaced while a server runs: first the authority of both sides, then the client's own certificate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_are_rotated() {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::{Entry, Key, Revision};
 
+/// A result of the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Why a store did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The key was expected to be absent; this is what is there.
@@ -19,12 +21,28 @@ pub enum Error {
     NotFound,
     /// History no longer reaches back to the requested revision.
     #[error("revision {requested} has been compacted, the oldest available is {compacted}")]
-    Compacted { requested: Revision, compacted: Revision },
+    Compacted {
+        /// The revision that was asked for.
+        requested: Revision,
+        /// The oldest revision that there is.
+        compacted: Revision,
+    },
     /// The requested revision has not happened yet.
     #[error("revision {requested} is in the future, the current one is {current}")]
-    FutureRevision { requested: Revision, current: Revision },
+    FutureRevision {
+        /// The revision that was asked for.
+        requested: Revision,
+        /// The newest revision that there is.
+        current: Revision,
+    },
+    /// The value is larger than the engine takes.
     #[error("request of {size} bytes is larger than the limit of {limit} bytes")]
-    TooLarge { size: usize, limit: usize },
+    TooLarge {
+        /// The bytes of the request.
+        size: usize,
+        /// The most that the engine takes.
+        limit: usize,
+    },
     /// The store cannot do this now. A write that fails so has not happened.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
@@ -40,7 +58,12 @@ pub enum Error {
     /// What is stored cannot be understood: damaged, or encrypted with a key we do not have. An empty key means that the
     /// damage is not in one entry.
     #[error("stored data is corrupt{}: {message}", at_key(.key))]
-    Corrupt { key: Key, message: String },
+    Corrupt {
+        /// The key of the entry.
+        key: Key,
+        /// The damage, for people.
+        message: String,
+    },
 }
 
 impl Error {
@@ -52,10 +75,12 @@ impl Error {
         }
     }
 
+    /// The store cannot do this now, for this reason.
     pub fn unavailable(cause: impl std::fmt::Display) -> Self {
         Error::Unavailable(cause.to_string())
     }
 
+    /// The value under a key cannot be understood, for this reason.
     pub fn corrupt(key: impl Into<Key>, cause: impl std::fmt::Display) -> Self {
         Error::Corrupt { key: key.into(), message: cause.to_string() }
     }

@@ -14,10 +14,12 @@ use bytes::Bytes;
 pub struct Key(Arc<[u8]>);
 
 impl Key {
+    /// The bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
+    /// The bytes of the key, shared.
     pub fn to_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.0)
     }
@@ -101,11 +103,14 @@ impl fmt::Debug for Key {
 /// The keys from `start` (included) up to `end` (excluded; none means to the last key).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
+    /// The first key.
     pub start: Key,
+    /// The first key after the range; None where it ends with the last key.
     pub end: Option<Key>,
 }
 
 impl KeyRange {
+    /// Every key.
     pub fn all() -> Self {
         KeyRange { start: Key::default(), end: None }
     }
@@ -117,6 +122,7 @@ impl KeyRange {
         KeyRange { start, end }
     }
 
+    /// One key.
     pub fn single(key: impl Into<Key>) -> Self {
         let start: Key = key.into();
         let end = Some(start.successor());
@@ -128,10 +134,12 @@ impl KeyRange {
         KeyRange { start: self.start.clone().max(key.successor()), end: self.end.clone() }
     }
 
+    /// Whether a key is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.start.as_bytes() && self.end.as_ref().is_none_or(|end| key < end.as_bytes())
     }
 
+    /// Whether no key can be in the range.
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }

@@ -13,28 +13,35 @@ use crate::{
 /// that implements this is a [`Store`].
 #[async_trait]
 pub trait Layer: Send + Sync + 'static {
+    /// The store below.
     fn below(&self) -> &dyn Store;
 
+    /// [`Store::get`].
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {
         self.below().get(key, at).await
     }
 
+    /// [`Store::range`].
     async fn range(&self, query: RangeQuery) -> Result<Page> {
         self.below().range(query).await
     }
 
+    /// [`Store::write`].
     async fn write(&self, write: Write) -> Result<Written> {
         self.below().write(write).await
     }
 
+    /// [`Store::watch`].
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
         self.below().watch(request).await
     }
 
+    /// [`Store::subscribe`].
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         self.below().subscribe(request, subscriber).await
     }
 
+    /// [`Store::delivers_in_commit`].
     fn delivers_in_commit(&self) -> bool {
         self.below().delivers_in_commit()
     }

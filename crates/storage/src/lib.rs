@@ -47,6 +47,8 @@
 //!
 //! Therefore a subscriber must be quick, must not block, and must not call the store from within `apply`.
 
+#![deny(missing_docs)]
+
 mod error;
 mod key;
 mod layer;

@@ -3,6 +3,10 @@
 //! History is the list of events since the last compaction. An old state is found by undoing the events after it, so
 //! there is no second representation that could disagree with the log.
 
+mod revert;
+
+pub use revert::{Contents, Reverted};
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
@@ -21,17 +25,32 @@ use crate::{
 const VALUE_BYTES_MAX: usize = 1_572_864;
 /// As many events as one batch carries at most.
 const BATCH_EVENTS_MAX: usize = 512;
+/// Bytes that an event takes beside its key and values, about.
+const EVENT_BYTES: usize = 256;
 
+/// A store in memory: for tests, and for servers whose objects end with them.
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
 }
 
 impl MemoryStore {
+    /// A store that keeps its history until it is compacted.
     pub fn new() -> Self {
-        let state = State { revision: 1, ..State::default() };
+        MemoryStore::with_history(usize::MAX)
+    }
+
+    /// A store that compacts itself when its history takes more than so many bytes.
+    pub fn with_history(history_bytes_max: usize) -> Self {
+        let state = State { revision: 1, history_bytes_max, ..State::default() };
         let (revision, progress) = (signal::Sender::new(1), Progress::at(1));
         MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), revision, progress }) }
+    }
+}
+
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MemoryStore")
     }
 }
 
@@ -55,6 +74,9 @@ struct State {
     compacted: Revision,
     current: BTreeMap<Key, Arc<Entry>>,
     log: VecDeque<Arc<Event>>,
+    /// Bytes that the events of the log take, and may take.
+    log_bytes: usize,
+    history_bytes_max: usize,
     /// What each wants, after which revision.
     subscribers: BTreeMap<u64, (KeyRange, Revision, Arc<dyn Subscriber>)>,
     next_subscriber: u64,
@@ -73,12 +95,15 @@ impl Store for MemoryStore {
         state.readable(at)?;
         let all = state.as_of(&query.range, at);
         let limit = query.limit.unwrap_or(usize::MAX);
-        Ok(Page {
-            more: all.len() > limit && limit > 0,
-            count: all.len(),
-            revision: at,
-            entries: all.into_values().take(limit).map(|entry| shown(entry, query.keys_only)).collect(),
-        })
+        let (count, enough) = (all.len(), query.enough_bytes.unwrap_or(usize::MAX));
+        let mut bytes = 0;
+        let entries = all.into_values().take(limit).take_while(|entry| {
+            let is_wanted = bytes < enough;
+            bytes += entry.value.len();
+            is_wanted
+        });
+        let entries: Vec<Arc<Entry>> = entries.map(|entry| shown(entry, query.keys_only)).collect();
+        Ok(Page { more: count > entries.len() && limit > 0, count, revision: at, entries })
     }
 
     async fn write(&self, write: Write) -> Result<Written> {
@@ -135,7 +160,7 @@ impl Store for MemoryStore {
         }
         state.compacted = state.compacted.max(revision);
         while state.log.front().is_some_and(|event| event.revision <= revision) {
-            state.log.pop_front();
+            state.forget_first();
         }
         Ok(())
     }
@@ -160,12 +185,27 @@ impl Store for MemoryStore {
 impl Shared {
     fn commit(&self, write: Write) -> Result<Written> {
         let mut state = self.state.lock();
-        let previous = state.current.get(&write.key).cloned();
-        write.check(previous.as_ref())?;
-        let revision = state.revision + 1;
-        let entry = match write.change {
+        write.check(state.current.get(&write.key))?;
+        let event = state.put(write.key, write.change);
+        let (entry, previous, revision) = (event.entry.clone(), event.previous.clone(), event.revision);
+        for (range, after, subscriber) in state.subscribers.values() {
+            state.tell(&**subscriber, range, (*after).max(revision - 1));
+        }
+        state.trim();
+        self.progress.advance(revision);
+        self.revision.send_replace(revision);
+        let removed = if entry.is_none() { previous } else { None };
+        Ok(Written { revision, entry, previous: removed })
+    }
+}
+
+impl State {
+    /// Makes a change, which gets the next revision.
+    fn put(&mut self, key: Key, change: Change) -> Arc<Event> {
+        let (revision, previous) = (self.revision + 1, self.current.get(&key).cloned());
+        let entry = match change {
             Change::Put { value, ttl } => Some(Arc::new(Entry {
-                key: write.key.clone(),
+                key: key.clone(),
                 value,
                 create_revision: previous.as_ref().map_or(revision, |entry| entry.create_revision),
                 mod_revision: revision,
@@ -176,22 +216,31 @@ impl Shared {
             Change::Delete => None,
         };
         match &entry {
-            Some(entry) => state.current.insert(write.key.clone(), entry.clone()),
-            None => state.current.remove(&write.key),
+            Some(entry) => self.current.insert(key.clone(), entry.clone()),
+            None => self.current.remove(&key),
         };
-        let removed = if entry.is_none() { previous.clone() } else { None };
-        state.log.push_back(Arc::new(Event { revision, key: write.key, entry: entry.clone(), previous }));
-        state.revision = revision;
-        for (range, after, subscriber) in state.subscribers.values() {
-            state.tell(&**subscriber, range, (*after).max(revision - 1));
-        }
-        self.progress.advance(revision);
-        self.revision.send_replace(revision);
-        Ok(Written { revision, entry, previous: removed })
+        let event = Arc::new(Event { revision, key, entry, previous });
+        self.log_bytes += bytes_of(&event);
+        self.log.push_back(event.clone());
+        self.revision = revision;
+        event
     }
-}
 
-impl State {
+    fn forget_first(&mut self) -> Option<Arc<Event>> {
+        let event = self.log.pop_front()?;
+        self.log_bytes -= bytes_of(&event);
+        Some(event)
+    }
+
+    /// Compacts what history has beyond its limit.
+    fn trim(&mut self) {
+        while self.log_bytes > self.history_bytes_max
+            && let Some(event) = self.forget_first()
+        {
+            self.compacted = event.revision;
+        }
+    }
+
     /// The given range as it was after revision `at`: the present with everything later undone.
     fn as_of(&self, range: &KeyRange, at: Revision) -> BTreeMap<Key, Arc<Entry>> {
         if range.is_empty() {
@@ -309,6 +358,12 @@ async fn expire(shared: Weak<Shared>, key: Key, revision: Revision, ttl: Duratio
     }
 }
 
+/// Bytes that an event keeps in memory, about.
+fn bytes_of(event: &Event) -> usize {
+    let values = event.entry.iter().chain(&event.previous).map(|entry| entry.value.len());
+    EVENT_BYTES + event.key.len() + values.sum::<usize>()
+}
+
 fn shown(entry: Arc<Entry>, keys_only: bool) -> Arc<Entry> {
     if keys_only { Arc::new(Entry { value: Default::default(), ..(*entry).clone() }) } else { entry }
 }
@@ -322,4 +377,21 @@ mod tests {
     }
 
     crate::suite!(store);
+
+    #[tokio::test]
+    async fn history_has_a_limit() {
+        let store = MemoryStore::with_history(10 * 1024);
+        let mut watch = store.watch(WatchRequest::after(KeyRange::prefix("/"), 1)).await.unwrap();
+        for round in 0..100 {
+            let put = Change::Put { value: vec![round; 1000].into(), ttl: None };
+            store.write(Write { key: "/a".into(), change: put, expect: Expect::Any }).await.unwrap();
+        }
+        let status = store.status().await.unwrap();
+        assert_eq!((status.revision, status.compacted > 90), (101, true), "{status:?}");
+        assert!(store.get(b"/a", Some(status.compacted)).await.unwrap().entry.is_some());
+        assert!(matches!(store.get(b"/a", Some(status.compacted - 1)).await, Err(Error::Compacted { .. })));
+        // One that did not keep up is told so.
+        let next = futures::StreamExt::next(&mut watch).await;
+        assert!(matches!(next, Some(Err(Error::Compacted { .. }))));
+    }
 }

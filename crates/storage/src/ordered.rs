@@ -15,11 +15,15 @@ const JOINED_MAX: usize = NODE_MAX * 3 / 4;
 
 /// An element: cheap to clone and ordered by a part of itself, its probe.
 pub trait Element: Clone {
+    /// The part that elements are ordered by.
     type Probe<'a>: Copy;
+    /// The probe of this element.
     fn probe(&self) -> Self::Probe<'_>;
+    /// How this element is ordered against a probe.
     fn compare(&self, probe: Self::Probe<'_>) -> Ordering;
 }
 
+/// A sorted set that is cheap to clone: clones share what is the same.
 #[derive(Clone)]
 pub struct OrderedSet<T: Element> {
     root: Arc<Node<T>>,
@@ -47,14 +51,17 @@ impl<T: Element> Default for OrderedSet<T> {
 }
 
 impl<T: Element> OrderedSet<T> {
+    /// How many elements there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// The element with this probe.
     pub fn get(&self, probe: T::Probe<'_>) -> Option<&T> {
         let mut node = &*self.root;
         loop {
@@ -78,6 +85,7 @@ impl<T: Element> OrderedSet<T> {
         replaced
     }
 
+    /// Removes the element with this probe and returns it.
     pub fn remove(&mut self, probe: T::Probe<'_>) -> Option<T> {
         // Look first: removing what is not there must not copy nodes.
         self.get(probe)?;
@@ -112,6 +120,7 @@ impl<T: Element> OrderedSet<T> {
         }
     }
 
+    /// The elements in order.
     pub fn iter(&self) -> Iter<'_, T> {
         let mut path = Vec::with_capacity(4);
         let leaf = first_leaf(&self.root, &mut path);
@@ -137,6 +146,7 @@ impl<T: Element> OrderedSet<T> {
     }
 }
 
+/// The elements of a set, in order.
 pub struct Iter<'a, T: Element> {
     /// What is left of the branches above the leaf, from the root down.
     path: Vec<std::slice::Iter<'a, Child<T>>>,

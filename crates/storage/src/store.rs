@@ -11,6 +11,7 @@ use crate::{Error, Key, KeyRange, Result, Subscriber, Subscription, WatchRequest
 /// A position in the log of changes, as etcd counts: the first change of a new store has a revision above zero.
 pub type Revision = i64;
 
+/// A log of revisions over keys and bytes. The crate's documentation says what every engine promises.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Reads one key, now or at a revision.
@@ -56,6 +57,7 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
+    /// How the store is.
     async fn status(&self) -> Result<Status>;
 
     /// Finishes what was asked and lets go of files; afterwards the store is only good for being dropped.
@@ -86,7 +88,9 @@ pub trait Store: Send + Sync + 'static {
 /// One key with its value as it is or was at some revision. Entries never change and are shared, not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// The key.
     pub key: Key,
+    /// The value; empty where only keys were asked for.
     pub value: Bytes,
     /// The revision that created the key, after its last deletion if any.
     pub create_revision: Revision,
@@ -96,10 +100,12 @@ pub struct Entry {
     pub version: i64,
     /// 0 if the key does not expire; otherwise a number that means something to the engine only.
     pub lease: i64,
+    /// Whether the value can be decrypted, and whether writing it again is worth it.
     pub condition: Condition,
 }
 
 impl Entry {
+    /// Whether writing the same value again is worth it.
     pub fn is_stale(&self) -> bool {
         self.condition == Condition::Stale
     }
@@ -116,6 +122,7 @@ impl Entry {
 /// What encryption at rest says about a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
+    /// The value is as a write would store it today.
     #[default]
     Good,
     /// The stored form is not what a write would store today (for example it is encrypted with an old key), so writing
@@ -138,15 +145,19 @@ impl crate::ordered::Element for Arc<Entry> {
     }
 }
 
+/// The answer to a read of one key.
 #[derive(Clone, Debug)]
 pub struct Found {
+    /// The entry; None if the key does not exist.
     pub entry: Option<Arc<Entry>>,
     /// The store's revision when it was read, or the one that was asked for.
     pub revision: Revision,
 }
 
+/// A read of many keys.
 #[derive(Clone, Debug)]
 pub struct RangeQuery {
+    /// The keys.
     pub range: KeyRange,
     /// None reads the present.
     pub at: Option<Revision>,
@@ -154,31 +165,45 @@ pub struct RangeQuery {
     pub limit: Option<usize>,
     /// Leave values empty.
     pub keys_only: bool,
+    /// The page may end after so many bytes of values. An engine that gets all of them at once anyway ignores it.
+    pub enough_bytes: Option<usize>,
 }
 
 impl RangeQuery {
+    /// All keys of a range, as they are now.
     pub fn new(range: KeyRange) -> Self {
-        RangeQuery { range, at: None, limit: None, keys_only: false }
+        RangeQuery { range, at: None, limit: None, keys_only: false, enough_bytes: None }
     }
 
+    /// As they were at this revision.
     pub fn at(mut self, revision: Revision) -> Self {
         self.at = Some(revision);
         self
     }
 
+    /// No more than so many.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
+    /// No more than about so many bytes of values.
+    pub fn enough_bytes(mut self, bytes: usize) -> Self {
+        self.enough_bytes = Some(bytes);
+        self
+    }
+
+    /// Without their values.
     pub fn keys_only(mut self) -> Self {
         self.keys_only = true;
         self
     }
 }
 
+/// The answer to a read of many keys.
 #[derive(Clone, Debug)]
 pub struct Page {
+    /// The entries, sorted by key.
     pub entries: Vec<Arc<Entry>>,
     /// The limit cut the page short; the next one starts at `query.range.after(last key)`.
     pub more: bool,
@@ -188,10 +213,14 @@ pub struct Page {
     pub revision: Revision,
 }
 
+/// One change with its precondition.
 #[derive(Clone, Debug)]
 pub struct Write {
+    /// The key that changes.
     pub key: Key,
+    /// Its change.
     pub change: Change,
+    /// The precondition.
     pub expect: Expect,
 }
 
@@ -210,13 +239,17 @@ impl Write {
     }
 }
 
+/// A change of a key.
 #[derive(Clone, Debug)]
 pub enum Change {
+    /// The key gets a value.
     Put {
+        /// The value.
         value: Bytes,
         /// None: the key does not expire, even if it did before.
         ttl: Option<Duration>,
     },
+    /// The key is removed.
     Delete,
 }
 
@@ -231,6 +264,7 @@ pub enum Expect {
     At(Revision),
 }
 
+/// A change that was made.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The revision of the change.
@@ -241,8 +275,10 @@ pub struct Written {
     pub previous: Option<Arc<Entry>>,
 }
 
+/// How a store is.
 #[derive(Clone, Debug)]
 pub struct Status {
+    /// The revision of the last change.
     pub revision: Revision,
     /// The oldest readable revision; 0 if nothing was ever compacted.
     pub compacted: Revision,
@@ -250,12 +286,17 @@ pub struct Status {
     pub size: u64,
     /// Bytes of `size` that hold data.
     pub size_in_use: u64,
+    /// Whether it works.
     pub health: Health,
 }
 
+/// Whether a store works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
+    /// It does.
     Healthy,
     /// Reads may work, writes do not; the reason is for people.
     Degraded(String),
+    /// Reads and deletions work; writes that need room are refused. The reason is for people.
+    Full(String),
 }

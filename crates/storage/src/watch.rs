@@ -12,8 +12,10 @@ use crate::{Entry, Error, Key, KeyRange, Result, Revision};
 /// Batches in order; ends after the first error.
 pub type WatchStream = Pin<Box<dyn Stream<Item = Result<Batch>> + Send>>;
 
+/// Which changes to deliver, and how.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
+    /// The keys.
     pub range: KeyRange,
     /// Deliver changes with greater revisions than this; none means those after now.
     pub after: Option<Revision>,
@@ -33,7 +35,9 @@ impl WatchRequest {
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// The revision of the change.
     pub revision: Revision,
+    /// The key that changed.
     pub key: Key,
     /// The entry after the change; none if the key was deleted or has expired.
     pub entry: Option<Arc<Entry>>,
@@ -42,15 +46,18 @@ pub struct Event {
 }
 
 impl Event {
+    /// Whether the change created the key.
     pub fn is_create(&self) -> bool {
         self.entry.as_ref().is_some_and(|entry| entry.create_revision == entry.mod_revision)
     }
 
+    /// Whether the change removed the key.
     pub fn is_delete(&self) -> bool {
         self.entry.is_none()
     }
 }
 
+/// Changes that are delivered together.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// In order of revision; shared by all watchers that see them.
@@ -83,12 +90,14 @@ struct Told {
 }
 
 impl Progress {
+    /// Progress that begins at this revision.
     pub fn at(revision: Revision) -> Self {
         let progress = Progress::default();
         progress.advance(revision);
         progress
     }
 
+    /// The revision up to which all subscribers have been told.
     pub fn revision(&self) -> Revision {
         self.told.revision.load(Ordering::Acquire)
     }

@@ -1,5 +1,5 @@
 //! A controller under test: every config map labelled `greet=yes` gets an annotation. Run it with
-//! `cargo run -p testing --example greeter`.
+//! `cargo run -p ferrokube-testing --example greeter`.
 
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -11,15 +11,25 @@
 //! # }
 //! ```
 //!
-//! It is the whole server: real authentication, RBAC, defaulting, validation, admission, watches and a store on disk, in a
-//! temporary folder. By default it also empties deleted namespaces, collects owned objects and makes service accounts, as
-//! a controller manager would; [`Builder::bare`] leaves that out, which is what envtest users are used to.
+//! It is the whole server: real authentication, RBAC, defaulting, validation, admission and watches. Objects are in memory, so
+//! that [`Server::reset`] empties it between tests in a few milliseconds; [`Builder::on_disk`] takes the store of every other
+//! server. By default it also empties deleted namespaces, collects owned objects and makes service accounts, as a controller
+//! manager would; [`Builder::bare`] leaves that out, which is what envtest users are used to.
+//!
+//! [`Process`] is the same in a process of its own, the program `ferrokube`: what is compiled into the test is a client.
+
+#[cfg(feature = "client")]
+mod process;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver::{Config, Running, StartError, kubeconfig};
+use apiserver::{Config, Running, StartError, TestServer, kubeconfig};
 use tempfile::TempDir;
+
+pub use apiserver::{PollMeter, Reverted, TestDefinitions};
+#[cfg(feature = "client")]
+pub use process::{Process, ProcessBuilder};
 
 /// Why a test server, or a client of it, could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +40,11 @@ pub enum Error {
     Start(#[from] StartError),
     #[error("a certificate cannot be made: {0}")]
     Certificate(String),
+    #[error("the server cannot be emptied: {0}")]
+    Reset(String),
+    #[cfg(feature = "client")]
+    #[error("{0} does not start: {1}")]
+    Program(PathBuf, String),
     #[cfg(feature = "client")]
     #[error("the kubeconfig cannot be read: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
@@ -42,11 +57,16 @@ pub enum Error {
 pub struct Builder {
     config: Config,
     folder: Option<PathBuf>,
+    on_disk: bool,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { config: Config { port: 0, standalone: true, ..Config::default() }, folder: None }
+        Builder {
+            config: Config { port: 0, standalone: true, own_authority: Some(true), ..Config::default() },
+            folder: None,
+            on_disk: false,
+        }
     }
 }
 
@@ -61,6 +81,18 @@ impl Builder {
     /// Keeps everything in this folder, so that a later server finds it. The default is a folder that goes away.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Builder {
         self.folder = Some(folder.into());
+        self.on_disk()
+    }
+
+    /// Keeps objects in the embedded store, as every server does that is not for tests. It cannot be reset.
+    pub fn on_disk(mut self) -> Builder {
+        self.on_disk = true;
+        self
+    }
+
+    /// Keeps objects in memory, which is the default.
+    pub fn in_memory(mut self) -> Builder {
+        (self.on_disk, self.folder) = (false, None);
         self
     }
 
@@ -72,18 +104,25 @@ impl Builder {
 
     pub async fn start(mut self) -> Result<Server, Error> {
         let temporary = tempfile::tempdir()?;
-        self.config.data_dir = self.folder.unwrap_or_else(|| temporary.path().join("data"));
+        match self.on_disk || !self.config.store.etcd_servers.is_empty() {
+            true => self.config.data_dir = self.folder.unwrap_or_else(|| temporary.path().join("data")),
+            false => drop(TestServer::configure(&mut self.config, temporary.path())?),
+        }
+        let test = self.config.test.clone();
         let data_dir = self.config.data_dir.clone();
         let running = apiserver::start(self.config).await?;
         let path = data_dir.join("kubeconfig");
-        kubeconfig::write(&path, &kubeconfig::admin(&running.pki, running.address)?)?;
-        Ok(Server { running, kubeconfig: path, _temporary: temporary })
+        if running.pki.own.clients {
+            kubeconfig::write(&path, &kubeconfig::admin(&running.pki, running.address)?)?;
+        }
+        Ok(Server { running, test, kubeconfig: path, _temporary: temporary })
     }
 }
 
 /// A server that is serving.
 pub struct Server {
     running: Running,
+    test: Option<std::sync::Arc<TestServer>>,
     kubeconfig: PathBuf,
     _temporary: TempDir,
 }
@@ -103,7 +142,8 @@ impl Server {
         format!("https://{}", self.running.address)
     }
 
-    /// A file that kubectl and every client library take; it speaks for the administrator.
+    /// A file that kubectl and every client library take; it speaks for the administrator. There is none if
+    /// `Config::own_authority` was set to false.
     pub fn kubeconfig_path(&self) -> &std::path::Path {
         &self.kubeconfig
     }
@@ -125,6 +165,18 @@ impl Server {
     #[cfg(feature = "client")]
     pub async fn client_for(&self, user: &str, groups: &[&str]) -> Result<kube::Client, Error> {
         client(&self.kubeconfig_for(user, groups)?).await
+    }
+
+    /// Removes everything that was written since the start, and brings back what the server had made for itself. Revisions go
+    /// on, and watches see the deletions.
+    pub async fn reset(&self) -> Result<Reverted, Error> {
+        self.reset_but(TestDefinitions::Remove).await
+    }
+
+    /// The same, and says what becomes of custom resource definitions.
+    pub async fn reset_but(&self, definitions: TestDefinitions) -> Result<Reverted, Error> {
+        let why = || Error::Reset("its objects are not in memory".into());
+        self.test.as_ref().ok_or_else(why)?.reset(definitions).await.map_err(Error::Reset)
     }
 
     /// The server itself, for what goes beyond its API.

@@ -3,6 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // In tests a failed assumption is a failed test, in helpers too.
 
+#[path = "answers/metrics.rs"]
+mod metrics;
+#[path = "answers/versions.rs"]
+mod versions;
+
 use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;

@@ -35,7 +35,7 @@ rules:
 
 pub fn run() -> Result<String, String> {
     let tools = components::ensure(&["etcd", "kube-apiserver", "kubectl"])?;
-    crate::test::cargo_run(&["build", "--package", "difftest", "--bin", "audit"])?;
+    crate::test::cargo_run(&["build", "--package", "ferrokube-difftest", "--bin", "audit"])?;
     let mut told = Vec::new();
     let mut failed = false;
     for (name, rules) in POLICIES {

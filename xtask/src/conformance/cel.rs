@@ -49,7 +49,9 @@ fn written(name: &str, command: &mut Command) -> Result<PathBuf, String> {
 /// The score that a test of the crate prints for a file.
 fn played(test: &str, variable: &str, file: &Path) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--package=cel", "--release", "--test", test, "--", "--nocapture"]).env(variable, file);
+    command
+        .args(["test", "--package=ferrokube-cel", "--release", "--test", test, "--", "--nocapture"])
+        .env(variable, file);
     let said = succeed(test, &mut command)?;
     let score = said.lines().find_map(|line| line.strip_prefix("cel-spec: ").or(line.strip_prefix("facts: ")));
     score.map(str::to_string).ok_or_else(|| format!("nothing of {} was played", file.display()))

@@ -29,7 +29,7 @@ resources:
 /// Runs all of it; the message says what went both ways.
 pub fn run() -> Result<String, String> {
     let tools = components::ensure(&["etcd", "kube-apiserver", "kubectl"])?;
-    crate::test::cargo_run(&["build", "--package", "difftest", "--bins"])?;
+    crate::test::cargo_run(&["build", "--package", "ferrokube-difftest", "--bins"])?;
     let mut lab = Lab::new("interop")?;
     let etcd = lab.etcd(&tools["etcd"])?;
     let socket = lab.log("kms").with_extension("sock");

@@ -108,7 +108,13 @@ impl Lab {
         let port = free_port()?;
         let mut command = Command::new(&binary);
         command.arg("--data-dir").arg(&data).arg(format!("--secure-port={port}")).args(flags);
-        let pid = self.spawn("ferrokube", &mut command)?;
+        let server = self.start(&mut command, &data, port)?;
+        Ok(Server { binary: Some((binary, data)), ..server })
+    }
+
+    /// Starts ferrokube by a command that has its flags, and waits until it answers.
+    pub fn start(&mut self, command: &mut Command, data: &Path, port: u16) -> Result<Server, String> {
+        let pid = self.spawn("ferrokube", command)?;
         let pki = data.join("pki");
         let server = Server {
             kubeconfig: data.join("kubeconfig"),
@@ -117,7 +123,7 @@ impl Lab {
             ca: pki.join("ca.crt"),
             ca_key: pki.join("ca.key"),
             account_key: pki.join("sa.key"),
-            binary: Some((binary, data)),
+            binary: None,
         };
         self.wait_until_ready("ferrokube", &server)?;
         Ok(server)
@@ -268,7 +274,7 @@ pub fn ferrokube() -> Result<PathBuf, String> {
     if let Some(binary) = std::env::var_os("FERROKUBE_BINARY") {
         return Ok(binary.into());
     }
-    crate::test::cargo_run(&["build", "--release", "--package", "apiserver"])?;
+    crate::test::cargo_run(&["build", "--release", "--package", "ferrokube-apiserver"])?;
     Ok(target_folder().join("release/ferrokube"))
 }
 

@@ -10,7 +10,7 @@ const BOTH: &str = "--disable-admission-plugins=ServiceAccount";
 
 pub fn run() -> Result<String, String> {
     let tools = components::ensure(&["etcd", "kube-apiserver", "kubectl"])?;
-    crate::test::cargo_run(&["build", "--package", "difftest", "--bin", "node-authorizer"])?;
+    crate::test::cargo_run(&["build", "--package", "ferrokube-difftest", "--bin", "node-authorizer"])?;
     let mut lab = Lab::new("node-authorizer")?;
     let etcd = lab.etcd(&tools["etcd"])?;
     let theirs = lab.kube_apiserver(&tools["kube-apiserver"], &etcd, &[BOTH])?;

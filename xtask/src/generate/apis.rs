@@ -1,14 +1,13 @@
 //! Groups, versions and resources, from recorded discovery: the table's second half.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use base64::Engine;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use super::facts::Facts;
-use super::{Result, json};
+use super::Result;
+use super::types::Facts;
 
 pub struct Group {
     /// "" for core.
@@ -52,13 +51,11 @@ pub struct Column {
 }
 
 /// Every group in the order in which discovery lists it.
-pub fn groups(recorded: &Path, hash_facts: &str, facts: &Facts) -> Result<Vec<Group>> {
-    let everything = json(&recorded.join("all-apis/discovery-aggregated.json"))?;
-    let by_default = json(&recorded.join("discovery/aggregated.json"))?;
-    let plain = json(&recorded.join("discovery/unaggregated.json"))?;
-    let columns =
-        [json(&recorded.join("table-columns.json"))?, json(&recorded.join("all-apis/table-columns-added.json"))?];
-    let hashes = hashes(&plain, hash_facts);
+pub fn groups(recorded: &facts::Facts, facts: &Facts) -> Result<Vec<Group>> {
+    let everything = recorded.json("all-apis/discovery-aggregated.json")?;
+    let by_default = recorded.json("discovery/aggregated.json")?;
+    let columns = [recorded.json("table-columns.json")?, recorded.json("all-apis/table-columns-added.json")?];
+    let hashes = hashes(&recorded.json("all-apis/discovery-unaggregated.json")?);
     let mut groups = Vec::new();
     for (root, group) in items(&everything) {
         let name = text(&group["metadata"]["name"]);
@@ -136,19 +133,14 @@ fn read_columns(columns: &Json) -> Vec<Column> {
     columns.collect()
 }
 
-/// Storage version hashes by path: recorded ones, and those of APIs that are off by default from the facts.
-fn hashes(plain: &Json, facts: &str) -> BTreeMap<String, String> {
+/// Storage version hashes by path.
+fn hashes(plain: &Json) -> BTreeMap<String, String> {
     let mut hashes = BTreeMap::new();
     for (path, document) in plain.as_object().into_iter().flatten() {
         for resource in list(&document["resources"]) {
             if let Some(hash) = resource["storageVersionHash"].as_str() {
                 hashes.insert(format!("{path}/{}", text(&resource["name"])), hash.to_owned());
             }
-        }
-    }
-    for line in facts.lines().filter(|l| !l.starts_with('#')) {
-        if let [group_version, resource, hash] = line.split(' ').collect::<Vec<_>>()[..] {
-            hashes.insert(format!("/apis/{group_version}/{resource}"), hash.to_owned());
         }
     }
     hashes

@@ -15,22 +15,14 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("flowschemas", "flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
 ];
 
-/// `read` gives the text of a recorded file.
-pub fn table(read: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
+pub fn table(recorded: &facts::Facts) -> Result<String, String> {
     let mut out = String::from("# Written by `cargo xtask generate`; do not edit. `resource object`, one a line.\n");
     for (resource, api_version, kind) in KINDS {
-        let objects: Vec<Value> =
-            serde_json::from_str(&read(&format!("bootstrap/{resource}.json"))?).map_err(|error| error.to_string())?;
-        for mut object in objects {
-            // A role or binding without this label was made by a client of the recorded server, not by the server.
-            let is_own = !object["metadata"]["labels"]["kubernetes.io/bootstrapping"].is_null();
-            if api_version.starts_with("rbac.") && !is_own {
-                continue;
-            }
+        let mut objects = recorded.json(&format!("bootstrap/{resource}.json"))?;
+        for object in objects.as_array_mut().into_iter().flatten() {
             let Some(map) = object.as_object_mut() else { continue };
             map.insert("apiVersion".into(), json!(api_version));
             map.insert("kind".into(), json!(kind));
-            map.remove("status");
             if resource == "namespaces" {
                 // Its finalizer comes with the creation and has no owner.
                 map.remove("spec");

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::facts::{Facts, Field, Item, Union};
+use super::types::{Facts, Field, Item, Union};
 use super::{Named, Result, all_well};
 
 const REF: &str = "#/components/schemas/";

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::apis::{Group, Resource};
-use super::facts::{Facts, Field, Item, Struct};
+use super::types::{Facts, Field, Item, Struct};
 
 const HEAD: &str = "\
 # Kubernetes v1.37: every built-in type and resource. Written by `cargo xtask generate`; do not edit.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codec::Notes;
 use object::{Clock, Cursor, Errors, GroupVersionKind, Meta, SystemClock, Value, quote};
-use registry::{Catalog, Context, Features, NoLookup, ResourceStorage};
+use registry::{Context, Features, ResourceStorage};
 use request::User;
 use sha2::{Digest, Sha256};
 
@@ -45,7 +45,7 @@ pub fn load(
         is_empty = false;
         hash.update(&text);
         hash.update([0]);
-        for document in documents(&String::from_utf8_lossy(&text)) {
+        for document in codec::yaml::documents(&String::from_utf8_lossy(&text)) {
             let object = codec::yaml::decode(document.as_bytes(), None, &mut Notes::ignore());
             let object = object.map_err(|error| format!("error loading {shown}: {error}"))?;
             loader.accept(object, file).map_err(|why| format!("error loading {shown}: {why}"))?;
@@ -118,41 +118,14 @@ fn settle(kind: &'static str, storage: &ResourceStorage, object: &Value) -> Resu
     schema::default(schema, &mut object);
     storage.strategy.default(&mut object);
     let mut errors = Errors::new();
-    let (user, catalog) = (User::loopback(), Catalog::new());
+    let user = User::loopback();
     // Only the API refuses the names that files must use.
     let mut features = Features::default();
     features.set(&[("ManifestBasedAdmissionControlConfig".to_string(), false)])?;
-    let cx = Context {
-        now: SystemClock.now(),
-        user: &user,
-        namespace: "",
-        group: GROUP,
-        version: "v1",
-        subresource: "",
-        verb: "",
-        dry_run: false,
-        features: &features,
-        catalog: &catalog,
-        lookup: &NoLookup,
-    };
+    let cx = Context { group: GROUP, ..Context::of_server(SystemClock.now(), &user, &features) };
     storage.strategy.validate(&cx, &Cursor::root(&object), &mut errors);
     if errors.is_empty() {
         return Ok(object);
     }
     Err(format!("{kind} {}: {}", quote(object.name()), errors.aggregate()))
-}
-
-/// The documents of a YAML stream that are not empty.
-fn documents(text: &str) -> Vec<String> {
-    let mut documents = vec![String::new()];
-    for line in text.lines() {
-        if line.trim_end() == "---" {
-            documents.push(String::new());
-        } else if let Some(last) = documents.last_mut() {
-            last.push_str(line);
-            last.push('\n');
-        }
-    }
-    documents.retain(|document| !document.trim().is_empty());
-    documents
 }

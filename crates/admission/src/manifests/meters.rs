@@ -6,7 +6,7 @@ use metrics::{Counter, Family, Gauge};
 use object::{Clock, SystemClock};
 use sha2::{Digest, Sha256};
 
-pub struct Meters {
+pub struct ManifestMeters {
     /// A hash of the server's identity, the label `apiserver_id_hash`.
     server: String,
     reloads: Family<Counter>,
@@ -14,10 +14,10 @@ pub struct Meters {
     info: Family<Gauge>,
 }
 
-impl Meters {
+impl ManifestMeters {
     /// `server` is the identity of this API server, the name of its lease.
-    pub fn new(server: &str) -> Meters {
-        Meters {
+    pub fn new(server: &str) -> ManifestMeters {
+        ManifestMeters {
             server: format!("sha256:{:x}", Sha256::digest(server)),
             reloads: Family::new(
                 "apiserver_manifest_admission_config_controller_automatic_reloads_total",

@@ -5,13 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use base64::Engine;
-use object::{Status, Value, asn1, quote};
+use gox509::CertificateRequest;
+use object::{Status, Value, quote};
 use request::Access;
-use rustls_pki_types::CertificateSigningRequestDer;
-use rustls_pki_types::pem::PemObject;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::prelude::FromDer;
-use x509_parser::x509::AttributeTypeAndValue;
 
 use super::forbidden;
 use crate::{Attributes, Host, Plugin};
@@ -159,36 +155,12 @@ fn changes_only_owners(new: &Value, old: &Value) -> bool {
     without(new) == without(old)
 }
 
-/// Whom a certificate is asked for.
-pub struct Subject {
-    pub common_name: String,
-    pub organizations: Vec<String>,
-}
-
-/// The subject of a CertificateSigningRequest's request.
-pub fn subject(request: &Value) -> Result<Subject, String> {
+/// Whom a CertificateSigningRequest asks a certificate for, read by the function that validates the request: signers read the same
+/// block and the same names.
+pub fn subject(request: &Value) -> Result<gox509::Name, String> {
     let text = request.str_at(&["spec", "request"]);
     let pem = base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| error.to_string())?;
-    let der = CertificateSigningRequestDer::from_pem_slice(&pem)
-        .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_string())?;
-    let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
-    let subject = &parsed.certification_request_info.subject;
-    let text = |attribute: &AttributeTypeAndValue<'_>| {
-        let value = attribute.attr_value();
-        asn1::string(value.tag().0, value.data).map_err(|error| format!("asn1: {error}"))
-    };
-    // As in Go, a value that is not a string is passed over, and one that is not valid is an error wherever it is.
-    for attribute in subject.iter_attributes() {
-        text(attribute)?;
-    }
-    let all = |attributes: &mut dyn Iterator<Item = &AttributeTypeAndValue<'_>>| {
-        let texts = attributes.filter_map(|attribute| text(attribute).transpose());
-        texts.collect::<Result<Vec<String>, String>>()
-    };
-    Ok(Subject {
-        common_name: all(&mut subject.iter_common_name())?.pop().unwrap_or_default(),
-        organizations: all(&mut subject.iter_organization())?,
-    })
+    CertificateRequest::parse_pem(&pem).map(|request| request.subject)
 }
 
 #[cfg(test)]

@@ -27,12 +27,12 @@ const ANNOTATION_PART: &str = ".image-policy.k8s.io/";
 pub struct ImagePolicyWebhook {
     client: Client,
     url: String,
-    settings: Settings,
+    settings: ImagePolicySettings,
     known: Mutex<HashMap<Vec<u8>, (Instant, Value)>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Settings {
+struct ImagePolicySettings {
     allow_ttl: Duration,
     deny_ttl: Duration,
     retry_backoff: Duration,
@@ -45,7 +45,7 @@ impl ImagePolicyWebhook {
         let wrong = |why: String| format!("failed to initialize admission plugin \"ImagePolicyWebhook\": {why}");
         let part = config.of("ImagePolicyWebhook").ok_or_else(|| wrong("no config specified".into()))?;
         let part = part.field("imagePolicy");
-        let settings = Settings::read(part).map_err(wrong)?;
+        let settings = ImagePolicySettings::read(part).map_err(wrong)?;
         let kubeconfig = Kubeconfig::read(Path::new(part.str_at(&["kubeConfigFile"]))).map_err(wrong)?;
         let (server, options) = kubeconfig.current().map_err(wrong)?;
         let client = Client::new(&options).map_err(|error| wrong(error.to_string()))?;
@@ -180,11 +180,11 @@ fn may_pass(error: &CallError) -> bool {
     }
 }
 
-impl Settings {
-    fn read(part: &Value) -> Result<Settings, String> {
+impl ImagePolicySettings {
+    fn read(part: &Value) -> Result<ImagePolicySettings, String> {
         let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
         let millisecond = Duration::from_millis(1);
-        Ok(Settings {
+        Ok(ImagePolicySettings {
             retry_backoff: duration(
                 part,
                 "retryBackoff",
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn settings_have_defaults_and_limits() {
-        let read = |part: Value| Settings::read(&part);
+        let read = |part: Value| ImagePolicySettings::read(&part);
         let default = read(value!({})).unwrap();
         assert_eq!((default.allow_ttl.as_secs(), default.deny_ttl.as_secs()), (300, 30));
         assert_eq!((default.retry_backoff.as_millis(), default.default_allow), (500, false));

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use object::{Cursor, Errors, GroupKind, Meta, Status, Value, names};
 
 use self::checks::{Pod, evaluate};
-use self::meters::{Meters, Mode};
+use self::meters::{Mode, PodSecurityMeters};
 use self::policy::{Level, LevelVersion, Policy};
 use super::forbidden;
 use crate::{Attributes, Configuration, Plugin};
@@ -31,7 +31,7 @@ pub struct PodSecurity {
     exempt_users: Vec<String>,
     exempt_namespaces: Vec<String>,
     exempt_runtime_classes: Vec<String>,
-    meters: Meters,
+    meters: PodSecurityMeters,
 }
 
 /// What the keys of audit annotations begin with.
@@ -60,7 +60,7 @@ impl PodSecurity {
                 |name| if name.is_empty() { vec!["username must not be empty".into()] } else { Vec::new() },
                 &mut errors,
             ),
-            meters: Meters::default(),
+            meters: PodSecurityMeters::default(),
         };
         if errors.is_empty() {
             return Ok(plugin);

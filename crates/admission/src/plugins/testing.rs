@@ -7,11 +7,11 @@ use std::task::{Context as Task, Poll, Waker};
 
 use async_trait::async_trait;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Status, Timestamp, Value};
-use registry::{Catalog, Context, Features, Form, Lookup, Resource, Shape};
+use registry::{Catalog, Context, Features, Form, Lookup, Resource, Shape, Warnings};
 use request::{Access, User};
 
 use crate::plugins::QuotaWriter;
-use crate::{Attributes, Host, Operation, Plugin, plugins, webhook};
+use crate::{Annotations, Attributes, Host, Operation, Plugin, plugins, webhook};
 
 /// Other objects, by group and resource.
 #[derive(Default)]
@@ -110,7 +110,7 @@ impl Host for Closed {
 pub struct NoQuotas;
 
 /// A server whose webhook configurations are not served.
-pub fn no_webhooks() -> webhook::Settings {
+pub fn no_webhooks() -> webhook::WebhookSettings {
     struct NoServices;
     #[async_trait]
     impl outbound::Resolve for NoServices {
@@ -118,7 +118,7 @@ pub fn no_webhooks() -> webhook::Settings {
             Err(format!("service {name} not found"))
         }
     }
-    webhook::Settings {
+    webhook::WebhookSettings {
         mutating: None,
         validating: None,
         services: Arc::new(NoServices),
@@ -168,28 +168,25 @@ async fn admit_as(
     let kind = GroupVersionKind { group: group.into(), version: "v1".into(), kind: kind.into() };
     let about = GroupVersionResource { group: group.into(), version: "v1".into(), resource: resource.into() };
     let (features, name) = (Features::default(), object.name().to_string());
+    let (warnings, annotations) = (Warnings::default(), Annotations::default());
     let cx = Context {
-        now: Timestamp::new(0, 0),
-        user,
         namespace: if resource == "namespaces" { "" } else { "ns" },
         group,
-        version: "v1",
         subresource,
-        verb: "",
-        dry_run: false,
-        features: &features,
         catalog: catalog(),
         lookup: world,
+        warnings: Some(&warnings),
+        ..Context::of_server(Timestamp::new(0, 0), user, &features)
     };
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     let options = Value::map();
-    let attributes = Attributes::new(operation, &kind, &about, &name, cx, &options);
+    let attributes = Attributes::new(operation, &kind, &about, &name, cx, &options).annotating(&annotations);
     if plugins::sees(plugin.name()).sees(&attributes) {
         plugin.mutate(&attributes, &mut object, old.as_ref()).await?;
         plugin.validate(&attributes, Some(&object), old.as_ref()).await?;
     }
-    let annotations = attributes.take_annotations().into_iter().map(|annotation| (annotation.key, annotation.value));
-    Ok(Admitted { object, warnings: attributes.take_warnings(), annotations: annotations.collect() })
+    let annotations = annotations.take().into_iter().map(|annotation| (annotation.key, annotation.value));
+    Ok(Admitted { object, warnings: warnings.take(), annotations: annotations.collect() })
 }
 
 /// Runs what has nothing to wait for.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use cel::library::authorizer::{Answer, Authorize, Check, Subject, Target};
+use cel::library::authorizer::{Answer, Authorize, Check, CheckTarget, Subject};
 use parking_lot::Mutex;
 use request::{Access, Selection, User};
 
@@ -37,8 +37,8 @@ impl Asked {
             Subject::ServiceAccount { namespace, name } => Some((namespace.to_string(), name.to_string())),
         };
         let (path, resource) = match check.target {
-            Target::Path(path) => (Some(path.to_string()), Default::default()),
-            Target::Resource(r) => {
+            CheckTarget::Path(path) => (Some(path.to_string()), Default::default()),
+            CheckTarget::Resource(r) => {
                 let parts =
                     [r.group, r.resource, r.subresource, r.namespace, r.name, r.field_selector, r.label_selector];
                 (None, parts.map(str::to_string))

@@ -14,7 +14,7 @@ use crate::matching::Matched;
 use crate::meters::ConditionLabels;
 use crate::versioned::Versioned;
 use crate::webhook::Step;
-use crate::{Attributes, Host, Meters};
+use crate::{AdmissionMeters, Attributes, Host};
 
 /// `matchConditions`, compiled.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Conditions {
         &self,
         attributes: &Attributes<'_>,
         host: &dyn Host,
-        meters: &Meters,
+        meters: &AdmissionMeters,
         form: &Versioned,
         object: Option<&Value>,
         old: Option<&Value>,

@@ -8,18 +8,18 @@ use metrics::{Counter, Family, Histogram};
 /// Seconds that an expression took.
 const SECONDS: &[f64] = &[0.0000005, 0.001, 0.01, 0.1, 1.0];
 
-pub struct Meters {
+pub struct PolicyMeters {
     checks: Family<Counter>,
     seconds: Family<Histogram>,
     mutations: Family<Counter>,
     mutation_seconds: Family<Histogram>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
+impl Default for PolicyMeters {
+    fn default() -> PolicyMeters {
         const CHECK: &[&str] = &["policy", "policy_binding", "error_type", "enforcement_action"];
         const MUTATION: &[&str] = &["policy", "policy_binding", "error_type"];
-        Meters {
+        PolicyMeters {
             checks: Family::new(
                 "apiserver_validating_admission_policy_check_total",
                 "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
@@ -51,7 +51,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl PolicyMeters {
     /// A validation did not hold or could not be evaluated: `action` is what became of it (allow, deny, audit, warn).
     pub fn checked(&self, policy: &str, binding: &str, message: &str, action: &str, took: Duration) {
         let labels = [policy, binding, error_type(Some(message)), action];

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
+use codec::Notes;
 use object::{Cause, Meta, Reason, Status, Str, Value, quote};
 use patch::{DoesNotRun, JsonPatch, Reading};
 
@@ -13,7 +14,7 @@ use super::subject::{Asked, Subject, namespace_object};
 use super::{Hook, Policies, params};
 use crate::matching::Matched;
 use crate::reinvocation::Caller;
-use crate::{Attributes, Host, Meters, Plugin, metadata, plugins};
+use crate::{AdmissionMeters, Attributes, Host, Plugin, metadata, plugins};
 
 pub struct MutatingPolicies(pub(crate) Policies);
 
@@ -36,7 +37,7 @@ impl Plugin for MutatingPolicies {
 /// Lets all policies change an object.
 pub(super) async fn dispatch(
     hooks: &[&Hook],
-    (host, meters): (&dyn Host, &Meters),
+    (host, meters): (&dyn Host, &AdmissionMeters),
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
@@ -154,7 +155,7 @@ async fn invocations<'h>(
 struct Round<'a> {
     attributes: &'a Attributes<'a>,
     host: &'a dyn Host,
-    meters: &'a Meters,
+    meters: &'a AdmissionMeters,
     /// As plugins pass them, in the stored version.
     object: &'a Value,
     old: Option<&'a Value>,
@@ -273,12 +274,15 @@ impl Round<'_> {
         let asked = self.asked(subject, invocation, namespace, answers);
         let evaluated = asked.evaluate(&[&mutation.expression], BUDGET).await.map_err(Failure::Policy)?;
         let value = evaluated.values.into_iter().next().unwrap_or(Ok(Value::Null)).map_err(Failure::Policy)?;
-        let patched = match mutation.kind {
-            PatchKind::JsonPatch => json_patch(subject, &value)?,
-            PatchKind::ApplyConfiguration => Some(apply_configuration(subject, value)?),
+        // A JSON patch is read strictly; an apply configuration was checked against the schema before it was merged.
+        let (patched, mut notes) = match mutation.kind {
+            PatchKind::JsonPatch => (json_patch(subject, &value)?, Notes::collect()),
+            PatchKind::ApplyConfiguration => (Some(apply_configuration(subject, value)?), Notes::ignore()),
         };
         let Some(patched) = patched else { return Ok(false) };
-        let settled = subject.form.settle(&patched).map_err(|why| Failure::Request(Status::internal(why)))?;
+        let settled = subject.form.settle(&patched, &mut notes);
+        let settled = settled.and_then(|settled| notes.strict_error().map_or(Ok(settled), Err));
+        let settled = settled.map_err(|why| Failure::Request(Status::internal(why)))?;
         let settled = subject.form.printed(&settled);
         let changed = settled != subject.object;
         if changed && let Some(subject) = &mut self.current {
@@ -289,7 +293,7 @@ impl Round<'_> {
 
     async fn finish(self) -> Result<Option<Value>, Status> {
         let (Some(current), true) = (self.current, self.changed) else { return Ok(None) };
-        let settled = current.form.settle(&current.object).map_err(Status::internal)?;
+        let settled = current.form.settle(&current.object, &mut Notes::ignore()).map_err(Status::internal)?;
         let mut stored = current.form.to_stored(settled).await?;
         metadata::keep_managed_fields(self.attributes, self.object, &mut stored);
         Ok(Some(stored))

@@ -102,7 +102,7 @@ async fn stored(
     let found = match reference.selector()? {
         Some(selector) => {
             let mut all = lookup.list(group, name, namespace);
-            all.retain(|object| selector.matches(|key| object.label(key)));
+            all.retain(|object| selector.matches(object.labels()));
             all
         }
         None => lookup.get(group, name, namespace, &reference.name).into_iter().collect(),
@@ -124,9 +124,9 @@ async fn converted(storage: &ResourceStorage, reference: &ParamRef, namespace: &
     };
     let labels = selector.cloned().unwrap_or_else(Selector::everything);
     let filter = Filter { labels, ..Filter::everything() };
-    let _selected = storage.select(&mut objects, &filter).await.map_err(|error| Status::from(error).message)?;
-    let prepared = storage.prepare(objects.iter().map(|object| object.value())).await;
-    let _prepared = prepared.map_err(|error| Status::from(error).message)?;
+    let _selected =
+        storage.select(&mut objects, &filter, usize::MAX).await.map_err(|error| Status::from(error).message)?;
+    let _prepared = storage.prepare(objects.iter().map(|object| object.value())).await;
     objects
         .iter()
         .map(|object| storage.decode_entry(object.entry()).map_err(|error| Status::from(error).message))

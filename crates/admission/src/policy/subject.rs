@@ -7,7 +7,7 @@ use super::authorization::Answers;
 use super::evaluation::{Defined, Evaluated, Expression, Input, evaluate};
 use crate::matching::Matched;
 use crate::versioned::Versioned;
-use crate::{Attributes, Host, Meters};
+use crate::{AdmissionMeters, Attributes, Host};
 
 /// The objects of a request in one version.
 pub struct Subject {
@@ -117,7 +117,7 @@ pub fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
 pub struct Asked<'a> {
     pub attributes: &'a Attributes<'a>,
     pub host: &'a dyn Host,
-    pub meters: &'a Meters,
+    pub meters: &'a AdmissionMeters,
     pub object: &'a Value,
     pub old: &'a Value,
     pub request: &'a Value,

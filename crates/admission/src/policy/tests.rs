@@ -8,13 +8,13 @@ use object::{Status, Value, value};
 use super::definition::{Binding, Definition};
 use super::{Bindings, Hook, Hooks, mutating, validating};
 use crate::plugins::testing::{Closed, World, create};
-use crate::{Attributes, Meters, Plugin};
+use crate::{AdmissionMeters, Attributes, Plugin};
 
 /// A plugin with policies that are not stored anywhere.
 struct Fixed {
     hooks: Vec<Hook>,
     host: Closed,
-    meters: Meters,
+    meters: AdmissionMeters,
 }
 
 #[async_trait]
@@ -60,7 +60,7 @@ fn play(mut spec: Value, actions: Value, object: Value) -> String {
         policy: Arc::new(Definition::compile(&policy, &Arc::default())),
         bindings: Arc::new(vec![Arc::new(Binding::compile(&binding))]),
     };
-    let plugin = Fixed { hooks: vec![hook], host: Closed { allowed: "get allowed" }, meters: Meters::new("") };
+    let plugin = Fixed { hooks: vec![hook], host: Closed { allowed: "get allowed" }, meters: AdmissionMeters::new("") };
     let world = World::default().with("", "namespaces", value!({"metadata": {"name": "ns", "labels": {"team": "a"}}}));
     match create(&plugin, &world, "nodes", object) {
         Ok(admitted) => {

@@ -10,7 +10,7 @@ use super::definition::{Action, Annotation, Binding, Definition, Validation};
 use super::evaluation::{BUDGET, Expression};
 use super::subject::{Asked, Subject, namespace_object};
 use super::{Hook, Policies, params};
-use crate::{Attributes, Host, Meters, Plugin, plugins};
+use crate::{AdmissionMeters, Attributes, Host, Plugin, plugins};
 
 /// The longest message that a messageExpression can make.
 const MESSAGE_MAX_BYTES: usize = 5 * 1024;
@@ -49,7 +49,7 @@ impl Plugin for ValidatingPolicies {
 pub(super) struct Request<'a> {
     pub attributes: &'a Attributes<'a>,
     pub host: &'a dyn Host,
-    pub meters: &'a Meters,
+    pub meters: &'a AdmissionMeters,
     pub object: Option<&'a Value>,
     pub old: Option<&'a Value>,
     pub answers: Answers,
@@ -76,7 +76,7 @@ enum Decision {
 
 /// What came of all policies.
 struct Verdict<'m> {
-    meters: &'m Meters,
+    meters: &'m AdmissionMeters,
     /// The first refusal counts.
     denied: Option<(String, String)>,
     /// For the audit annotation, as JSON.

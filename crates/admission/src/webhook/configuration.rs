@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cel::Pool;
 use object::{Meta, Str, Value};
-use outbound::Target;
+use outbound::WebhookTarget;
 
 use super::call::Step;
 use crate::compiled::name_of;
@@ -27,7 +27,7 @@ pub struct Hook {
     pub matcher: Matcher,
     pub conditions: Conditions,
     /// Err is why there is no way to call it.
-    pub target: Result<Target, String>,
+    pub target: Result<WebhookTarget, String>,
     /// `failurePolicy: Ignore`.
     pub ignores_failures: bool,
     pub side_effects: SideEffects,
@@ -97,7 +97,7 @@ impl Hook {
             id: format!("{source}{configuration}/{name}/{number}").into(),
             matcher: Matcher::of_webhook(webhook),
             conditions,
-            target: Target::read(webhook.field("clientConfig")),
+            target: WebhookTarget::read(webhook.field("clientConfig")),
             ignores_failures: webhook.str_at(&["failurePolicy"]) == "Ignore",
             side_effects: match webhook.str_at(&["sideEffects"]) {
                 "" => SideEffects::Absent,

@@ -10,7 +10,7 @@ const SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 /// Larger codes are counted as this one.
 const CODE_MAX: u16 = 600;
 
-pub struct Meters {
+pub struct WebhookMeters {
     seconds: Family<Histogram>,
     rejections: Family<Counter>,
     failed_open: Family<Counter>,
@@ -35,9 +35,9 @@ impl ErrorType {
     }
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
-        Meters {
+impl Default for WebhookMeters {
+    fn default() -> WebhookMeters {
+        WebhookMeters {
             seconds: Family::new(
                 "apiserver_admission_webhook_admission_duration_seconds",
                 "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each \
@@ -76,7 +76,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl WebhookMeters {
     /// A call was made, with this code.
     pub fn called(&self, hook: &str, step: &str, operation: &str, took: Duration, rejected: bool, code: u16) {
         let (code, rejected) = (code.min(CODE_MAX).to_string(), if rejected { "true" } else { "false" });

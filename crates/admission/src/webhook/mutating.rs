@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
+use codec::Notes;
 use object::{Status, Value, quote};
 use patch::{JsonPatch, Reading};
 
@@ -221,8 +222,8 @@ impl Current {
         let internal = |why: String| Failure::Internal(Status::internal(why));
         let printed = self.form.printed(object);
         let patched = patch.run(printed.clone(), self.form.schema()).map_err(|why| internal(why.message()))?;
-        let before = self.form.settle(&printed).map_err(internal)?;
-        let mut new = self.form.settle(&patched.document).map_err(internal)?;
+        let before = self.form.settle(&printed, &mut Notes::ignore()).map_err(internal)?;
+        let mut new = self.form.settle(&patched.document, &mut Notes::ignore()).map_err(internal)?;
         let changed = new != before;
         keep_unknown(object, &before, &mut new);
         self.changed |= changed;

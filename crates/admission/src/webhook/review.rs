@@ -157,7 +157,7 @@ pub enum Unusable {
 /// Reads the answer to a review with this uid.
 pub fn response(version: ReviewVersion, uid: &str, mutating: bool, bytes: &[u8]) -> Result<Response, Unusable> {
     let decoded = codec::json::decode(bytes, None, &mut Notes::ignore());
-    let review = decoded.map_err(|error| Unusable::Undecodable(undecodable(bytes, &error.to_string())))?;
+    let review = decoded.map_err(|error| Unusable::Undecodable(undecodable(&error.to_string())))?;
     if review.as_map().is_none() {
         let what = review.type_name();
         return Err(Unusable::Undecodable(format!(
@@ -224,8 +224,7 @@ fn check_kind(version: ReviewVersion, review: &Value) -> Result<(), Unusable> {
     )))
 }
 
-fn undecodable(bytes: &[u8], error: &str) -> String {
-    let _ = bytes;
+fn undecodable(error: &str) -> String {
     format!("couldn't get version/kind; json parse error: {error}")
 }
 

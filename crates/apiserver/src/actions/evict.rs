@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kinds::core::pod::{Eviction, evict, mark_evicted};
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Reason, Status, Value};
-use registry::{
-    Action, ActionCall, AdmitAll, Context, Resource, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject,
-};
+use registry::{Action, ActionCall, Context, Error, Mismatch, ResourceStorage, UpdateOptions};
 use rest::ManagedKind;
 
 use super::pods::{pods, success};
@@ -22,12 +20,19 @@ pub struct Evict;
 
 #[async_trait]
 impl Action for Evict {
-    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
+    fn writes(&self) -> bool {
+        true
+    }
+
+    async fn check(&self, call: &mut ActionCall<'_>) -> Result<(), Status> {
         if call.body.name() != call.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
+        delete_options(call).map(drop)
+    }
+
+    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
         let options = delete_options(&call)?;
-        call.admit.validate(Some(&call.body), None).await?;
         let dry_run = !strings(options.field("dryRun")).is_empty();
         let evicting = Evicting { cx: Context { dry_run, ..call.cx }, pods: pods(&call)?, call: &call, options };
         evicting.run().await?;
@@ -122,16 +127,31 @@ impl Evicting<'_> {
             options.set(&wanted, version);
         }
         if !self.cx.dry_run {
-            let update = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
-            let cx = Context { subresource: "status", ..self.cx };
-            let mut mark = Mark { cx: &cx, preconditions: options.field("preconditions").clone() };
-            let marked = self.pods.update(&cx, self.call.name, &mut mark, &AdmitAll, &update).await?;
+            let marked = self.mark(options.field("preconditions")).await?;
             if !options.at(&wanted).is_null() {
-                options.set(&wanted, marked.object.resource_version());
+                options.set(&wanted, marked.resource_version());
             }
         }
-        self.pods.delete(&self.cx, self.call.name, &options, &AdmitAll).await?;
+        self.pods.delete(&self.cx, self.call.name, &options).await?;
         Ok(())
+    }
+
+    /// Puts the condition on the pod that tells why it goes.
+    async fn mark(&self, preconditions: &Value) -> Result<Value, Status> {
+        let cx = Context { subresource: "status", ..self.cx };
+        let mut write = self.pods.begin(&cx, self.call.name, &UpdateOptions::STATUS).await?;
+        loop {
+            let pod = write.existing().await?;
+            let given = |field: &str| preconditions.field(field).as_str().filter(|text| !text.is_empty());
+            if let Some(mismatch) = Mismatch::of(given("uid"), given("resourceVersion"), &pod) {
+                return Err(Status::conflict(&GroupResource::new("", "Pod"), pod.name(), mismatch.to_string()));
+            }
+            let mut marked = pod.clone();
+            mark_evicted(cx.now, &mut marked);
+            if let Some(outcome) = write.store(marked, Some(&pod)).await? {
+                return Ok(outcome.object);
+            }
+        }
     }
 
     /// Stores the budget with one disruption less; false if it was changed meanwhile.
@@ -143,11 +163,15 @@ impl Evicting<'_> {
         let Some((resource, storage)) = resource.and_then(|found| Some((found, found.storage.as_ref()?))) else {
             return Ok(true);
         };
-        let cx = Context { group: "policy", subresource: "status", ..self.cx };
-        let options = UpdateOptions { scope: UpdateScope::Status, ..UpdateOptions::default() };
-        let mut charge = Charge { cx: &cx, resource, storage, budget };
-        match storage.update(&cx, budget.name(), &mut charge, &AdmitAll, &options).await {
-            Ok(_) => Ok(true),
+        let cx = Context { group: "policy", subresource: "status", warnings: None, ..self.cx };
+        let tracked = ManagedKind {
+            kind: &resource.kind,
+            form: &resource.form,
+            subresource: "status",
+            resets: storage.strategy.facts().reset_fields("status"),
+        };
+        match charge(&cx, storage, &tracked, budget).await {
+            Ok(()) => Ok(true),
             Err(error) if error.reason() == Reason::Conflict => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -158,54 +182,19 @@ fn is_over(pod: &Value) -> bool {
     matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed") || pod.is_deleting()
 }
 
-/// Puts the condition on the pod that tells why it goes.
-struct Mark<'a> {
-    cx: &'a Context<'a>,
-    preconditions: Value,
-}
-
-#[async_trait]
-impl UpdatedObject for Mark<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let mut pod = existing.cloned().unwrap_or_default();
-        let refuse = |why: String| Err(Status::conflict(&GroupResource::new("", "Pod"), pod.name(), why));
-        let uid = self.preconditions.str_at(&["uid"]);
-        if !uid.is_empty() && uid != pod.uid() {
-            return refuse(format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                pod.uid()
-            ));
+/// Stores the budget as it was found, with one disruption less; it must not have changed since.
+async fn charge(
+    cx: &Context<'_>,
+    storage: &ResourceStorage,
+    tracked: &ManagedKind<'_>,
+    budget: &Value,
+) -> Result<(), Error> {
+    let mut write = storage.begin(cx, budget.name(), &UpdateOptions::STATUS).await?;
+    loop {
+        let live = write.existing().await?;
+        let charged = rest::track(tracked, &live, budget.clone(), "kube-apiserver", cx.now).await;
+        if write.store(charged, Some(&live)).await?.is_some() {
+            return Ok(());
         }
-        let version = self.preconditions.str_at(&["resourceVersion"]);
-        if !version.is_empty() && version != pod.resource_version() {
-            return refuse(format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                pod.resource_version()
-            ));
-        }
-        mark_evicted(self.cx.now, &mut pod);
-        Ok(pod)
-    }
-}
-
-/// The budget as it was found, with one disruption less; it must not have changed since.
-struct Charge<'a> {
-    cx: &'a Context<'a>,
-    resource: &'a Resource,
-    storage: &'a ResourceStorage,
-    budget: &'a Value,
-}
-
-#[async_trait]
-impl UpdatedObject for Charge<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let live = existing.cloned().unwrap_or_default();
-        let tracked = ManagedKind {
-            kind: &self.resource.kind,
-            form: &self.resource.form,
-            subresource: "status",
-            resets: self.storage.strategy.reset_fields("status"),
-        };
-        Ok(rest::track(&tracked, &live, self.budget.clone(), "kube-apiserver", self.cx.now))
     }
 }

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kinds::core::pod::{bind, validate_binding};
-use object::{GroupResource, Meta, Status, Value, value};
-use registry::{Action, ActionCall, AdmitAll, ResourceStorage, UpdateOptions, UpdateScope, UpdatedObject};
+use object::{Meta, Status, Value, value};
+use registry::{Action, ActionCall, ResourceStorage, UpdateOptions, UpdateScope};
 
 pub struct Bind;
 
 #[async_trait]
 impl Action for Bind {
-    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
+    fn writes(&self) -> bool {
+        true
+    }
+
+    async fn check(&self, call: &mut ActionCall<'_>) -> Result<(), Status> {
         if call.body.name() != call.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
@@ -24,31 +28,24 @@ impl Action for Bind {
             let name = object::quote(call.name);
             return Err(Status::bad_request(format!("Name parameter invalid: {name}: {}", problems.join(";"))));
         }
-        call.admit.validate(Some(&call.body), None).await?;
-        let pods = pods(&call)?;
+        Ok(())
+    }
+
+    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
         let options = UpdateOptions {
             uid: Some(call.body.uid().to_string()).filter(|uid| !uid.is_empty()),
             resource_version: Some(call.body.resource_version().to_string()).filter(|version| !version.is_empty()),
             scope: UpdateScope::Other,
             ..UpdateOptions::default()
         };
-        let mut change = Assign { call: &call };
-        pods.update(&call.cx, call.name, &mut change, &AdmitAll, &options).await?;
-        Ok(success())
-    }
-}
-
-struct Assign<'a> {
-    call: &'a ActionCall<'a>,
-}
-
-#[async_trait]
-impl UpdatedObject for Assign<'_> {
-    async fn wanted(&mut self, existing: Option<&Value>) -> Result<Value, Status> {
-        let Some(pod) = existing else {
-            return Err(Status::not_found(&GroupResource::new("", "pods"), self.call.name));
-        };
-        bind(&self.call.cx, pod, &self.call.body)
+        let mut write = pods(&call)?.begin(&call.cx, call.name, &options).await?;
+        loop {
+            let pod = write.existing().await?;
+            let bound = bind(&call.cx, &pod, &call.body)?;
+            if write.store(bound, Some(&pod)).await?.is_some() {
+                return Ok(success());
+            }
+        }
     }
 }
 

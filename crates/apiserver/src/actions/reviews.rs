@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use authn::Authenticator;
-use authz::{Authorizer, Rule, RulesFor};
+use authz::{Authorizer, RulesFor};
 use object::timestamp::Time;
 use object::{Map, Meta, Status, Value};
 use registry::{Action, ActionCall};
+use request::Rule;
 
 pub use self::access::{AccessReview, Who};
 use super::token::strings;
@@ -21,12 +22,15 @@ pub struct Rules {
 
 #[async_trait]
 impl Action for Rules {
-    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
-        let namespace = call.body.str_at(&["spec", "namespace"]).to_string();
-        if namespace.is_empty() {
+    async fn check(&self, call: &mut ActionCall<'_>) -> Result<(), Status> {
+        if call.body.str_at(&["spec", "namespace"]).is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
-        call.admit.validate(Some(&call.body), None).await?;
+        Ok(())
+    }
+
+    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
+        let namespace = call.body.str_at(&["spec", "namespace"]).to_string();
         let RulesFor { rules, incomplete, errors } = self.authorizer.rules_for(call.cx.user, &namespace);
         let mut review = fresh(&call.body);
         review.set(&["spec"], Value::map());
@@ -65,7 +69,6 @@ pub struct Myself;
 #[async_trait]
 impl Action for Myself {
     async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
-        call.admit.validate(Some(&call.body), None).await?;
         let mut review = fresh(&call.body);
         review.set_meta_str("creationTimestamp", &Time(call.cx.now).to_string());
         review.set(&["status", "userInfo"], call.cx.user.to_value());
@@ -80,12 +83,15 @@ pub struct Token {
 
 #[async_trait]
 impl Action for Token {
-    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
-        let token = call.body.str_at(&["spec", "token"]);
-        if token.is_empty() {
+    async fn check(&self, call: &mut ActionCall<'_>) -> Result<(), Status> {
+        if call.body.str_at(&["spec", "token"]).is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
-        call.admit.validate(Some(&call.body), None).await?;
+        Ok(())
+    }
+
+    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
+        let token = call.body.str_at(&["spec", "token"]);
         let wanted = strings(call.body.at(&["spec", "audiences"]));
         let mut review = call.body.clone();
         match self.authenticator.review(token, &wanted, call.cx.now.secs).await {

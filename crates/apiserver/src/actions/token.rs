@@ -26,12 +26,14 @@ pub struct Issue {
 
 #[async_trait]
 impl Action for Issue {
-    async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
-        let account = self.account(&call).await?;
-        let mut request = call.body.clone();
-        self.complete(&call, &mut request, &account);
-        validate(&request)?;
-        call.admit.validate(Some(&request), None).await?;
+    async fn check(&self, call: &mut ActionCall<'_>) -> Result<(), Status> {
+        call.about = self.account(call).await?;
+        self.complete(call);
+        validate(&call.body)
+    }
+
+    async fn create(&self, mut call: ActionCall<'_>) -> Result<Value, Status> {
+        let (mut request, account) = (std::mem::take(&mut call.body), std::mem::take(&mut call.about));
         let bound = self.bound(&call, &mut request, &account).await?;
         let seconds = self.shortened(&call, &mut request);
         let audiences = strings(request.at(&["spec", "audiences"]));
@@ -74,15 +76,16 @@ impl Issue {
             if call.cx.features.enabled("TokenRequestServiceAccountUIDValidation") {
                 return Err(Status::conflict(&GroupResource::new(GROUP, "TokenRequest"), call.name, why));
             }
-            call.admit.warn(format!(
+            call.cx.warn([format!(
                 "{why} but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error"
-            ));
+            )]);
         }
         Ok(account)
     }
 
     /// Fills in what the request left open.
-    fn complete(&self, call: &ActionCall<'_>, request: &mut Value, account: &Value) {
+    fn complete(&self, call: &mut ActionCall<'_>) {
+        let (request, account) = (&mut call.body, &call.about);
         if request.list_at(&["spec", "audiences"]).is_empty() {
             request.set(&["spec", "audiences"], self.accounts.audiences.clone());
         }
@@ -136,7 +139,7 @@ impl Issue {
         if longest == 0 || wanted <= longest {
             return wanted;
         }
-        call.admit.warn(format!("requested expiration of {wanted} seconds shortened to {longest} seconds"));
+        call.cx.warn([format!("requested expiration of {wanted} seconds shortened to {longest} seconds")]);
         request.set(&["spec", "expirationSeconds"], longest);
         longest
     }

@@ -6,9 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use authn::{CertificateAuthority, UserHeaders};
+use gox509::Certificate;
 use registry::Features;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 use server::tls::Handshake;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,13 +17,14 @@ use crate::{Config, Pki};
 
 /// Who vouches for clients and for front proxies.
 pub struct Trust {
-    pub clients: Arc<CertificateAuthority>,
+    /// None where no client certificate is accepted.
+    pub clients: Option<Arc<CertificateAuthority>>,
     /// None where no front proxy is believed.
     pub proxies: Option<Arc<CertificateAuthority>>,
-    /// This server's own authority, which signed the administrator's certificate. It is accepted always, and told to others
-    /// only where no other was given.
-    own: Vec<CertificateDer<'static>>,
-    client_file: PathBuf,
+    /// This server's own authority, which signed the administrator's certificate; empty where it does not vouch for clients. It is
+    /// told to others only where no other was given.
+    own: Vec<Certificate>,
+    client_file: Option<PathBuf>,
     proxy_file: Option<PathBuf>,
     /// The files' contents that are in use.
     bundles: watch::Sender<Bundles>,
@@ -42,17 +42,20 @@ struct Bundles {
 
 impl Trust {
     pub fn open(config: &Config, pki: &Pki, features: &Features) -> Result<Arc<Trust>, String> {
-        let own = certificates(&pki.ca)?;
-        let client_file = config.client_ca_file.clone().unwrap_or_else(|| pki.ca.clone());
-        let bundle = read(&client_file)?;
-        let authorities = with_own(&own, parse(&client_file, &bundle)?);
-        let reads_uid = features.enabled("AllowParsingUserUIDFromCertAuth");
-        let clients = Arc::new(CertificateAuthority::new(authorities, reads_uid)?);
+        let own = if pki.own.clients { certificates(&pki.ca)? } else { Vec::new() };
+        let client_file = config.client_ca_file.clone().or_else(|| pki.own.clients.then(|| pki.ca.clone()));
+        let (mut clients, mut bundle) = (None, Vec::new());
+        if let Some(path) = &client_file {
+            bundle = read(path)?;
+            let authorities = with_own(&own, parse(CLIENTS, path, &bundle)?);
+            let reads_uid = features.enabled("AllowParsingUserUIDFromCertAuth");
+            clients = Some(Arc::new(CertificateAuthority::new(authorities, reads_uid)));
+        }
         let flags = &config.authentication.request_header;
         let (mut proxies, mut proxy_bundle) = (None, Vec::new());
         if let Some(path) = &flags.client_ca_file {
             proxy_bundle = read(path)?;
-            proxies = Some(Arc::new(CertificateAuthority::new(parse(path, &proxy_bundle)?, false)?));
+            proxies = Some(Arc::new(CertificateAuthority::new(parse(PROXIES, path, &proxy_bundle)?, false)));
         }
         let (bundles, _) = watch::channel(Bundles { clients: bundle, proxies: proxy_bundle });
         let proxy_file = flags.client_ca_file.clone();
@@ -62,11 +65,15 @@ impl Trust {
     }
 
     /// The authorities that a handshake names.
-    pub fn named(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+    pub fn named(&self) -> Result<Vec<Certificate>, String> {
         let bundles = self.bundles.borrow();
-        let mut named = parse(&self.client_file, &bundles.clients)?;
-        if let Some(path) = &self.proxy_file {
-            named.extend(parse(path, &bundles.proxies)?);
+        let mut named = Vec::new();
+        for (purpose, file, bundle) in
+            [(CLIENTS, &self.client_file, &bundles.clients), (PROXIES, &self.proxy_file, &bundles.proxies)]
+        {
+            if let Some(path) = file {
+                named.extend(parse(purpose, path, bundle)?);
+            }
         }
         Ok(named)
     }
@@ -80,7 +87,10 @@ impl Trust {
     pub fn published(&self) -> BTreeMap<String, String> {
         let bundles = self.bundles.borrow();
         let text = |bundle: &[u8]| String::from_utf8_lossy(bundle).into_owned();
-        let mut data = BTreeMap::from([("client-ca-file".to_string(), text(&bundles.clients))]);
+        let mut data = BTreeMap::new();
+        if self.client_file.is_some() {
+            data.insert("client-ca-file".to_string(), text(&bundles.clients));
+        }
         if self.proxy_file.is_some() {
             data.extend(self.headers.clone());
             data.insert("requestheader-client-ca-file".into(), text(&bundles.proxies));
@@ -102,7 +112,9 @@ impl Trust {
     pub fn follow(self: &Arc<Trust>, tasks: &mut JoinSet<()>) {
         let bundles = self.bundles.borrow().clone();
         let target = |proxies| BundleFile { trust: self.clone(), proxies };
-        tasks.spawn(reload::follow(self.client_file.clone(), bundles.clients, target(false)));
+        if let Some(path) = self.client_file.clone() {
+            tasks.spawn(reload::follow(path, bundles.clients, target(false)));
+        }
         if let Some(path) = self.proxy_file.clone() {
             tasks.spawn(reload::follow(path, bundles.proxies, target(true)));
         }
@@ -110,9 +122,14 @@ impl Trust {
 
     /// Believes other authorities from now on.
     fn replace(&self, proxies: bool, bundle: &[u8]) -> Result<(), String> {
-        match (&self.proxies, &self.proxy_file) {
-            (Some(authority), Some(path)) if proxies => authority.replace(parse(path, bundle)?)?,
-            _ => self.clients.replace(with_own(&self.own, parse(&self.client_file, bundle)?))?,
+        let (purpose, authority, file) = if proxies {
+            (PROXIES, &self.proxies, &self.proxy_file)
+        } else {
+            (CLIENTS, &self.clients, &self.client_file)
+        };
+        if let (Some(authority), Some(path)) = (authority, file) {
+            let given = parse(purpose, path, bundle)?;
+            authority.replace(if proxies { given } else { with_own(&self.own, given) });
         }
         self.bundles.send_modify(|bundles| {
             *(if proxies { &mut bundles.proxies } else { &mut bundles.clients }) = bundle.to_vec();
@@ -150,7 +167,7 @@ impl Reload for BundleFile {
     }
 }
 
-fn with_own(own: &[CertificateDer<'static>], mut given: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
+fn with_own(own: &[Certificate], mut given: Vec<Certificate>) -> Vec<Certificate> {
     given.extend(own.iter().cloned());
     given
 }
@@ -170,17 +187,58 @@ fn published_headers(given: &UserHeaders, allowed_names: &[String]) -> BTreeMap<
     data
 }
 
-/// The certificates in a PEM file.
-pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    parse(path, &read(path)?)
+/// What upstream calls the two files in errors.
+const CLIENTS: &str = "client-ca-bundle";
+const PROXIES: &str = "request-header";
+
+/// The certificates in a file of clients' authorities.
+pub fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {
+    parse(CLIENTS, path, &read(path)?)
 }
 
-fn parse(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| format!("{} is not PEM: {error}", path.display()))
+/// Err is what upstream says: the file must hold a certificate, and every certificate in it must be readable.
+fn parse(purpose: &str, path: &Path, pem: &[u8]) -> Result<Vec<Certificate>, String> {
+    let name = object::quote(&format!("{purpose}::{}", path.display()));
+    if pem.is_empty() {
+        return Err(format!("missing content for CA bundle {name}"));
+    }
+    gox509::parse_bundle(pem).map_err(|why| format!("error loading CA bundle for {name}: {why}"))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file without a usable certificate is refused in upstream's words, whoever it is for.
+    #[test]
+    fn files_without_certificates_are_refused() {
+        let made = rcgen::generate_simple_self_signed(vec!["a".to_string()]).unwrap();
+        let (good, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let none = "data does not contain any valid RSA or ECDSA certificates";
+        let with_header =
+            good.replacen("-----\n", "-----\nKey: value\n", 1).replacen("-----\r\n", "-----\nKey: value\n", 1);
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (text, want) in [
+            ("", "missing content for CA bundle \"client-ca-bundle::ca.crt\"".to_string()),
+            ("\n", format!("error loading CA bundle for \"client-ca-bundle::ca.crt\": {none}")),
+            (&key, format!("error loading CA bundle for \"client-ca-bundle::ca.crt\": {none}")),
+            (&with_header, format!("error loading CA bundle for \"client-ca-bundle::ca.crt\": {none}")),
+            (
+                broken,
+                "error loading CA bundle for \"client-ca-bundle::ca.crt\": x509: malformed certificate".to_string(),
+            ),
+            (
+                &format!("{good}{broken}"),
+                "error loading CA bundle for \"client-ca-bundle::ca.crt\": x509: malformed certificate".to_string(),
+            ),
+        ] {
+            assert_eq!(parse(CLIENTS, Path::new("ca.crt"), text.as_bytes()).err(), Some(want), "{text}");
+        }
+        let found = parse(PROXIES, Path::new("ca.crt"), format!("junk\n{key}{good}").as_bytes());
+        assert_eq!(found.unwrap().len(), 1);
+    }
 }

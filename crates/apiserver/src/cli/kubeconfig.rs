@@ -45,7 +45,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), String> {
     let data_dir = data_dir_of(matches);
     let pki = Pki::at(&data_dir.join("pki"));
     if !pki.ca.exists() {
-        return Err(format!("{} has no certificates yet: start ferrokube there once", data_dir.display()));
+        return Err(format!(
+            "{} has no certificates yet: start ferrokube there once; with --client-ca-file it makes none",
+            data_dir.display()
+        ));
     }
     let server = match matches.get_one::<String>("server") {
         Some(url) => url.clone(),

@@ -1,9 +1,11 @@
 //! `backup`, `restore`, `check` and `repair`: looking after a data directory.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::admin::describe;
 use crate::flags::data_dir;
+use crate::sealed;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use storage_embedded::{OpenError, check as check_store, restore as restore_store};
 
@@ -12,20 +14,32 @@ use super::{data_dir_of, say};
 /// Revisions that a restored store skips, so that a client never meets one it has seen with other content.
 const RESTORE_SKIPS: i64 = 1_000_000_000;
 
+/// The folder of a data directory that has keys and certificates, and their name in a backup.
+const PKI: &str = "pki";
+
 /// What is lost is listed up to so many lines.
 const LOSSES_LISTED: usize = 1_000;
 
 pub fn commands() -> [Command; 4] {
     let file =
         |help: &'static str| Arg::new("file").required(true).value_parser(clap::value_parser!(PathBuf)).help(help);
+    let passphrase = || {
+        Arg::new("passphrase-file")
+            .long("passphrase-file")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("The passphrase of the keys and certificates in the backup is the first line of this file")
+    };
     [
         Command::new("backup")
             .about("Copy everything in the embedded store to a file, also while it is serving")
             .arg(data_dir())
-            .arg(file("The file to write; it must not exist yet")),
+            .arg(passphrase())
+            .arg(file("The file to write, which must not exist yet, or - for standard output")),
         Command::new("restore")
             .about("Make a data directory's store from a backup")
             .arg(data_dir())
+            .arg(passphrase())
             .arg(file("A file that `backup` wrote"))
             .arg(
                 Arg::new("force")
@@ -49,13 +63,81 @@ pub fn commands() -> [Command; 4] {
 }
 
 pub fn backup(matches: &ArgMatches) -> Result<(), String> {
-    let target = file_of(matches)?;
-    let data_dir = data_dir_of(matches);
+    let (target, data_dir) = (file_of(matches)?, data_dir_of(matches));
+    let (keys, word) = keys_to_keep(matches, &data_dir)?;
+    let is_output = target == Path::new("-");
+    if !is_output && target.exists() {
+        return Err(format!("{} exists", target.display()));
+    }
+    // A backup is read again before it counts, and gets its name when it has everything.
+    let unfinished = match is_output {
+        true => files::with_suffix(&crate::store_path(&data_dir), &format!(".backup-{}", std::process::id())),
+        false => files::with_suffix(&target, ".unfinished"),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let report = runtime.block_on(crate::admin::backup(&data_dir, &target))?;
-    say(&format!("{} written: {report}", target.display()));
+    let report = runtime.block_on(crate::admin::backup(&data_dir, &unfinished))?;
+    let finished = finish(&unfinished, &target, keys.as_deref());
+    let removed = std::fs::remove_file(&unfinished);
+    finished?;
+    removed.map_err(|error| format!("cannot remove {}: {error}", unfinished.display()))?;
+    let said =
+        format!("{} written: {report}; {word}", if is_output { "backup".into() } else { target.display().to_string() });
+    match is_output {
+        // Standard output is the backup.
+        true => drop(writeln!(std::io::stderr(), "{said}")),
+        false => say(&said),
+    }
     Ok(())
+}
+
+/// The keys and certificates for a backup, encrypted, and what to say about them.
+fn keys_to_keep(matches: &ArgMatches, data_dir: &Path) -> Result<(Option<Vec<u8>>, String), String> {
+    let folder = data_dir.join(PKI);
+    let there = sealed::read_folder(&folder)?;
+    match passphrase(matches)? {
+        _ if there.is_empty() => Ok((None, format!("there are no keys in {}", folder.display()))),
+        Some(passphrase) => {
+            let word = format!("with the keys and certificates of {}, encrypted", folder.display());
+            Ok((Some(sealed::seal(&there, &passphrase)?), word))
+        }
+        None => {
+            let folder = folder.display();
+            Ok((
+                None,
+                format!(
+                    "WITHOUT the keys and certificates of {folder}, without which kubeconfigs and tokens end: keep a copy of \
+                     that folder, or give --passphrase-file to have them in the backup"
+                ),
+            ))
+        }
+    }
+}
+
+fn passphrase(matches: &ArgMatches) -> Result<Option<Vec<u8>>, String> {
+    let Some(path) = matches.get_one::<PathBuf>("passphrase-file") else { return Ok(None) };
+    let text = std::fs::read(path).map_err(|error| format!("--passphrase-file: {}: {error}", path.display()))?;
+    let passphrase = text.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    if passphrase.is_empty() {
+        return Err(format!("--passphrase-file: the first line of {} is empty", path.display()));
+    }
+    Ok(Some(passphrase.to_vec()))
+}
+
+/// Gives a backup its keys and its name, or writes it to standard output.
+fn finish(unfinished: &Path, target: &Path, keys: Option<&[u8]>) -> Result<(), String> {
+    if let Some(keys) = keys {
+        storage_embedded::attach(unfinished, PKI, keys).map_err(|error| error.to_string())?;
+    }
+    if target == Path::new("-") {
+        let failed = |error: std::io::Error| format!("cannot write the backup to standard output: {error}");
+        let mut file = std::fs::File::open(unfinished).map_err(failed)?;
+        std::io::copy(&mut file, &mut std::io::stdout().lock()).map_err(failed)?;
+        return std::io::stdout().flush().map_err(failed);
+    }
+    // A link fails if the name was taken meanwhile; a rename would overwrite it.
+    let linked = std::fs::hard_link(unfinished, target).and_then(|()| files::sync_directory(target));
+    linked.map_err(|error| format!("cannot write {}: {error}", target.display()))
 }
 
 pub fn restore(matches: &ArgMatches) -> Result<(), String> {
@@ -63,25 +145,92 @@ pub fn restore(matches: &ArgMatches) -> Result<(), String> {
     let data_dir = data_dir_of(matches);
     files::create_directory(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     let target = crate::store_path(&data_dir);
-    if target.exists() {
+    // The backup must be good before anything is moved.
+    check_store(&source).map_err(|error| error.to_string())?;
+    let keys = Keys::of(matches, &source)?;
+    let pki = data_dir.join(PKI);
+    let has_other_keys = keys.differ_from(&pki)?;
+    if has_other_keys && !matches.get_flag("force") {
+        return Err(format!("{} has other keys than the backup; --force puts them aside", pki.display()));
+    }
+    if storage_embedded::exists(&target) {
         if !matches.get_flag("force") {
             return Err(format!("{} exists; --force puts it aside", target.display()));
         }
-        // The backup must be good before the store is moved, and a server that has the store open would go on writing
-        // to the file that was moved.
-        check_store(&source).map_err(|error| error.to_string())?;
-        let lock = storage_embedded::lock(&target).map_err(|error| error.to_string())?;
+        // A server that has the store open would go on writing to the file that was moved.
+        let lock = target.exists().then(|| storage_embedded::lock(&target)).transpose();
+        let lock = lock.map_err(|error| error.to_string())?;
         put_aside(&data_dir, &target, "before-restore")?;
         drop(lock);
     }
+    if has_other_keys {
+        let aside = files::with_suffix(&pki, ".before-restore");
+        std::fs::rename(&pki, &aside)
+            .map_err(|error| format!("cannot move {} to {}: {error}", pki.display(), aside.display()))?;
+    }
     let report = restore_store(&source, &target, RESTORE_SKIPS).map_err(|error| error.to_string())?;
-    say(&format!("{} restored: {}", target.display(), describe(&report)));
+    let word = keys.write(&data_dir.join(PKI))?;
+    say(&format!("{} restored: {}; {word}", target.display(), describe(&report)));
     Ok(())
+}
+
+/// The keys and certificates of a backup.
+enum Keys {
+    /// It has none.
+    None,
+    /// It has some, and no passphrase was given.
+    Closed,
+    Open(sealed::Files),
+}
+
+impl Keys {
+    fn of(matches: &ArgMatches, backup: &Path) -> Result<Keys, String> {
+        let found = storage_embedded::attached(backup, PKI).map_err(|error| error.to_string())?;
+        match (found, passphrase(matches)?) {
+            (None, None) => Ok(Keys::None),
+            (None, Some(_)) => Err(format!("{} has no keys; leave out --passphrase-file", backup.display())),
+            (Some(_), None) => Ok(Keys::Closed),
+            (Some(found), Some(passphrase)) => {
+                let opened = sealed::open(&found, &passphrase);
+                opened.map(Keys::Open).map_err(|why| format!("{}: {why}", backup.display()))
+            }
+        }
+    }
+
+    /// Whether other keys would have to go.
+    fn differ_from(&self, folder: &Path) -> Result<bool, String> {
+        let there = sealed::read_folder(folder)?;
+        Ok(matches!(self, Keys::Open(files) if !there.is_empty() && there != *files))
+    }
+
+    /// Writes them, and says what became of them.
+    fn write(&self, folder: &Path) -> Result<String, String> {
+        let shown = folder.display();
+        let files = match self {
+            Keys::None => {
+                return Ok(format!(
+                    "the backup has no keys: those in {shown} are used, or made, which ends kubeconfigs and tokens"
+                ));
+            }
+            Keys::Closed => {
+                return Ok(format!(
+                    "its keys and certificates were NOT restored: give --passphrase-file to have them in {shown}"
+                ));
+            }
+            Keys::Open(files) => files,
+        };
+        files::create_directory(folder).map_err(|error| format!("cannot create {shown}: {error}"))?;
+        for (name, contents) in files {
+            let path = folder.join(name);
+            files::replace(&path, contents).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
+        Ok(format!("{} keys and certificates restored in {shown}", files.len()))
+    }
 }
 
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
     let path = crate::store_path(&data_dir_of(matches));
-    if !path.exists() {
+    if !storage_embedded::exists(&path) {
         return Err(format!("{} does not exist", path.display()));
     }
     let report = check_store(&path).map_err(|error| with_way_out(&error))?;
@@ -140,7 +289,8 @@ fn put_aside(data_dir: &Path, store: &Path, suffix: &str) -> Result<(), String> 
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_aside = name.contains(".before-restore") || name.contains(".before-repair");
-        if name.starts_with(&stem) && !is_aside {
+        // The reserve holds nothing and is used again.
+        if name.starts_with(&stem) && !is_aside && !name.ends_with(".reserve") {
             let aside = data_dir.join(name.replacen(&stem, &format!("{stem}.{suffix}"), 1));
             std::fs::rename(&path, &aside).map_err(|error| format!("cannot move {}: {error}", path.display()))?;
         }

@@ -49,6 +49,12 @@ pub fn command() -> Command {
         .arg(text("etcd-certfile", "The certificate to show to etcd"))
         .arg(text("etcd-keyfile", "The key of that certificate"))
         .arg(
+            Arg::new("while-running")
+                .long("while-running")
+                .action(ArgAction::SetTrue)
+                .help("Copy although servers are running on etcd; what they write meanwhile may be missing"),
+        )
+        .arg(
             Arg::new("resume")
                 .long("resume")
                 .action(ArgAction::SetTrue)
@@ -72,8 +78,15 @@ async fn migrate(matches: &ArgMatches) -> Result<(), String> {
     let etcd = open_etcd(matches).await?;
     let (from, to) = if to_etcd { (embedded.clone(), etcd) } else { (etcd, embedded.clone()) };
     let prefix = matches.get_one::<String>("etcd-prefix").map_or("/registry", String::as_str);
-    let range = KeyRange::prefix(format!("/{}/", prefix.trim_matches('/')));
-    let outcome = copy(&from, &to, range, matches.get_flag("resume")).await;
+    let prefix = format!("/{}/", prefix.trim_matches('/'));
+    let checked = match matches.get_flag("while-running") {
+        true => Ok(()),
+        false => check_stopped(if to_etcd { &to } else { &from }, &prefix).await,
+    };
+    let outcome = match checked {
+        Ok(()) => copy(&from, &to, &prefix, matches.get_flag("resume")).await,
+        Err(why) => Err(why),
+    };
     embedded.close().await;
     let (copied, there) = outcome?;
     say(&format!("{copied} keys copied, {there} were there already"));
@@ -99,13 +112,33 @@ async fn open_etcd(matches: &ArgMatches) -> Result<Arc<dyn Store>, String> {
     Ok(Arc::new(EtcdStore::connect(options).await.map_err(|error| error.to_string())?))
 }
 
-/// Copies one state of a range. Answers how many keys it wrote and how many it found as they should be.
+/// Keys of servers that are running, below the prefix: they renew them every few seconds and etcd removes them otherwise.
+const OF_SERVERS: [&str; 2] = ["masterleases/", "peerserverleases/"];
+
+/// Fails if a server is running on an etcd.
+async fn check_stopped(etcd: &Arc<dyn Store>, prefix: &str) -> Result<(), String> {
+    for keys in OF_SERVERS {
+        let range = KeyRange::prefix(format!("{prefix}{keys}"));
+        let found = etcd.range(RangeQuery::new(range).limit(1)).await.map_err(|error| error.to_string())?;
+        if let Some(entry) = found.entries.first() {
+            return Err(format!(
+                "a server is running on this etcd, or was a few seconds ago ({}); stop it, or give --while-running",
+                entry.key
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Copies one state of everything below a prefix. Answers how many keys it wrote and how many it found as they should be.
 async fn copy(
     from: &Arc<dyn Store>,
     to: &Arc<dyn Store>,
-    range: KeyRange,
+    prefix: &str,
     resume: bool,
 ) -> Result<(usize, usize), String> {
+    let range = KeyRange::prefix(prefix);
+    let of_servers = OF_SERVERS.map(|keys| KeyRange::prefix(format!("{prefix}{keys}")));
     let failed = |error: Error| error.to_string();
     let target = to.range(RangeQuery::new(range.clone()).limit(1)).await.map_err(failed)?;
     if !target.entries.is_empty() && !resume {
@@ -117,7 +150,12 @@ async fn copy(
     loop {
         let page = from.range(query.clone()).await.map_err(failed)?;
         progress.all.get_or_insert(page.count);
-        for entries in page.entries.chunks(AT_ONCE) {
+        if page.count == 0 {
+            return Err(format!("the source has no keys below {prefix}; --etcd-prefix says what its keys begin with"));
+        }
+        let is_of_server = |entry: &Entry| of_servers.iter().any(|range| range.contains(&entry.key));
+        let entries: Vec<_> = page.entries.iter().filter(|entry| !is_of_server(entry)).collect();
+        for entries in entries.chunks(AT_ONCE) {
             for wrote in futures::future::join_all(entries.iter().map(|entry| put(to, entry))).await {
                 if wrote? { copied += 1 } else { there += 1 }
             }

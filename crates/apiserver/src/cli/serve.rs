@@ -1,34 +1,40 @@
 //! `serve`: from flags to a server that runs until it is told to stop.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::{Running, flags, kubeconfig, start};
+use crate::{Running, TestServer, flags, kubeconfig, start};
 use clap::ArgMatches;
+use server::Build;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::say;
+use super::{envtest, say};
 
 /// Without it, thread stacks would be sized for shallow calls; objects may nest deeply.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
-pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
+pub fn run(matches: &ArgMatches, called_as: &str, build: &Build) -> Result<(), String> {
     match flags::version(matches)? {
         Some(flags::VersionFlag::Print) => {
             say(&format!("Kubernetes {}", server::Version::default().git_version));
             return Ok(());
         }
         Some(flags::VersionFlag::PrintRaw) => {
-            say(&server::Version::default().to_go());
+            say(&server::Version { build: build.clone(), ..Default::default() }.to_go());
             return Ok(());
         }
         _ => {}
     }
     let mut serve = flags::serve(matches, called_as)?;
     serve.config.serve_removed = serves_removed()?;
+    serve.config.build = build.clone();
     let log = serve.logging.begin();
     serve.config.debugging.set_verbosity = log.set_verbosity.clone();
+    flags::report(&serve.config, called_as, &serve.standalone_because);
+    for (name, value) in &serve.config.flags {
+        tracing::debug!(target: "v1", name = format!("--{name}"), value = without_password(value), "FLAG");
+    }
     for flag in &serve.without_effect {
         tracing::warn!(flag, "this flag is accepted but has no effect");
     }
@@ -37,15 +43,31 @@ pub fn run(matches: &ArgMatches, called_as: &str) -> Result<(), String> {
     runtime.block_on(serve_until_told(serve.config))
 }
 
-async fn serve_until_told(config: crate::Config) -> Result<(), String> {
+/// A flag's value without the passwords of URLs in it.
+fn without_password(value: &str) -> String {
+    let items = value.split(',').map(|item| match item.split_once("://") {
+        Some((scheme, rest)) if rest.contains('@') => {
+            format!("{scheme}://<masked>@{}", rest.rsplit('@').next().unwrap_or_default())
+        }
+        _ => item.to_string(),
+    });
+    items.collect::<Vec<_>>().join(",")
+}
+
+async fn serve_until_told(mut config: crate::Config) -> Result<(), String> {
     let began = Instant::now();
     let mut signals = Signals::listen()?;
-    let (data_dir, delay) = (config.data_dir.clone(), config.shutdown_delay);
+    let delay = config.shutdown_delay;
+    if envtest::has_stand_in(&config.store.etcd_servers).await {
+        tracing::info!("etcd is the stand-in of this folder: objects are in memory and end with this server");
+        config.store.memory = Some(TestServer::memory());
+    }
+    let greeting = Greeting::of(&config);
     let running = tokio::select! {
         started = start(config) => started.map_err(|error| error.to_string())?,
         () = signals.next() => return Ok(()),
     };
-    greet(&running, &data_dir, began.elapsed())?;
+    greeting.say(&running, began.elapsed())?;
     tell_systemd("READY=1");
     signals.next().await;
     tell_systemd("STOPPING=1");
@@ -56,26 +78,62 @@ async fn serve_until_told(config: crate::Config) -> Result<(), String> {
     }
 }
 
-/// Writes the kubeconfig and says what to do next.
-fn greet(running: &Running, data_dir: &Path, took: Duration) -> Result<(), String> {
-    let path = data_dir.join("kubeconfig");
-    let text = kubeconfig::admin(&running.pki, running.address).map_err(|error| error.to_string())?;
-    kubeconfig::write(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let alone = if running.is_standalone() {
-        "  alone       yes: namespaces, owned objects and service accounts are looked after (--standalone=false if not)\n"
-    } else {
-        ""
-    };
-    say(&format!(
-        "ferrokube is ready on https://{} ({} ms)\n  data        {}\n  kubeconfig  {}\n{alone}\nTry:\n  kubectl --kubeconfig {} get namespaces",
-        running.address,
-        took.as_millis(),
-        data_dir.display(),
-        path.display(),
-        path.display(),
-    ));
-    let _ = std::io::stdout().flush();
-    Ok(())
+/// What is printed once the server serves.
+struct Greeting {
+    data_dir: PathBuf,
+    etcd: Vec<String>,
+    in_memory: bool,
+    client_ca: Option<PathBuf>,
+}
+
+impl Greeting {
+    fn of(config: &crate::Config) -> Greeting {
+        Greeting {
+            data_dir: config.data_dir.clone(),
+            etcd: config.store.etcd_servers.clone(),
+            in_memory: config.store.memory.is_some(),
+            client_ca: config.client_ca_file.clone(),
+        }
+    }
+
+    /// Writes the kubeconfig, if the server's own authority vouches for clients, and says where everything is and what to do next.
+    fn say(&self, running: &Running, took: Duration) -> Result<(), String> {
+        let mut lines = vec![format!("ferrokube is ready on https://{} ({} ms)", running.address, took.as_millis())];
+        match self.etcd.is_empty() {
+            _ if self.in_memory => lines.push("  data        in memory".to_string()),
+            true => lines.push(format!("  data        {}", self.data_dir.display())),
+            false => lines.push(format!("  data        etcd at {}", without_password(&self.etcd.join(",")))),
+        }
+        let mut next = String::new();
+        if running.pki.own.clients {
+            let path = self.data_dir.join("kubeconfig");
+            let text = kubeconfig::admin(&running.pki, running.address).map_err(|error| error.to_string())?;
+            let mut note = String::new();
+            if let Err(error) = kubeconfig::write(&path, &text) {
+                let why = format!("cannot write {} on {}: {error}", path.display(), files::file_system(&path));
+                // The server serves; who has an earlier one can use it, with another address perhaps.
+                if !path.exists() {
+                    return Err(why);
+                }
+                tracing::error!(reason = why, "the kubeconfig is an earlier one");
+                note = " (an earlier one: it cannot be written)".into();
+            }
+            lines.push(format!("  kubeconfig  {}{note}", path.display()));
+            next = format!("\nTry:\n  kubectl --kubeconfig {} get namespaces", path.display());
+        } else if let Some(path) = &self.client_ca {
+            lines.push(format!("  clients     with certificates of {}", path.display()));
+        } else {
+            lines.push("  clients     with tokens; no client certificate is accepted".to_string());
+        }
+        if running.is_standalone() {
+            let alone =
+                "yes: namespaces, owned objects and service accounts are looked after (--standalone=false if not)";
+            lines.push(format!("  alone       {alone}"));
+        }
+        say(&(lines.join("\n") + &next));
+        let _ = std::io::stdout().flush();
+        Ok(())
+    }
 }
 
 /// Whether upstream's environment variable asks for versions that this release removed.
@@ -100,21 +158,37 @@ fn tell_systemd(state: &str) {
 
 /// What a supervisor or a terminal sends to end the server, listened for from the very beginning: a signal
 /// that has no handler yet would end it at once.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn listen() -> Result<Signals, String> {
+    pub fn listen() -> Result<Signals, String> {
         let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
         Ok(Signals { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_urls_are_not_shown() {
+        for (value, want) in [
+            ("[http://a:1,https://root:s3c@ret@b:2]", "[http://a:1,https://<masked>@b:2]"),
+            ("Node,RBAC", "Node,RBAC"),
+            ("", ""),
+        ] {
+            assert_eq!(without_password(value), want);
         }
     }
 }

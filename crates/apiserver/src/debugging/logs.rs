@@ -31,16 +31,16 @@ impl Default for Logs {
 impl Logs {
     async fn page(&self, below: &str) -> Reply {
         if below.split('/').any(|part| part == "..") {
-            return text(StatusCode::BAD_REQUEST, "invalid URL path\n");
+            return Reply::text(StatusCode::BAD_REQUEST, "invalid URL path\n");
         }
         let path = self.folder.join(below.trim_start_matches('/'));
         match read(&path, below).await {
             Ok(reply) => reply,
             Err(error) => match error.kind() {
-                std::io::ErrorKind::NotFound => text(StatusCode::NOT_FOUND, "404 page not found\n"),
-                std::io::ErrorKind::PermissionDenied => text(StatusCode::FORBIDDEN, "403 Forbidden\n"),
-                std::io::ErrorKind::InvalidFilename => text(StatusCode::NOT_FOUND, "file not found\n"),
-                _ => text(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error\n"),
+                std::io::ErrorKind::NotFound => Reply::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+                std::io::ErrorKind::PermissionDenied => Reply::text(StatusCode::FORBIDDEN, "403 Forbidden\n"),
+                std::io::ErrorKind::InvalidFilename => Reply::text(StatusCode::NOT_FOUND, "file not found\n"),
+                _ => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error\n"),
             },
         }
     }
@@ -101,11 +101,9 @@ fn shown(name: &str) -> String {
 
 /// A relative link: everything but letters, digits and a few signs is escaped.
 fn link(name: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    name.bytes().map(escape).collect()
+    let mut link = String::with_capacity(name.len());
+    object::percent_encode(name, |byte| byte == b'/' || object::is_unreserved(byte), &mut link);
+    link
 }
 
 #[async_trait]
@@ -116,7 +114,7 @@ impl Paths for Logs {
             return None;
         }
         if call.method != Method::GET {
-            return Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed"));
+            return Some(Reply::text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed"));
         }
         Some(self.page(below).await)
     }
@@ -124,10 +122,6 @@ impl Paths for Logs {
     fn listed(&self) -> Vec<String> {
         vec!["/logs".into()]
     }
-}
-
-fn text(code: StatusCode, body: &'static str) -> Reply {
-    Reply::new(code, "text/plain; charset=utf-8", ReplyBody::Ready(Bytes::from_static(body.as_bytes())))
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Profiling {
             },
             Some("/") => Page::new(StatusCode::OK, HTML, index()),
             Some("/profile") => cpu_profile(query).await,
-            Some(rest) => self.profile(rest.trim_start_matches('/')),
+            Some(rest) => self.profile(rest.strip_prefix('/').unwrap_or(rest)),
             None if path == "/debug/flags/v" => self.verbosity(method, body),
             None => Page::new(StatusCode::OK, HTML, FLAGS_PAGE),
         }
@@ -148,7 +148,7 @@ impl Paths for Profiling {
         if !Profiling::has(path) {
             return None;
         }
-        let body = match std::mem::take(body) {
+        let body = match std::mem::take(body).split().1 {
             Body::Stream(incoming) => match Limited::new(incoming, BODY_BYTES_MAX).collect().await {
                 Ok(read) => read.to_bytes(),
                 Err(error) => {
@@ -157,7 +157,7 @@ impl Paths for Profiling {
                 }
             },
             Body::Ready(bytes) => bytes,
-            Body::Empty | Body::Upgrade(_) => Bytes::new(),
+            Body::Empty | Body::Upgradable(..) => Bytes::new(),
         };
         let query = call.uri.query().unwrap_or_default();
         Some(self.page(&call.method, path, query, &body).await.into_reply())

@@ -1,6 +1,7 @@
 //! [`Given`]: what a flag was given, read as the type it is of. The last value counts where one is wanted.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use object::duration;
@@ -22,6 +23,12 @@ impl<'a> Given<'a> {
     /// None takes a file away.
     pub fn path(self) -> Option<PathBuf> {
         Some(PathBuf::from(self.last())).filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// The value as a type of Rust's; `why_not` is what the error says of it.
+    pub fn read<T: FromStr>(self, why_not: &str) -> Result<T, String> {
+        let text = self.last();
+        text.parse().map_err(|_| format!("{text} {why_not}"))
     }
 
     pub fn boolean(self) -> Result<bool, String> {

@@ -15,16 +15,21 @@ const REASONS: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
+    use super::super::{PARTS, check, upstream};
     use super::*;
+    use crate::logging;
 
     #[test]
     fn every_flag_has_an_effect_or_a_reason() {
-        for flag in super::super::upstream() {
-            let honoured = flag.name == "version" || super::super::is_honoured(flag.name);
-            assert_ne!(honoured, reason(flag.name).is_some(), "--{}", flag.name);
+        for flag in upstream() {
+            let rows = PARTS.iter().copied().flatten().filter(|row| row.name == flag.name).count();
+            let rows = rows + logging::FLAGS.iter().filter(|row| row.name == flag.name).count();
+            let without = usize::from(reason(flag.name).is_some()) + usize::from(flag.name == "version");
+            assert_eq!(rows + without, 1, "--{} has one row or one reason", flag.name);
         }
-        for (name, _) in REASONS {
-            assert!(super::super::upstream().any(|flag| flag.name == *name), "--{name}");
+        let rows = PARTS.iter().copied().flatten().map(|row| row.name).chain(logging::FLAGS.iter().map(|row| row.name));
+        for name in rows.chain(REASONS.iter().map(|(name, _)| *name)).chain(check::names()) {
+            assert!(upstream().any(|flag| flag.name == name), "--{name} is none of kube-apiserver's");
         }
     }
 }

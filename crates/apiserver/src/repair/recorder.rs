@@ -8,7 +8,7 @@ use object::timestamp::MicroTime;
 use object::{Meta, Value, value};
 use registry::Lookup;
 use rest::Api;
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure, Item};
 use tokio::sync::Mutex;
 
 use super::NETWORKING;
@@ -18,18 +18,20 @@ const SERIES_MAX: usize = 1024;
 /// The same event after this time is a new one.
 const SERIES_SECONDS: i64 = 6 * 60;
 
+static EVENTS: Collection = Collection::new("events.k8s.io", "v1", "events");
+
 pub struct Recorder {
     client: Client,
     instance: String,
     series: Mutex<HashMap<Key, Series>>,
 }
 
-/// What is equal for events of one series: the object's path, reason and text.
+/// What is equal for events of one series: the object's namespace and name, reason and text.
 type Key = (String, &'static str, String);
 
-/// The path of an event, how often it happened, and when it did last.
+/// An event, how often it happened, and when it did last.
 struct Series {
-    path: String,
+    event: Item,
     count: i64,
     last: i64,
 }
@@ -41,8 +43,10 @@ impl Recorder {
 
     /// Writes to the log, and an event if there is one for this.
     pub async fn record(&self, finding: &Finding) {
-        tracing::warn!(?finding, "an address or port of a service was not as it should be");
-        let Some(note) = finding.note() else { return };
+        let note = finding.note();
+        let (reason, what) = note.as_ref().map_or(("", ""), |note| (note.reason, note.text.as_str()));
+        tracing::warn!(reason, what, "an address or port of a service was not as it should be");
+        let Some(note) = note else { return };
         let Some(regarding) = self.regarding(&note.about) else { return };
         if let Err(error) = self.write(&note, regarding).await {
             tracing::warn!(%error, reason = note.reason, "an event about a repair cannot be written");
@@ -81,14 +85,14 @@ impl Recorder {
         if let Some(known) = series.get_mut(&key).filter(|known| now.secs - known.last < SERIES_SECONDS) {
             (known.count, known.last) = (known.count + 1, now.secs);
             let patch = value!({"series": {"count": (known.count), "lastObservedTime": (MicroTime(now).to_string())}});
-            return self.client.merge(&known.path, &patch).await.map(drop);
+            return self.client.merge(&known.event, &patch).await.map(drop);
         }
         let namespace = match regarding.str_at(&["namespace"]) {
             "" => "default",
             namespace => namespace,
         };
         let name = format!("{}.{:x}", regarding.str_at(&["name"]), now.secs * 1_000_000_000 + i64::from(now.nanos));
-        let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let events = EVENTS.within(namespace);
         let event = value!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -107,7 +111,7 @@ impl Recorder {
             series.retain(|_, known| now.secs - known.last < SERIES_SECONDS);
         }
         if series.len() < SERIES_MAX {
-            series.insert(key, Series { path: format!("{events}/{name}"), count: 1, last: now.secs });
+            series.insert(key, Series { event: events.item(&name), count: 1, last: now.secs });
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ pub(crate) struct Override {
 impl Override {
     pub fn parse(text: &str) -> Result<Override, String> {
         let wrong = || {
-            "invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated"
+            "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated"
                 .to_string()
         };
         let exactly_two = |text: &str, separator| -> Option<(String, String)> {

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use registry::ResourceStorage;
 use rest::Api;
 use server::{Check, Endpoint, Metrics, Shown, metric_head};
-use storage::Store;
 use storage::encryption::Encryption;
+use storage::{Health, Store};
 use tokio::task::AbortHandle;
 
 use super::{Ask, Opened, StoreConfig};
@@ -30,6 +30,11 @@ impl Opened {
             let all = &[Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz];
             checks.push((check(health, "etcd", config.healthcheck_timeout), all));
             checks.push((check(readiness, "etcd-readiness", config.readycheck_timeout), &[Endpoint::Readyz]));
+            if cluster.is_embedded {
+                for part in [Part::Disk, Part::Space] {
+                    checks.push((Arc::new(EmbeddedCheck { part, store: cluster.store.clone() }), &[Endpoint::Readyz]));
+                }
+            }
         }
         for check in self.encryption.iter().flat_map(|encryption| KeysCheck::of(encryption, config.encryption_reload)) {
             // A restart of the server would not help a plugin.
@@ -131,6 +136,39 @@ impl Check for StoreCheck {
     async fn check(&self) -> Result<(), String> {
         let answer = tokio::time::timeout(self.timeout, (self.ask)()).await;
         answer.unwrap_or_else(|_| Err("error getting data from etcd: context deadline exceeded".into()))
+    }
+}
+
+/// Whether the embedded store takes writes. Only readiness depends on it: a restart would not help.
+struct EmbeddedCheck {
+    part: Part,
+    store: Arc<dyn Store>,
+}
+
+/// What can keep the embedded store from taking writes.
+#[derive(Clone, Copy)]
+enum Part {
+    /// Files cannot be written.
+    Disk,
+    /// The quota is used up or the file system is full; deletions are possible.
+    Space,
+}
+
+#[async_trait]
+impl Check for EmbeddedCheck {
+    fn name(&self) -> &str {
+        match self.part {
+            Part::Disk => "storage",
+            Part::Space => "storage-space",
+        }
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        let status = self.store.status().await.map_err(|error| error.to_string())?;
+        match (self.part, status.health) {
+            (Part::Disk, Health::Degraded(why)) | (Part::Space, Health::Full(why)) => Err(why),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ pub mod hooks;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +73,15 @@ impl Node {
         Node { address, directory, running: How::Elsewhere(child) }
     }
 
+    /// The same with other flags, and its log.
+    #[allow(dead_code)]
+    pub fn spawn_with_log(service_range: &str, flags: &[&str]) -> (Node, BufReader<ChildStderr>) {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut child, address) = launch_with(directory.path(), service_range, flags, Stdio::piped());
+        let log = BufReader::new(child.stderr.take().unwrap());
+        (Node { address, directory, running: How::Elsewhere(child) }, log)
+    }
+
     /// Ends the process without a word, and starts another one on its data.
     #[allow(dead_code)]
     pub fn kill_and_start_again(&mut self, service_range: &str) {
@@ -99,6 +108,7 @@ impl Node {
     }
 
     /// A client with the administrator's certificate.
+    #[allow(dead_code)]
     pub async fn client(&self) -> Client {
         self.connect(true).await
     }
@@ -144,13 +154,19 @@ fn config(data_dir: &Path, etcd: &[String], service_range: &str) -> Config {
 /// Starts a process and waits until it says where it serves.
 #[allow(dead_code)]
 fn launch(data_dir: &Path, service_range: &str) -> (Child, SocketAddr) {
+    launch_with(data_dir, service_range, &[], Stdio::null())
+}
+
+#[allow(dead_code)]
+fn launch_with(data_dir: &Path, service_range: &str, flags: &[&str], log: Stdio) -> (Child, SocketAddr) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferrokube"))
         .arg("--data-dir")
         .arg(data_dir)
         .args(["--secure-port=0", "--standalone=false", "--disable-admission-plugins=ServiceAccount"])
         .arg(format!("--service-cluster-ip-range={service_range}"))
+        .args(flags)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(log)
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();

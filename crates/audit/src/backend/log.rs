@@ -54,7 +54,7 @@ struct Lines {
 impl Writer {
     /// Opens the file and starts the thread.
     pub fn start(options: LogOptions, numbers: Arc<Numbers>) -> io::Result<Arc<Writer>> {
-        let target = Target::open(&options)?;
+        let target = LogTarget::open(&options)?;
         let (lines, received) = mpsc::channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let thread = (waiting_bytes.clone(), numbers.clone());
@@ -99,7 +99,7 @@ impl Writer {
 }
 
 /// The thread: everything that waits is written with one call.
-fn write_all(mut target: Target, received: &mpsc::Receiver<Lines>, waiting_bytes: &AtomicUsize, numbers: &Numbers) {
+fn write_all(mut target: LogTarget, received: &mpsc::Receiver<Lines>, waiting_bytes: &AtomicUsize, numbers: &Numbers) {
     while let Ok(first) = received.recv() {
         let mut all = vec![first];
         all.extend(received.try_iter().take(1023));
@@ -116,15 +116,15 @@ fn write_all(mut target: Target, received: &mpsc::Receiver<Lines>, waiting_bytes
     }
 }
 
-enum Target {
+enum LogTarget {
     Stdout(io::Stdout),
     File(RotatingFile),
 }
 
-impl Target {
-    fn open(options: &LogOptions) -> io::Result<Target> {
+impl LogTarget {
+    fn open(options: &LogOptions) -> io::Result<LogTarget> {
         if options.path == Path::new("-") {
-            return Ok(Target::Stdout(io::stdout()));
+            return Ok(LogTarget::Stdout(io::stdout()));
         }
         let rotation = Rotation {
             max_megabytes: options.max_megabytes,
@@ -132,13 +132,13 @@ impl Target {
             max_backups: options.max_backups,
             compress: options.compress,
         };
-        Ok(Target::File(RotatingFile::open(&options.path, rotation, Box::new(SystemClock))?))
+        Ok(LogTarget::File(RotatingFile::open(&options.path, rotation, Box::new(SystemClock))?))
     }
 
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
-            Target::Stdout(out) => out.write_all(text).and_then(|()| out.flush()),
-            Target::File(file) => file.write(text),
+            LogTarget::Stdout(out) => out.write_all(text).and_then(|()| out.flush()),
+            LogTarget::File(file) => file.write(text),
         }
     }
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use outbound::Client;
 use tokio::time::Instant;
 
-use super::{Batch, BatchOptions, Done, Mode, Output, Truncation, encode};
+use super::calls::Deliver;
+use super::{BatchOptions, Mode, Truncation, encode};
 use crate::event::Event;
 use crate::numbers::Numbers;
 
@@ -18,8 +19,6 @@ const BACKOFF_JITTER: f64 = 0.2;
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
-/// Batches are sent side by side so that a slow answer does not hold up the next; this many at most.
-const CALLS_MAX: usize = 16;
 
 /// The `--audit-webhook-*` flags, and where the server is.
 pub struct WebhookOptions {
@@ -37,40 +36,15 @@ pub struct Caller {
     url: String,
     initial_backoff: Duration,
     truncation: Option<Truncation>,
-    calls: Arc<tokio::sync::Semaphore>,
-    numbers: Arc<Numbers>,
 }
 
 impl Caller {
-    pub fn new(options: WebhookOptions, numbers: Arc<Numbers>) -> Arc<Caller> {
+    pub fn new(options: WebhookOptions) -> Caller {
         let WebhookOptions { client, url, initial_backoff, truncation, .. } = options;
-        let calls = Arc::new(tokio::sync::Semaphore::new(CALLS_MAX));
-        Arc::new(Caller { client, url, initial_backoff, truncation, calls, numbers })
+        Caller { client, url, initial_backoff, truncation }
     }
 
-    /// Posts the events, in several lists if they are too large for one. False if one of them could not be delivered.
-    async fn deliver(&self, events: &[Arc<Event>]) -> bool {
-        let mut delivered = true;
-        let mut list = List::default();
-        for event in events {
-            let Some(json) = encode(event, self.truncation) else {
-                self.numbers.error("truncate", 1, &"event is too large even after truncating");
-                delivered = false;
-                continue;
-            };
-            if self.truncation.is_some_and(|limit| list.count > 0 && list.bytes() + json.len() > limit.max_batch_bytes)
-            {
-                delivered &= self.post(std::mem::take(&mut list)).await;
-            }
-            list.push(&json);
-        }
-        if list.count > 0 {
-            delivered &= self.post(list).await;
-        }
-        delivered
-    }
-
-    async fn post(&self, list: List) -> bool {
+    async fn post(&self, list: List, numbers: &Numbers) -> bool {
         let count = list.count;
         let body = Bytes::from(list.finish());
         let mut pause = self.initial_backoff;
@@ -86,7 +60,7 @@ impl Caller {
             match self.client.post(&request).await {
                 Ok(_) => return true,
                 Err(error) if attempt == ATTEMPTS => {
-                    self.numbers.error("webhook", count, &error);
+                    numbers.error(Self::NAME, count, &error);
                     return false;
                 }
                 Err(error) => tracing::debug!(%error, "audit events are sent again"),
@@ -125,44 +99,29 @@ impl List {
     }
 }
 
-impl Output for Caller {
-    fn name(&self) -> &'static str {
-        "webhook"
-    }
+impl Deliver for Caller {
+    const NAME: &'static str = "webhook";
+    const CALLS_MAX: u32 = 16;
 
-    fn store<'a>(&'a self, events: &'a [Arc<Event>]) -> Done<'a, bool> {
-        Box::pin(self.deliver(events))
-    }
-
-    fn begin(self: Arc<Self>, batch: Batch) -> Done<'static, ()> {
-        Box::pin(async move {
-            let Ok(call) = self.calls.clone().acquire_owned().await else { return };
-            tokio::spawn(async move {
-                self.deliver(&batch.events).await;
-                drop((batch, call));
-            });
-        })
-    }
-
-    fn send(self: Arc<Self>, event: Arc<Event>) {
-        // As many calls as may be under way; what comes on top is lost and counted, so that memory is bounded.
-        match self.calls.clone().try_acquire_owned() {
-            Ok(call) => drop(tokio::spawn(async move {
-                self.deliver(&[event]).await;
-                drop(call);
-            })),
-            Err(_) => self.numbers.error("webhook", 1, &"too many calls are under way"),
+    /// Posts the events, in several lists if they are too large for one. False if one of them could not be delivered.
+    async fn deliver(&self, events: &[Arc<Event>], numbers: &Numbers) -> bool {
+        let mut delivered = true;
+        let mut list = List::default();
+        for event in events {
+            let Some(json) = encode(event, self.truncation) else {
+                numbers.error("truncate", 1, &"event is too large even after truncating");
+                delivered = false;
+                continue;
+            };
+            if self.truncation.is_some_and(|limit| list.count > 0 && list.bytes() + json.len() > limit.max_batch_bytes)
+            {
+                delivered &= self.post(std::mem::take(&mut list), numbers).await;
+            }
+            list.push(&json);
         }
-    }
-
-    fn finish(&self) -> Done<'_, ()> {
-        Box::pin(async move {
-            // All permits are free when all calls have ended.
-            let _ = self.calls.acquire_many(CALLS_MAX as u32).await;
-        })
-    }
-
-    fn numbers(&self) -> &Arc<Numbers> {
-        &self.numbers
+        if list.count > 0 {
+            delivered &= self.post(list, numbers).await;
+        }
+        delivered
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cel::{Declarations, Environment, Expression, Mode, Program, Type, Url, selects};
+use cel::{Declarations, Environment, Expression, Mode, Program, Type, selects};
 use object::names::{self, Problem};
+use object::url::Url;
 use object::{BadValue, Errors, Path, Value, quote};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 
 use super::{
     AuthenticationConfiguration, ClaimMappings, ClaimValidationRule, ExtraMapping, IssuerConfiguration,
@@ -359,13 +358,5 @@ fn uses_claim(text: &str, claim: &str) -> bool {
 
 /// What Go says about a bundle without usable certificates.
 fn bad_certificates(pem: &str) -> Option<String> {
-    let mut found = false;
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let Ok(certificate) = certificate else { break };
-        if let Err(error) = x509_parser::parse_x509_certificate(&certificate) {
-            return Some(format!("x509: malformed certificate: {error}"));
-        }
-        found = true;
-    }
-    (!found).then(|| "data does not contain any valid RSA or ECDSA certificates".to_string())
+    gox509::parse_bundle(pem.as_bytes()).err()
 }

@@ -1,7 +1,7 @@
 //! [`KeySet`]: the keys at an issuer's `jwks_uri`, fetched when a token needs one that is not known.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
 use object::Value;
@@ -33,7 +33,8 @@ pub struct KeySet {
 #[derive(Clone)]
 struct Cached {
     keys: Arc<[PublicKey]>,
-    expires: SystemTime,
+    /// None before the first fetch.
+    expires: Option<Instant>,
     /// What the last fetch gave, and how many there were.
     last: Result<(), String>,
     fetches: u64,
@@ -41,7 +42,7 @@ struct Cached {
 
 impl KeySet {
     pub fn new(url: &str, client: Arc<Client>, meters: Option<(String, Arc<JwtMeters>)>) -> KeySet {
-        let cached = Cached { keys: Arc::new([]), expires: SystemTime::UNIX_EPOCH, last: Ok(()), fetches: 0 };
+        let cached = Cached { keys: Arc::new([]), expires: None, last: Ok(()), fetches: 0 };
         KeySet {
             url: url.to_string(),
             client,
@@ -52,13 +53,13 @@ impl KeySet {
     }
 
     /// Whether one of the keys signed the token. Keys that were good stay in use while the issuer cannot be reached.
-    pub async fn verify(&self, token: &Jws<'_>) -> Result<(), String> {
+    pub async fn verify(&self, token: &Jws) -> Result<(), String> {
         let cached = self.cached();
         if signed_by_one(&cached.keys, token) {
             return Ok(());
         }
         const FAILED: &str = "failed to verify id token signature";
-        if now() + EXPIRY_LEEWAY <= cached.expires {
+        if cached.expires.is_some_and(|expires| Instant::now() + EXPIRY_LEEWAY <= expires) {
             return Err(FAILED.into());
         }
         let keys = self.fetched(cached.fetches).await.map_err(|why| format!("fetching keys {why}"))?;
@@ -80,13 +81,15 @@ impl KeySet {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         cached.fetches += 1;
         match fetched {
-            Ok((keys, expires)) => *cached = Cached { keys, expires, last: Ok(()), fetches: cached.fetches },
+            Ok((keys, expires)) => {
+                *cached = Cached { keys, expires: Some(expires), last: Ok(()), fetches: cached.fetches };
+            }
             Err(why) => cached.last = Err(why),
         }
         cached.last.clone().map(|()| cached.keys.clone())
     }
 
-    async fn fetch(&self) -> Result<(Arc<[PublicKey]>, SystemTime), String> {
+    async fn fetch(&self) -> Result<(Arc<[PublicKey]>, Instant), String> {
         let fetched = self.client.get(&self.url, None, Instant::now() + TIMEOUT, DOCUMENT_BYTES_MAX).await;
         let result = fetched.map_err(|why| format!("oidc: get keys failed {why}")).and_then(|fetched| {
             let keys = read(&fetched)?;
@@ -96,13 +99,13 @@ impl KeySet {
             meters.fetched(issuer, result.as_ref().ok().map(|(fetched, _)| &fetched.body[..]));
         }
         let (fetched, keys) = result?;
-        Ok((keys, now() + freshness(&fetched.headers)))
+        Ok((keys, Instant::now() + freshness(&fetched.headers)))
     }
 }
 
-fn signed_by_one(keys: &[PublicKey], token: &Jws<'_>) -> bool {
+fn signed_by_one(keys: &[PublicKey], token: &Jws) -> bool {
     let named = |key: &&PublicKey| token.key_id.is_empty() || key.id() == token.key_id;
-    !token.has_critical && keys.iter().filter(named).any(|key| key.signed(token))
+    keys.iter().filter(named).any(|key| key.signed(token))
 }
 
 fn read(fetched: &Fetched) -> Result<Arc<[PublicKey]>, String> {
@@ -150,12 +153,6 @@ fn freshness(headers: &HeaderMap) -> Duration {
 /// A string of a document; "" if it is not there.
 pub fn string(document: &Value, field: &str) -> String {
     document.str_at(&[field]).to_string()
-}
-
-/// The time of this machine, by which a provider's keys expire.
-#[allow(clippy::disallowed_methods)]
-fn now() -> SystemTime {
-    SystemTime::now()
 }
 
 #[cfg(test)]

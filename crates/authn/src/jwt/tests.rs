@@ -206,6 +206,14 @@ async fn tokens_that_are_not_believed() {
             "failed to verify id token signature".into(),
         ),
         (
+            make(&header.replacen('{', "{\"alg\":\"none\",", 1), &good),
+            "oidc: malformed jwt: json: duplicate key 'alg' in object".into(),
+        ),
+        (
+            make(&header.replacen('{', "{\"crit\":[\"b64\"],\"b64\":false,", 1), &good),
+            "failed to verify id token signature".into(),
+        ),
+        (
             make(&header, &claims("\"aud\":\"api\",\"exp\":1")),
             "oidc: token is expired (Token Expiry: 1970-01-01 00:00:01 +0000 UTC)".into(),
         ),

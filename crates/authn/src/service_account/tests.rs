@@ -88,6 +88,36 @@ async fn tokens_are_believed_with_every_kind_of_key() {
     }
 }
 
+/// Headers that are signed by the right key and say what go-jose does not go along with.
+#[tokio::test]
+async fn headers_are_believed_as_far_as_go_jose_does() {
+    let key = SigningKey::parse(P256.as_bytes()).unwrap();
+    let payload = serde_json::to_vec(&Claims { iss: ISSUER.into(), ..claims(Bound::Nothing) }).unwrap();
+    let encoded = URL_SAFE_NO_PAD.encode(&payload);
+    let unknown = "invalid bearer token";
+    let failed = "[invalid bearer token, go-jose/go-jose: error in cryptographic primitive]";
+    for (header, is_raw, want) in [
+        (r#"{"alg":"ES256"}"#, false, Ok(())),
+        (r#"{"alg":"ES256"}"#, true, Err(failed)),
+        (r#"{"alg":"ES256","alg":"ES256"}"#, false, Err(unknown)),
+        (r#"{"alg":"none","alg":"ES256"}"#, false, Err(unknown)),
+        (r#"{"alg":"ES256","kid":"","kid":""}"#, false, Err(unknown)),
+        (r#"{"alg":"ES256","crit":["exp"],"exp":1}"#, false, Err(failed)),
+        (r#"{"alg":"ES256","crit":["b64"],"b64":true}"#, false, Ok(())),
+        (r#"{"alg":"ES256","crit":["b64"],"b64":false}"#, false, Err(failed)),
+        (r#"{"alg":"ES256","b64":false}"#, false, Err(failed)),
+        (r#"{"alg":"ES256","crit":["b64"],"b64":false}"#, true, Ok(())),
+    ] {
+        let header_text = URL_SAFE_NO_PAD.encode(header);
+        let signed = [header_text.as_bytes(), b".", if is_raw { &payload } else { encoded.as_bytes() }].concat();
+        let signature = URL_SAFE_NO_PAD.encode(key.sign(&signed).unwrap());
+        let objects = vec![("serviceaccounts", account())];
+        let (_, method) = method(P256, Arc::new(World { objects, ..World::default() }));
+        let got = review(method, &format!("{header_text}.{encoded}.{signature}"), NOW + 1).await.map(drop);
+        assert_eq!(got, want.map_err(str::to_string), "{header}");
+    }
+}
+
 fn account_named(name: &str, uid: &str) -> Value {
     value!({"metadata": {"name": name, "namespace": "ns", "uid": uid}})
 }

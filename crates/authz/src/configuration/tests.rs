@@ -30,7 +30,7 @@ fn a_webhook_is_read() {
     let webhook = configuration.authorizers[0].webhook.as_ref().unwrap();
     assert_eq!(
         *webhook,
-        webhook::Settings {
+        webhook::WebhookAuthorizerSettings {
             name: "first".into(),
             kubeconfig: file.path().into(),
             version: Version::V1,

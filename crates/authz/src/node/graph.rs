@@ -20,7 +20,7 @@ pub enum Kind {
 
 /// An object that pods or volumes refer to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct ObjectRef {
     pub kind: Kind,
     pub namespace: Box<str>,
     pub name: Box<str>,
@@ -34,9 +34,9 @@ pub struct Wanted<'a> {
     pub name: &'a str,
 }
 
-impl Target {
-    pub fn new(kind: Kind, namespace: &str, name: &str) -> Target {
-        Target { kind, namespace: namespace.into(), name: name.into() }
+impl ObjectRef {
+    pub fn new(kind: Kind, namespace: &str, name: &str) -> ObjectRef {
+        ObjectRef { kind, namespace: namespace.into(), name: name.into() }
     }
 
     fn wanted(&self) -> Wanted<'_> {
@@ -44,14 +44,14 @@ impl Target {
     }
 }
 
-impl Hash for Target {
+impl Hash for ObjectRef {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.wanted().hash(state);
     }
 }
 
-impl Equivalent<Arc<Target>> for Wanted<'_> {
-    fn equivalent(&self, target: &Arc<Target>) -> bool {
+impl Equivalent<Arc<ObjectRef>> for Wanted<'_> {
+    fn equivalent(&self, target: &Arc<ObjectRef>) -> bool {
         *self == target.wanted()
     }
 }
@@ -61,21 +61,21 @@ impl Equivalent<Arc<Target>> for Wanted<'_> {
 pub struct Graph {
     pods: HashMap<Key, Pod>,
     volumes: HashMap<Key, Volume>,
-    targets: HashMap<Arc<Target>, Relations>,
+    targets: HashMap<Arc<ObjectRef>, Relations>,
     /// Node → claims that its pods use.
-    claims: HashMap<Arc<str>, HashMap<Arc<Target>, u32>>,
+    claims: HashMap<Arc<str>, HashMap<Arc<ObjectRef>, u32>>,
     /// Objects that name their node: volume attachments, resource slices, pod certificate requests.
     owned: HashMap<Key, Box<str>>,
 }
 
 struct Pod {
     node: Arc<str>,
-    targets: Vec<Arc<Target>>,
+    targets: Vec<Arc<ObjectRef>>,
 }
 
 struct Volume {
-    claim: Arc<Target>,
-    secrets: Vec<Arc<Target>>,
+    claim: Arc<ObjectRef>,
+    secrets: Vec<Arc<ObjectRef>>,
 }
 
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Graph {
         if relations.volumes.len() <= claims.len() {
             return relations.volumes.iter().any(|volume| self.uses_volume(volume, node));
         }
-        let bound = |claim: &Arc<Target>| self.targets.get(claim).map(|relations| &relations.volumes);
+        let bound = |claim: &Arc<ObjectRef>| self.targets.get(claim).map(|relations| &relations.volumes);
         claims.keys().filter_map(bound).any(|volumes| volumes.iter().any(|volume| relations.volumes.contains(volume)))
     }
 
@@ -152,7 +152,7 @@ impl Graph {
             }
         }
         let Some(new) = references else { return };
-        let mut relate = |target: Target| {
+        let mut relate = |target: ObjectRef| {
             let target = self.target(target);
             if let Some(relations) = self.targets.get_mut(&target) {
                 relations.volumes.insert(key.clone());
@@ -184,7 +184,7 @@ impl Graph {
     }
 
     /// The shared copy of a target.
-    fn target(&mut self, target: Target) -> Arc<Target> {
+    fn target(&mut self, target: ObjectRef) -> Arc<ObjectRef> {
         if let Some((known, _)) = self.targets.get_key_value(&target.wanted()) {
             return known.clone();
         }
@@ -193,7 +193,7 @@ impl Graph {
         target
     }
 
-    fn relate(&mut self, target: Target, node: &Arc<str>) -> Arc<Target> {
+    fn relate(&mut self, target: ObjectRef, node: &Arc<str>) -> Arc<ObjectRef> {
         let target = self.target(target);
         if let Some(relations) = self.targets.get_mut(&target) {
             *relations.nodes.entry(node.clone()).or_insert(0) += 1;
@@ -204,7 +204,7 @@ impl Graph {
         target
     }
 
-    fn unrelate(&mut self, target: &Arc<Target>, node: &Arc<str>) {
+    fn unrelate(&mut self, target: &Arc<ObjectRef>, node: &Arc<str>) {
         let Some(relations) = self.targets.get_mut(target) else { return };
         uncount(&mut relations.nodes, node);
         self.drop_unrelated(target);
@@ -218,7 +218,7 @@ impl Graph {
         }
     }
 
-    fn drop_unrelated(&mut self, target: &Arc<Target>) {
+    fn drop_unrelated(&mut self, target: &Arc<ObjectRef>) {
         if self.targets.get(target).is_some_and(|relations| relations.nodes.is_empty() && relations.volumes.is_empty())
         {
             self.targets.remove(target);

@@ -2,7 +2,7 @@
 
 use object::{Meta, Value};
 
-use super::graph::{Kind, Target};
+use super::graph::{Kind, ObjectRef};
 
 /// Static pods' copies in the API. A node creates those, so they must not relate it to anything.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -28,7 +28,7 @@ pub const POD_PATHS: &[&str] = &[
 pub struct PodReferences {
     pub node: String,
     /// Sorted, each once.
-    pub targets: Vec<Target>,
+    pub targets: Vec<ObjectRef>,
 }
 
 impl PodReferences {
@@ -42,7 +42,7 @@ impl PodReferences {
         if pod.annotation(MIRROR).is_none() {
             collect(pod, &mut |kind, name| {
                 if !name.is_empty() {
-                    targets.push(Target::new(kind, pod.namespace(), name));
+                    targets.push(ObjectRef::new(kind, pod.namespace(), name));
                 }
             });
         }
@@ -112,8 +112,8 @@ fn resource_claim<'a>(pod: &'a Value, claim: &'a Value) -> &'a str {
 
 /// A persistent volume that is bound to a claim.
 pub struct VolumeReferences {
-    pub claim: Target,
-    pub secrets: Vec<Target>,
+    pub claim: ObjectRef,
+    pub secrets: Vec<ObjectRef>,
 }
 
 impl VolumeReferences {
@@ -124,11 +124,11 @@ impl VolumeReferences {
         if claim.is_null() {
             return None;
         }
-        let claim = Target::new(Kind::Claim, claim.str_at(&["namespace"]), claim.str_at(&["name"]));
+        let claim = ObjectRef::new(Kind::Claim, claim.str_at(&["namespace"]), claim.str_at(&["name"]));
         let mut secrets = Vec::new();
         let mut add = |namespace: &str, name: &str| {
             if !name.is_empty() {
-                secrets.push(Target::new(Kind::Secret, namespace, name));
+                secrets.push(ObjectRef::new(Kind::Secret, namespace, name));
             }
         };
         let azure = spec.field("azureFile");
@@ -152,6 +152,6 @@ impl VolumeReferences {
 }
 
 /// Volumes of old objects have no namespace with their secrets; those are in the claim's.
-fn or_that_of<'a>(claim: &'a Target, namespace: &'a str) -> &'a str {
+fn or_that_of<'a>(claim: &'a ObjectRef, namespace: &'a str) -> &'a str {
     if namespace.is_empty() { &claim.namespace } else { namespace }
 }

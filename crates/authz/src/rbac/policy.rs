@@ -4,17 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use object::{Meta, Value, quote};
-use request::{Access, User};
-
-/// One rule of a role.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
-    pub verbs: Vec<String>,
-    pub groups: Vec<String>,
-    pub resources: Vec<String>,
-    pub names: Vec<String>,
-    pub urls: Vec<String>,
-}
+use request::{Access, Rule, User};
 
 /// Who is granted which role, where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,56 +117,9 @@ impl Binding {
     }
 }
 
-impl Rule {
-    pub fn allows(&self, access: &Access<'_>) -> bool {
-        let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
-        if !has(&self.verbs, access.verb) {
-            return false;
-        }
-        if !access.is_resource {
-            return self.urls.iter().any(|url| url_matches(url, access.path));
-        }
-        has(&self.groups, access.group)
-            && self.resources.iter().any(|resource| resource_matches(resource, access))
-            && (self.names.is_empty() || self.names.iter().any(|name| name == access.name))
-    }
-}
-
-fn url_matches(pattern: &str, path: &str) -> bool {
-    pattern == "*" || pattern == path || pattern.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
-}
-
-/// `pods`, `pods/log`, `*`, and `*/scale` for a subresource of anything.
-fn resource_matches(pattern: &str, access: &Access<'_>) -> bool {
-    if pattern == "*" {
-        return true;
-    }
-    match access.subresource {
-        "" => pattern == access.resource,
-        subresource => match pattern.split_once('/') {
-            Some(("*", part)) => part == subresource,
-            Some((resource, part)) => resource == access.resource && part == subresource,
-            None => false,
-        },
-    }
-}
-
 /// The rules of a Role or ClusterRole.
 pub fn rules(role: &Value) -> Vec<Rule> {
-    role.list_at(&["rules"]).iter().map(rule).collect()
-}
-
-pub fn rule(value: &Value) -> Rule {
-    let strings = |field: &str| {
-        value.list_at(&[field]).iter().filter_map(Value::as_str).map(str::to_string).collect::<Vec<String>>()
-    };
-    Rule {
-        verbs: strings("verbs"),
-        groups: strings("apiGroups"),
-        resources: strings("resources"),
-        names: strings("resourceNames"),
-        urls: strings("nonResourceURLs"),
-    }
+    role.list_at(&["rules"]).iter().map(Rule::of).collect()
 }
 
 /// A RoleBinding or ClusterRoleBinding.

@@ -65,7 +65,7 @@ impl std::fmt::Debug for dyn Authorize + '_ {
 pub struct Check<'c> {
     pub subject: Subject<'c>,
     pub verb: &'c str,
-    pub target: Target<'c>,
+    pub target: CheckTarget<'c>,
 }
 
 /// Who would do it.
@@ -81,7 +81,7 @@ pub enum Subject<'c> {
 
 /// What it would be done to.
 #[derive(Clone, Copy, Debug)]
-pub enum Target<'c> {
+pub enum CheckTarget<'c> {
     Path(&'c str),
     Resource(Resource<'c>),
 }
@@ -155,7 +155,7 @@ impl<'a> Authorizer<'a> {
         Val::Opaque(Opaque::ResourceCheck(arena.copy(ResourceCheck { authorizer: self, resource })))
     }
 
-    fn ask(self, verb: &'a str, target: Target<'a>, arena: &'a Arena) -> Val<'a> {
+    fn ask(self, verb: &'a str, target: CheckTarget<'a>, arena: &'a Arena) -> Val<'a> {
         let answer = self.authorize.authorize(&Check { subject: self.subject, verb, target });
         let error = answer.error.map(|error| arena.str(&error));
         let decision = Decision { allowed: answer.allowed, reason: arena.str(&answer.reason), error };
@@ -238,14 +238,14 @@ fn check_path<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
     let [Val::Opaque(Opaque::PathCheck(check)), Val::String(verb)] = *args else {
         return Err(Error::NO_SUCH_OVERLOAD);
     };
-    Ok(check.authorizer.ask(verb, Target::Path(check.path), arena))
+    Ok(check.authorizer.ask(verb, CheckTarget::Path(check.path), arena))
 }
 
 fn check_resource<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {
     let [Val::Opaque(Opaque::ResourceCheck(check)), Val::String(verb)] = *args else {
         return Err(Error::NO_SUCH_OVERLOAD);
     };
-    Ok(check.authorizer.ask(verb, Target::Resource(check.resource), arena))
+    Ok(check.authorizer.ask(verb, CheckTarget::Resource(check.resource), arena))
 }
 
 fn errored<'a>(args: &[Val<'a>], _: &'a Arena) -> Outcome<'a> {

@@ -52,7 +52,7 @@ impl Cidr {
             Err(format!("network address parse error during conversion from string: {place}: {reason}"))
         };
         let Some((address, bits)) = text.rsplit_once('/') else { return fail("no '/'".to_string()) };
-        let address = match ip::parse(address) {
+        let address = match object::address::parse(address) {
             Ok(address) => address,
             Err(error) => return fail(error.to_string()),
         };

@@ -1,6 +1,7 @@
 //! Version 3 of cel-go's extension `lists`: slices, flattening and sorting.
 
 mod costs;
+mod order;
 
 use std::cmp::Ordering;
 
@@ -153,16 +154,9 @@ fn sort_by_keys<'a>(list: List<'a>, keys: List<'a>, arena: &'a Arena) -> Outcome
         return Err(Error::new("list elements must have the same type"));
     }
     let items = list.to_slice(arena)?;
-    let mut order: Vec<usize> = (0..keys.len()).collect();
-    order.sort_by(|a, b| before(keys[*a], keys[*b]));
+    let order = order::sorted(keys.len(), &|i, j| keys[i].compare(keys[j]) == Ok(Ordering::Less));
     let sorted: Vec<Val<'a>> = order.iter().map(|at| items[*at]).collect();
     Ok(arena.list_val(&sorted))
-}
-
-/// The order of keys of the same type. What is not a number comes last, so that the order is total.
-fn before<'a>(a: Val<'a>, b: Val<'a>) -> Ordering {
-    let is_nan = |val| matches!(val, Val::Double(d) if d.is_nan());
-    a.compare(b).unwrap_or_else(|_| is_nan(a).cmp(&is_nan(b)))
 }
 
 fn range<'a>(args: &[Val<'a>], arena: &'a Arena) -> Outcome<'a> {

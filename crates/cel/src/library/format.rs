@@ -5,12 +5,12 @@ use object::names;
 use crate::arena::Arena;
 use crate::cost::{REGEX_LENGTH, STRING_TRAVERSAL};
 use crate::error::{Error, Outcome};
-use crate::library::urls::Url;
 use crate::library::{Library, Overload, Version};
 use crate::opaque::Opaque;
 use crate::overload;
 use crate::types::{Link, Type};
 use crate::val::Val;
+use object::url::Url;
 
 pub static LIBRARY: Library =
     Library { name: "kubernetes.format", since: Version { major: 1, minor: 31 }, until: None, overloads: OVERLOADS };

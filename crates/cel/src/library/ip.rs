@@ -1,10 +1,8 @@
 //! `kubernetes.net.ip`: IP addresses.
 
-mod parse;
-
 use std::net::IpAddr;
 
-pub use parse::{Address, parse};
+use object::address::parse;
 
 use crate::arena::Arena;
 use crate::error::{Error, Outcome};

@@ -1,8 +1,6 @@
 //! `kubernetes.urls`: parts of URLs.
 
-mod parse;
-
-pub use parse::Url;
+use object::url::Url;
 
 use crate::arena::Arena;
 use crate::error::{Error, Outcome};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Call, MapEntry, Op, Program, Ref, Struct, Target};
+use super::{Call, CallTarget, MapEntry, Op, Program, Ref, Struct};
 use crate::arena::Arena;
 use crate::constant::Constant;
 use crate::cost::{EQUALITY, LIST_CREATE, MAP_CREATE, STRUCT_CREATE};
@@ -272,15 +272,15 @@ impl<'a> Evaluation<'_, 'a> {
 
     fn invoke(&mut self, call: &'a Call, args: &[Val<'a>]) -> Outcome<'a> {
         match &call.target {
-            Target::One(overload) => match self.run(overload, args) {
+            CallTarget::One(overload) => match self.run(overload, args) {
                 Some(outcome) => outcome,
                 None => Err(no_such_overload(call.function, args, self.arena)),
             },
-            Target::Dispatch(overloads) => {
+            CallTarget::Dispatch(overloads) => {
                 let found = overloads.iter().find_map(|overload| self.run(overload, args));
                 found.unwrap_or_else(|| Err(no_such_overload(call.function, args, self.arena)))
             }
-            Target::Regex(overload, regex) => {
+            CallTarget::Regex(overload, regex) => {
                 let mut args: smallvec::SmallVec<[Val<'a>; 4]> = args.into();
                 if let Some(text) = args.first().copied().and_then(go_text) {
                     args[0] = Val::String(text);

@@ -1,7 +1,7 @@
 //! From checked tree to program, with the constants folded that cel-go folds.
 
 use super::{
-    Attribute, Base, By, Call, Counted, Fold, LazyRegex, MapEntry, Op, Program, Qualifier, Ref, Struct, Target,
+    Attribute, Base, By, Call, CallTarget, Counted, Fold, LazyRegex, MapEntry, Op, Program, Qualifier, Ref, Struct,
 };
 use crate::arena::Arena;
 use crate::check::{Checked, Resolution, Resolved};
@@ -196,13 +196,13 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
         let all = &resolved.function.overloads;
         let singleton = all.iter().find(|o| matches!(o.call, Callable::Any(_)));
         let target = match (singleton, overload.or(if all.len() == 1 { Some(all[0]) } else { None })) {
-            (Some(any), _) => Target::One(any),
-            (None, Some(one)) => Target::One(one),
-            (None, None) => Target::Dispatch(all.iter().copied().collect()),
+            (Some(any), _) => CallTarget::One(any),
+            (None, Some(one)) => CallTarget::One(one),
+            (None, None) => CallTarget::Dispatch(all.iter().copied().collect()),
         };
         let target = self.with_regex(target, &args)?;
         // With an overload that is known, or one implementation for all, two arguments are evaluated before either counts.
-        let eager = args.len() == 2 && matches!(target, Target::One(_)) && name != VARIADIC;
+        let eager = args.len() == 2 && matches!(target, CallTarget::One(_)) && name != VARIADIC;
         let cost = actual(name, overload);
         let counted = overload.and_then(|overload| Counted::of(overload.function, args.len()));
         let planned = Call { function: name, target, args: args.into(), eager, cost, counted };
@@ -211,14 +211,14 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
     }
 
     /// Compiles the regular expression of a call if it is a constant.
-    fn with_regex(&self, target: Target, args: &[Ref]) -> Result<Target, String> {
+    fn with_regex(&self, target: CallTarget, args: &[Ref]) -> Result<CallTarget, String> {
         let overload = match &target {
-            Target::One(overload) => *overload,
-            Target::Dispatch(overloads) => match overloads.first() {
+            CallTarget::One(overload) => *overload,
+            CallTarget::Dispatch(overloads) => match overloads.first() {
                 Some(first) => first,
                 None => return Ok(target),
             },
-            Target::Regex(..) => return Ok(target),
+            CallTarget::Regex(..) => return Ok(target),
         };
         let Some(Op::Const(Constant::String(pattern))) = args.get(1).map(|arg| &self.ops[*arg as usize]) else {
             return Ok(target);
@@ -227,12 +227,12 @@ impl<'c, 'b> Planner<'c, '_, 'b> {
             return Ok(target);
         }
         let fits = match &target {
-            Target::Dispatch(overloads) => overloads.iter().find(|o| o.args.len() == args.len()).copied(),
+            CallTarget::Dispatch(overloads) => overloads.iter().find(|o| o.args.len() == args.len()).copied(),
             _ => Some(overload),
         };
         let regex = LazyRegex::new(pattern).map_err(|error| error.to_string())?;
         Ok(match fits {
-            Some(overload) => Target::Regex(overload, Box::new(regex)),
+            Some(overload) => CallTarget::Regex(overload, Box::new(regex)),
             None => target,
         })
     }

@@ -14,6 +14,9 @@ const MAX_SCHEMA_COST: u64 = 100_000_000;
 /// How many of the most expensive rules are named.
 const MOST_EXPENSIVE: usize = 4;
 
+const UNTYPED: &str = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to \
+    convert structural schema to CEL declarations";
+
 /// Reports what is wrong with the rules of a schema that is valid otherwise. `mode` tells which expressions are new, and
 /// `costs_count` whether a single rule can be too expensive: not where it was accepted before.
 pub fn check_definition(
@@ -25,7 +28,7 @@ pub fn check_definition(
 ) {
     let pool = Pool::default();
     let mut walk = Walk { mode, pool, costs_count, errors, total: 0, expensive: Vec::new() };
-    let top = Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false };
+    let top = Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false, is_untyped: false };
     walk.schema(schema, path, &top);
     let Walk { total, expensive, .. } = walk;
     if total > MAX_SCHEMA_COST {
@@ -56,7 +59,10 @@ struct Place {
     cardinality: Option<u64>,
     /// The nearest schema around it whose values cannot be told apart between two versions of an object.
     uncorrelatable: Option<Path>,
+    /// Whether the schema or one around it has rules.
     in_scope: bool,
+    /// Whether rules cannot be compiled: one of the schemas in scope has no type that expressions know.
+    is_untyped: bool,
 }
 
 impl Walk<'_> {
@@ -65,7 +71,8 @@ impl Walk<'_> {
         let elements = max_elements(schema);
         let cardinality = place.cardinality.zip(elements).map(|(a, b)| a.saturating_mul(b));
         let in_scope = place.in_scope || !rules.is_empty();
-        let below = Place { is_root: false, cardinality, in_scope, ..place.clone() };
+        let is_untyped = place.is_untyped || (in_scope && !has_type(schema));
+        let below = Place { is_root: false, cardinality, in_scope, is_untyped, ..place.clone() };
         if let Some(values) = schema.get("additionalProperties").filter(|values| values.as_map().is_some()) {
             self.schema(values, &path.field("additionalProperties"), &below);
         }
@@ -81,7 +88,9 @@ impl Walk<'_> {
             }
             self.schema(items, &path.field("items"), &below);
         }
-        if !rules.is_empty() {
+        if is_untyped && !rules.is_empty() {
+            self.errors.internal(&path.field("x-kubernetes-validations"), UNTYPED);
+        } else if !rules.is_empty() {
             self.rules(schema, rules, &path.field("x-kubernetes-validations"), place);
         }
     }
@@ -141,6 +150,18 @@ impl Walk<'_> {
         self.expensive.push((path.clone(), cost));
         self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
         self.expensive.truncate(MOST_EXPENSIVE);
+    }
+}
+
+/// Whether expressions have a type for the values of a schema.
+fn has_type(schema: &Value) -> bool {
+    let nested = |key: &str| schema.get(key).filter(|nested| nested.as_map().is_some());
+    match schema.str_at(&["type"]) {
+        _ if schema.field("x-kubernetes-int-or-string").as_bool() == Some(true) => true,
+        "array" => nested("items").is_some_and(has_type),
+        "object" => nested("additionalProperties").is_none_or(has_type),
+        "string" | "boolean" | "number" | "integer" => true,
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The fake authorizer of the facts: it decides by verb, and its reason lists what it was asked.
 
-use cel::library::authorizer::{Answer, Authorize, Check, Resource, Subject, Target};
+use cel::library::authorizer::{Answer, Authorize, Check, CheckTarget, Resource, Subject};
 use object::{fields, labels};
 use serde_json::Value as Json;
 
@@ -32,8 +32,8 @@ impl Authorize for Fake {
             Subject::ServiceAccount { namespace, name } => format!("system:serviceaccount:{namespace}:{name}"),
         };
         let target = match check.target {
-            Target::Path(path) => format!("path={path}"),
-            Target::Resource(resource) => described(&resource),
+            CheckTarget::Path(path) => format!("path={path}"),
+            CheckTarget::Resource(resource) => described(&resource),
         };
         Answer {
             allowed: self.lists("allow", check.verb),

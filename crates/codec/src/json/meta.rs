@@ -11,7 +11,9 @@ use crate::{DecodeError, text};
 /// What an object says about its type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
+    /// The apiVersion, "" if there is none.
     pub api_version: Str,
+    /// The kind, "" if there is none.
     pub kind: Str,
 }
 

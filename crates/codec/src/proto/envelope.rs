@@ -12,11 +12,15 @@ pub const MAGIC: &[u8] = b"k8s\0";
 /// What is in an envelope, without the message being decoded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
+    /// The apiVersion of the object.
     pub api_version: Cow<'a, str>,
+    /// The kind of the object.
     pub kind: Cow<'a, str>,
     /// The message itself.
     pub raw: &'a [u8],
+    /// How the object is encoded; empty for not at all.
     pub content_encoding: Cow<'a, str>,
+    /// The media type of the object; empty for protobuf.
     pub content_type: Cow<'a, str>,
 }
 

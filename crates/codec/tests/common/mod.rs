@@ -2,8 +2,7 @@
 
 #![allow(dead_code, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-
+use facts::Facts;
 use object::{GroupVersion, GroupVersionKind, Raw};
 use schema::{Schema, builtin};
 
@@ -26,42 +25,21 @@ impl Golden {
     }
 }
 
-/// A path among the recordings. Where they are not checked out it does not exist, which the build server must not
-/// overlook.
-#[allow(clippy::disallowed_methods)]
-fn recorded(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
-    if !path.exists() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "the recordings are missing");
-        println!("the recordings are not here, nothing was compared");
-        return None;
-    }
-    Some(path)
-}
-
-/// A recorded file.
-pub fn shared(path: &str) -> Option<Vec<u8>> {
-    recorded(path).map(|path| std::fs::read(path).unwrap())
-}
-
 /// All recorded objects.
 pub fn goldens() -> Vec<Golden> {
-    let Some(folder) = recorded("kubernetes-1.37/codec") else { return Vec::new() };
-    let entries = std::fs::read_dir(folder).unwrap();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    let goldens: Vec<Golden> = files.iter().map(|path| read(path)).collect();
-    assert_eq!(goldens.len(), 193, "every recorded kind is looked at");
+    let facts = facts::current().unwrap();
+    let names = facts.names("codec/").filter_map(|name| name.strip_suffix(".json"));
+    let goldens: Vec<Golden> = names.map(|name| read(facts, name)).collect();
+    assert_eq!(goldens.len(), 194, "every recorded kind is looked at");
     goldens
 }
 
-fn read(path: &Path) -> Golden {
-    let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+fn read(facts: &Facts, path: &str) -> Golden {
+    let name = path.strip_prefix("codec/").unwrap().to_string();
     let (group_version, kind) = name.rsplit_once('.').unwrap();
     let (group, version) = group_version.rsplit_once('.').unwrap();
     let group = if group == "core" { "" } else { group };
-    let file = |extension: &str| std::fs::read(path.with_extension(extension)).unwrap();
+    let file = |extension: &str| facts.bytes(&format!("{path}.{extension}")).unwrap().to_vec();
     Golden {
         kind: GroupVersion::new(group, version).with_kind(kind),
         json: file("json"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Family, Histogram};
 
-use super::Failure;
+use super::webhook::Failure;
 
 /// Seconds a call took.
 const CALL_SECONDS: &[f64] = &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];

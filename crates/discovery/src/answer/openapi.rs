@@ -60,7 +60,7 @@ pub async fn answer(discovery: &Discovery, call: &Call) -> Reply {
             }
         }
         Some(rest) => {
-            let name = rest.trim_start_matches('/');
+            let name = rest.strip_prefix('/').unwrap_or(rest);
             match snapshot.documents.v3(name) {
                 Some(document) => group_version(call, name, document.clone(), catalog, now).await,
                 None => empty(StatusCode::NOT_FOUND, HeaderMap::new()),

@@ -12,7 +12,7 @@ use super::names;
 use super::routes::{Route, Type};
 
 /// Definitions by name.
-pub type Definitions<'a> = BTreeMap<Str, Definition<'a>>;
+pub type DefinitionMap<'a> = BTreeMap<Str, Definition<'a>>;
 
 /// Where a definition comes from.
 #[derive(Clone, Copy)]
@@ -31,9 +31,9 @@ pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// Everything that the operations need; `resources` are what they are about.
-pub fn collect<'a>(routes: &[Route], resources: &'a [Arc<Resource>]) -> Definitions<'a> {
+pub fn collect<'a>(routes: &[Route], resources: &'a [Arc<Resource>]) -> DefinitionMap<'a> {
     let own: HashMap<Str, Definition<'a>> = resources.iter().flat_map(|resource| own_definitions(resource)).collect();
-    let mut found = Definitions::new();
+    let mut found = DefinitionMap::new();
     let mut open: Vec<(Str, Definition<'a>)> = Vec::new();
     for name in routes.iter().flat_map(mentioned) {
         let known = own.get(&name).copied();

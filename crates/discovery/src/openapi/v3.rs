@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use registry::Resource;
 
-use super::definitions::{self, Audience, Definitions};
+use super::definitions::{self, Audience, DefinitionMap};
 use super::json::Json;
 use super::parameters::{Parameter, Place};
 use super::paths::{self, Operation, status_text};
@@ -45,7 +45,7 @@ fn write_info(json: &mut Json, custom: bool) {
     json.key("version").string(version);
 }
 
-fn write_schemas(json: &mut Json, definitions: &Definitions<'_>, audience: &Audience) {
+fn write_schemas(json: &mut Json, definitions: &DefinitionMap<'_>, audience: &Audience) {
     for (name, definition) in definitions {
         let kinds = definitions::kinds_of(name, audience);
         schemas::write(json.key(name), name, *definition, &kinds, Flavor::V3);

@@ -62,7 +62,7 @@ async fn admit(flow: &Flow, user: &User) -> Result<Seats, Rejected> {
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_classified_by_precedence() {
-    let flow = Flow::new(Settings { seats: 600 });
+    let flow = Flow::new(FlowSettings { seats: 600 });
     let seats = admit(&flow, &alice()).await.unwrap();
     assert_eq!((seats.admission().schema.as_str(), seats.admission().level.as_str()), ("catch-all", "catch-all"));
     let masters = User { groups: vec!["system:masters".into()], ..alice() };
@@ -80,7 +80,7 @@ async fn requests_are_classified_by_precedence() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_level_rejects_and_others_go_on() {
-    let flow = Flow::new(Settings { seats: 10 });
+    let flow = Flow::new(FlowSettings { seats: 10 });
     flow.configure(&[schema("a", 10, "mine", "alice")], &[level("mine", 5, reject())]);
     let mut taken = Vec::new();
     let rejected = loop {
@@ -107,7 +107,7 @@ async fn a_full_level_rejects_and_others_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_with_seats_the_deadline_or_the_client() {
-    let flow = Arc::new(Flow::new(Settings { seats: 2 }));
+    let flow = Arc::new(Flow::new(FlowSettings { seats: 2 }));
     flow.configure(&[schema("a", 10, "mine", "alice")], &[level("mine", 1, queue(1, 1, 5))]);
     let mut taken = Vec::new();
     while let Ok(Ok(seats)) = tokio::time::timeout(Duration::from_millis(1), admit(&flow, &alice())).await {
@@ -128,7 +128,7 @@ async fn waiting_ends_with_seats_the_deadline_or_the_client() {
 
 #[tokio::test(start_paused = true)]
 async fn unwanted_levels_stay_until_they_are_idle() {
-    let flow = Flow::new(Settings { seats: 100 });
+    let flow = Flow::new(FlowSettings { seats: 100 });
     flow.configure(&[schema("a", 10, "mine", "alice")], &[level("mine", 5, reject())]);
     let seats = admit(&flow, &alice()).await.unwrap();
     flow.configure(&[], &[]);
@@ -141,7 +141,7 @@ async fn unwanted_levels_stay_until_they_are_idle() {
 
 #[tokio::test(start_paused = true)]
 async fn idle_seats_are_lent() {
-    let flow = Flow::new(Settings { seats: 100 });
+    let flow = Flow::new(FlowSettings { seats: 100 });
     let mut lender = level("lender", 50, queue(1, 1, 50));
     lender.set(&["spec", "limited", "lendablePercent"], 90i64);
     let levels = [lender, level("mine", 50, queue(1, 1, 500))];
@@ -172,7 +172,7 @@ async fn idle_seats_are_lent() {
 
 #[tokio::test(start_paused = true)]
 async fn seats_can_be_given_back_and_taken_again() {
-    let flow = Arc::new(Flow::new(Settings { seats: 10 }));
+    let flow = Arc::new(Flow::new(FlowSettings { seats: 10 }));
     flow.configure(&[schema("a", 10, "mine", "alice")], &[level("mine", 5, reject())]);
     let mut taken = Vec::new();
     while let Ok(seats) = admit(&flow, &alice()).await {
@@ -189,7 +189,7 @@ async fn seats_can_be_given_back_and_taken_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_level_without_seats_of_its_own_runs_one_request() {
-    let flow = Flow::new(Settings { seats: 4 });
+    let flow = Flow::new(FlowSettings { seats: 4 });
     let levels: Vec<Value> = (0..20)
         .map(|n| {
             let mut level = level(&format!("level-{n}"), 1, queue(8, 2, 5));

@@ -5,7 +5,7 @@ use super::*;
 
 /// Two levels, whose seats are enough for all requests, with two flows each. A flow has one queue, as long as `length_limit`.
 fn flow(turns: usize, length_limit: i64) -> Arc<Flow> {
-    let flow = Flow::with_turns(Settings { seats: 1000 }, turns..=turns);
+    let flow = Flow::with_turns(FlowSettings { seats: 1000 }, turns..=turns);
     let levels = [level("one", 10, queue(64, 1, length_limit)), level("other", 10, queue(64, 1, length_limit))];
     let schemas = [
         schema("a", 1, "one", "alice"),

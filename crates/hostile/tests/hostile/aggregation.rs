@@ -12,10 +12,10 @@ use tokio_rustls::server::TlsStream;
 use crate::peer::Peer;
 
 const SOON: Duration = Duration::from_secs(30);
-const GROUP: &str = "things.example.com";
-const THINGS: &str = "/apis/things.example.com/v1/things";
+pub const GROUP: &str = "things.example.com";
+pub const THINGS: &str = "/apis/things.example.com/v1/things";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const RESOURCES: &str = r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"things.example.com/v1","resources":
+pub const RESOURCES: &str = r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"things.example.com/v1","resources":
     [{"name":"things","singularName":"thing","namespaced":false,"kind":"Thing","verbs":["get","list","watch"]}]}"#;
 
 /// How a backend behaves.
@@ -64,22 +64,7 @@ impl Backend {
     /// Starts a backend and registers it; returns when it is available.
     async fn start(target: &Target, behaviour: Behaviour) -> Backend {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let port = listen(behaviour, seen.clone()).await;
-        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "things"},
-            "spec": {"type": "ExternalName", "externalName": "localhost"}});
-        target.ask(ADMIN, "POST", "/api/v1/namespaces/default/services", service.to_string()).await;
-        let name = format!("v1.{GROUP}");
-        let registered = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
-            "spec": {"group": GROUP, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
-                "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "things", "port": port}}});
-        let path = "/apis/apiregistration.k8s.io/v1/apiservices";
-        let answer = target.ask(ADMIN, "POST", path, registered.to_string()).await;
-        assert_eq!(answer.code, 201, "{}", answer.message());
-        until(async || {
-            let stored = target.ask(ADMIN, "GET", &format!("{path}/{name}"), "").await.json();
-            stored["status"]["conditions"][0]["status"] == "True"
-        })
-        .await;
+        register(target, listen(behaviour, seen.clone()).await).await;
         Backend { seen }
     }
 
@@ -88,6 +73,25 @@ impl Backend {
         let wanted = |head: &&String| head.split(' ').nth(1).is_some_and(|asked| asked.starts_with(path));
         self.seen.lock().unwrap().iter().filter(wanted).cloned().collect()
     }
+}
+
+/// Makes what listens on a port the backend for [`GROUP`]; returns when it is available.
+pub async fn register(target: &Target, port: u16) {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "things"},
+            "spec": {"type": "ExternalName", "externalName": "localhost"}});
+    target.ask(ADMIN, "POST", "/api/v1/namespaces/default/services", service.to_string()).await;
+    let name = format!("v1.{GROUP}");
+    let registered = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
+            "spec": {"group": GROUP, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+                "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "things", "port": port}}});
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let answer = target.ask(ADMIN, "POST", path, registered.to_string()).await;
+    assert_eq!(answer.code, 201, "{}", answer.message());
+    until(async || {
+        let stored = target.ask(ADMIN, "GET", &format!("{path}/{name}"), "").await.json();
+        stored["status"]["conditions"][0]["status"] == "True"
+    })
+    .await;
 }
 
 async fn until(condition: impl AsyncFn() -> bool) {

@@ -17,6 +17,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::peer::Peer;
 
@@ -168,23 +169,28 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    fn client(&self, name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+    fn client(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
-        (certificate, PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        (vec![certificate], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
     }
 }
 
+/// A client's certificate chain and its key.
+pub(crate) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 /// Who a request with a client certificate and these headers is from; the code if it is refused.
-async fn whoami(
-    target: &Target,
-    certificate: (CertificateDer<'static>, PrivateKeyDer<'static>),
-    headers: &[(&str, &str)],
-) -> Result<String, u16> {
+pub(crate) async fn whoami(target: &Target, identity: Identity, headers: &[(&str, &str)]) -> Result<String, u16> {
+    let review = review(target, identity, headers).await?;
+    Ok(review["status"]["userInfo"]["username"].as_str().unwrap_or("").to_string())
+}
+
+/// A connection as the holder of a client certificate.
+pub(crate) async fn connect(target: &Target, identity: Identity) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     let ca = std::fs::read(&target.server.running().pki.ca).unwrap();
     CertificateDer::pem_slice_iter(&ca).for_each(|ca| roots.add(ca.unwrap()).unwrap());
@@ -193,11 +199,15 @@ async fn whoami(
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
-        .with_client_auth_cert(vec![certificate.0], certificate.1)
-        .unwrap();
-    let stream = TcpStream::connect(target.address()).await.unwrap();
+        .with_client_cert_resolver(Arc::new(shown(identity)));
+    let stream = TcpStream::connect(target.address()).await?;
     let name = ServerName::from(target.address().ip());
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// What a request with a client certificate and these headers is told about itself.
+pub(crate) async fn review(target: &Target, identity: Identity, headers: &[(&str, &str)]) -> Result<Value, u16> {
+    let stream = connect(target, identity).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let mut builder = http::Request::post(REVIEW).header("host", "x").header("content-type", "application/json");
@@ -210,15 +220,16 @@ async fn whoami(
         .unwrap();
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    let review: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if status == 201 {
-        Ok(review["status"]["userInfo"]["username"].as_str().unwrap_or("").to_string())
-    } else {
-        Err(status)
-    }
+    if status == 201 { Ok(serde_json::from_slice(&body).unwrap_or(Value::Null)) } else { Err(status) }
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
+/// Shows the certificate whatever is in it.
+pub(crate) fn shown((chain, key): Identity) -> rustls::sign::SingleCertAndKey {
+    let key = rustls::crypto::aws_lc_rs::default_provider().key_provider.load_private_key(key).unwrap();
+    rustls::sign::SingleCertAndKey::from(rustls::sign::CertifiedKey::new(chain, key))
+}
+
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
     path
@@ -237,9 +248,9 @@ async fn only_front_proxies_name_users() {
             let flags = &mut config.authentication.request_header;
             flags.client_ca_file = Some(proxy_file.clone());
             flags.allowed_names = vec!["front".into()];
-            flags.headers.names = vec!["x-remote-user".into()];
-            flags.headers.groups = vec!["x-remote-group".into()];
-            flags.headers.extra_prefixes = vec!["x-remote-extra-".into()];
+            flags.given.names = vec!["x-remote-user".into()];
+            flags.given.groups = vec!["x-remote-group".into()];
+            flags.given.extra_prefixes = vec!["x-remote-extra-".into()];
         })
     })
     .await;
@@ -264,4 +275,35 @@ async fn only_front_proxies_name_users() {
     let data = published.json()["data"].clone();
     assert_eq!(data["requestheader-allowed-names"], "[\"front\"]");
     assert_eq!(data["client-ca-file"].as_str().unwrap().matches("BEGIN CERTIFICATE").count(), 1);
+}
+
+/// An authority that the server made for itself vouches for nobody beside `--client-ca-file`, unless that was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_own_authority_is_not_trusted_beside_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = Authority::new("clients");
+    let file = write(folder.path(), "clients.crt", &given.pem);
+    let start = async |client_ca: bool, own: Option<bool>| {
+        Target::start_with(|builder| {
+            builder.folder(folder.path().join("data")).configure(|config| {
+                config.client_ca_file = Some(file.clone()).filter(|_| client_ca);
+                config.own_authority = own;
+            })
+        })
+        .await
+    };
+    let first = start(false, None).await;
+    let (certificate, key) = first.server.running().pki.client("eve", &["system:masters"]).unwrap();
+    let minted = || {
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        (vec![certificate], PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
+    };
+    assert_eq!(whoami(&first, minted(), &[]).await.as_deref(), Ok("eve"));
+    first.server.stop().await;
+    for (own, want) in [(None, Err(401)), (Some(true), Ok("eve")), (Some(false), Err(401))] {
+        let target = start(true, own).await;
+        assert_eq!(whoami(&target, minted(), &[]).await.as_deref().map_err(|code| *code), want, "{own:?}");
+        assert_eq!(whoami(&target, given.client("ann"), &[]).await.as_deref(), Ok("ann"));
+        target.server.stop().await;
+    }
 }

@@ -2,17 +2,26 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
 
+mod abandoned;
 mod aggregation;
 mod certificates;
 mod configuration;
 mod credentials;
 mod cves;
 mod definitions;
+mod files;
 mod identity;
 mod matrix;
 mod nodes;
 mod peer;
+mod reads;
 mod seats;
+mod shares;
+mod smuggling;
+mod space;
 mod streams;
 mod targets;
+mod test_servers;
+mod trust;
+mod upgrades;
 mod webhooks;

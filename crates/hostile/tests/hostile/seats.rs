@@ -91,6 +91,108 @@ async fn unread_responses_hold_no_seat() {
     drop(open);
 }
 
+/// How a client keeps the server from sending.
+#[derive(Clone, Copy, Debug)]
+pub enum Unread {
+    /// So many streams of one HTTP/2 connection, whose window is zero.
+    Streams(usize),
+    /// So many HTTP/1.1 connections that are not read.
+    Connections(usize),
+}
+
+/// Opens requests whose answers are not read; what is returned keeps them open.
+pub async fn open_unread(target: &Target, how: Unread, path: &str) -> Vec<Box<dyn std::any::Any>> {
+    let mut open: Vec<Box<dyn std::any::Any>> = Vec::new();
+    match how {
+        Unread::Streams(count) => {
+            let stream = target.connect(&[b"h2"]).await;
+            let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(0)
+                .handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            for _ in 0..count {
+                sender.ready().await.unwrap();
+                let asked = sender.send_request(request("alice", "GET", path).body(Full::default()).unwrap());
+                open.push(Box::new(asked.await.unwrap()));
+            }
+        }
+        Unread::Connections(count) => {
+            for _ in 0..count {
+                let mut stream = target.connect(&[b"http/1.1"]).await;
+                let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.unwrap();
+                stream.read_exact(&mut [0; 12]).await.unwrap();
+                open.push(Box::new(stream));
+            }
+        }
+    }
+    open
+}
+
+/// Watches and lists that nobody reads, by a user with rights in one namespace: another user of the same priority level is served,
+/// and the answers that are not read go on when they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_watches_hold_no_seat() {
+    let target = Target::start_with(|builder| {
+        builder.configure(|config| {
+            config.serving.max_reads = 40;
+            config.serving.max_writes = 20;
+        })
+    })
+    .await;
+    for user in ["alice", "bob"] {
+        target.allow(user, json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}])).await;
+    }
+    let filling = "x".repeat(900_000);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large"}, "data": {"a": filling}});
+    assert_eq!(target.ask(ADMIN, "POST", MAPS, map.to_string()).await.code, 201);
+    let revision = "resourceVersion=0&resourceVersionMatch=NotOlderThan";
+    let watches = [
+        format!("{MAPS}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&{revision}"),
+        format!("{MAPS}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&{revision}&labelSelector=a!=b"),
+        format!("{MAPS}?watch=true"),
+        MAPS.to_string(),
+    ];
+    for path in &watches {
+        for how in [Unread::Streams(90), Unread::Connections(60)] {
+            let open = tokio::time::timeout(Duration::from_secs(30), open_unread(&target, how, path)).await;
+            let open = open.unwrap_or_else(|_| panic!("{how:?} {path}: requests wait for those that are not read"));
+            for at in 0..20 {
+                let answer = target.ask("bob", "GET", &format!("{MAPS}?limit=1"), "").await;
+                assert_eq!(answer.code, 200, "{how:?} {path} {at}: {}", answer.message());
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m"}});
+                let dry = format!("{MAPS}?dryRun=All");
+                assert_eq!(target.ask("bob", "POST", &dry, map.to_string()).await.code, 201, "{how:?} {path} {at}");
+            }
+            drop(open);
+        }
+    }
+}
+
+/// A watch that is begun with its seat and read later has everything it should.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_read_late_is_whole() {
+    let target = Target::start().await;
+    for at in 0..3 {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{at}")}, "data": {"a": "x".repeat(50_000)}});
+        assert_eq!(target.ask(ADMIN, "POST", MAPS, map.to_string()).await.code, 201);
+    }
+    for seconds in [1, -1] {
+        let path = format!(
+            "{MAPS}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds={seconds}"
+        );
+        let answer = target.ask(ADMIN, "GET", &path, "").await;
+        let text = String::from_utf8_lossy(&answer.body);
+        let types: Vec<String> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].as_str().unwrap().to_string())
+            .collect();
+        assert_eq!(types, ["ADDED", "ADDED", "ADDED", "BOOKMARK"], "{seconds}");
+    }
+}
+
 /// Health checks answer while every seat is taken, and so do requests of administrators.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_checks_and_administrators_need_no_seat() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::matching;
 use crate::common::checks::Checks;
@@ -15,9 +15,29 @@ pub struct Binding {
     pub mutating: bool,
 }
 
+const VALIDATING: Facts = Facts {
+    checks_updated_generate_name: true,
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    generation: Some(|new, old| {
+        let spec = "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec";
+        !versioned::same(spec, new.field("spec"), old.field("spec"))
+    }),
+    allows_unconditional_update: false,
+    ..Facts::WITHOUT_STATUS
+};
+
+const MUTATING: Facts = Facts {
+    generation: Some(|new, old| {
+        let spec = "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingSpec";
+        !versioned::same(spec, new.field("spec"), old.field("spec"))
+    }),
+    ..VALIDATING
+};
+
 impl Strategy for Binding {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        if self.mutating { &MUTATING } else { &VALIDATING }
     }
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -45,34 +65,10 @@ impl Strategy for Binding {
         actions.must_be_set(errors, "");
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        let spec = match self.mutating {
-            true => "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingSpec",
-            false => "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec",
-        };
-        !versioned::same(spec, new.field("spec"), old.field("spec"))
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let policy = object.str_at(&["spec", "policyName"]);
         let param = param_cell(object.at(&["spec", "paramRef"]));
         vec![object.name().into(), policy.into(), param.into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

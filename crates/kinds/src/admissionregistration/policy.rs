@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cel::policy::{Compiler, Wanted};
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, JsonPath, Strategy, columns};
 
 use super::expressions::{self, Stored};
 use super::{conditions, matching};
@@ -19,9 +19,32 @@ pub struct Policy {
     pub mutating: bool,
 }
 
+const VALIDATING: Facts = Facts {
+    checks_updated_generate_name: true,
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    generation: Some(|new, old| {
+        let spec = "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec";
+        !versioned::same(spec, new.field("spec"), old.field("spec"))
+    }),
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    ..Facts::WITH_STATUS
+};
+
+const MUTATING: Facts = Facts {
+    has_status: false,
+    generation: Some(|new, old| {
+        let spec = "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec";
+        !versioned::same(spec, new.field("spec"), old.field("spec"))
+    }),
+    resets: &[],
+    ..VALIDATING
+};
+
 impl Strategy for Policy {
-    fn has_status(&self) -> bool {
-        !self.mutating
+    fn facts(&self) -> &Facts {
+        if self.mutating { &MUTATING } else { &VALIDATING }
     }
 
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -54,39 +77,14 @@ impl Strategy for Policy {
         for warning in status.at(&["typeChecking", "expressionWarnings"]).each() {
             warning.field("warning").require(errors);
             let field = warning.field("fieldRef");
-            if field.str().trim().is_empty() {
+            let path = field.str().trim();
+            if path.is_empty() {
                 field.required(errors, "");
+            } else if let Err(why) = JsonPath::check(path) {
+                errors.invalid(field.path(), path, format!("invalid JSONPath: {why}"));
             }
         }
         status_conditions::validate(&status.field("conditions"), errors);
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        let spec = match self.mutating {
-            true => "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec",
-            false => "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec",
-        };
-        !versioned::same(spec, new.field("spec"), old.field("spec"))
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" if !self.mutating => vec![vec!["status"]],
-            "status" => vec![vec!["spec"], vec!["metadata"]],
-            _ => Vec::new(),
-        }
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
@@ -98,10 +96,6 @@ impl Strategy for Policy {
         };
         let count = object.list_at(&["spec", items]).len();
         vec![object.name().into(), count.into(), kind.into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 
@@ -338,6 +332,26 @@ mod tests {
             ),
         ]);
         check.cells(&[("", "a 1 <unset> <unknown>")]);
+        let warned = |place: &str| {
+            format!("status: {{typeChecking: {{expressionWarnings: [{{fieldRef: '{place}', warning: w}}]}}}}")
+        };
+        let at = "status.typeChecking.expressionWarnings[0].fieldRef";
+        check.update_status(&[
+            ("", &warned("spec.validations[0].expression"), ""),
+            ("", &warned(" "), &format!("{at}: Required value")),
+            (
+                "",
+                &warned(" spec.validations[x]"),
+                &format!("{at}: Invalid value: \"spec.validations[x]\": invalid JSONPath: invalid array index x"),
+            ),
+            (
+                "",
+                &warned("a} {%"),
+                &format!(
+                    "{at}: Invalid value: \"a}} {{%\": invalid JSONPath: unrecognized character in action: U+0025 '%'"
+                ),
+            ),
+        ]);
     }
 
     #[test]

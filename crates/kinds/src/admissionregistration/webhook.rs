@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::expressions::Stored;
 use super::{conditions, rules, webhook_client};
@@ -18,6 +18,15 @@ pub struct Webhooks {
     pub mutating: bool,
 }
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    generation: Some(registry::is_changed),
+    allows_unconditional_update: false,
+    ..Facts::WITHOUT_STATUS
+};
+
 /// What an update tolerates because the stored object already has it.
 #[derive(Clone, Default)]
 struct Tolerated<'a> {
@@ -30,8 +39,8 @@ struct Tolerated<'a> {
 }
 
 impl Strategy for Webhooks {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -51,24 +60,8 @@ impl Strategy for Webhooks {
         warnings
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.list_at(&["webhooks"]).len().into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

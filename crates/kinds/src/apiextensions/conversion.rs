@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gox509::Pool;
 use object::{Cursor, Errors, names};
 
 use super::demands::Demands;
 use crate::admissionregistration::webhook_client;
 use crate::common::checks::Checks;
-use crate::common::pem;
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
@@ -68,8 +68,7 @@ fn check_ca_bundle(encoded: &str) -> Result<(), String> {
         return Ok(());
     }
     let text = STANDARD.decode(encoded).unwrap_or_default();
-    pem::check_authorities(&String::from_utf8_lossy(&text))
-        .map_err(|why| format!("unable to load root certificates: {why}"))
+    Pool::from_client_pem(&text).map(drop).map_err(|why| format!("unable to load root certificates: {why}"))
 }
 
 fn validate_reviews(versions: &Cursor, require_known: bool, errors: &mut Errors) {

@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions as objects: their defaults, stored versions and cells. Whether names are accepted and when a
 //! definition is established is for a controller to say.
 
-use object::{Cursor, Errors, GroupResource, Meta, Value, names};
-use registry::{Context, Deletion, Error, Strategy};
+use object::{Cursor, Errors, Meta, Value, names};
+use registry::{Context, Deletion, Facts, Strategy};
 
 use super::demands::Demands;
 use super::{approval, v1, validate, warnings};
@@ -14,7 +14,25 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub struct Definition;
 
+const FACTS: Facts = Facts {
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    repeats_metadata_errors: true,
+    generation: Some(|new, old| {
+        let (new, old) = (v1::to_v1(new.clone()), v1::to_v1(old.clone()));
+        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
+    }),
+    allows_unconditional_update: false,
+    deletion: Deletion::Marked(mark_deleted),
+    precondition_words: Some("precondition failed"),
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Definition {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         let kind = object.str_at(&["spec", "names", "kind"]).to_string();
         if object.str_at(&["spec", "names", "singular"]).is_empty() && !kind.is_empty() {
@@ -36,7 +54,7 @@ impl Strategy for Definition {
         store_version(new);
     }
 
-    fn validate_name_of(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         let mut problems = names::name_is_dns_subdomain(name, is_prefix);
         let (plural, group) = (object.str_at(&["spec", "names", "plural"]), object.str_at(&["spec", "group"]));
         if name != format!("{plural}.{group}") {
@@ -83,66 +101,6 @@ impl Strategy for Definition {
         warnings::of(&v1::to_v1(object.clone()), old.map(|old| v1::to_v1(old.clone())).as_ref())
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        let (new, old) = (v1::to_v1(new.clone()), v1::to_v1(old.clone()));
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn repeats_metadata_errors(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn deletes_gracefully(&self) -> bool {
-        true
-    }
-
-    fn deletion(&self, _cx: &Context, object: &Value, _options: &Value) -> Deletion {
-        if object.is_deleting() { Deletion::Immediate } else { Deletion::Marked }
-    }
-
-    /// The first deletion leaves the definition in place until its objects are gone.
-    fn mark_deleted(&self, object: &mut Value) {
-        let now = object.deletion_timestamp().to_string();
-        if !object.finalizers().any(|held| held == CLEANUP) {
-            object.metadata_mut().entry("finalizers").make_list().push(CLEANUP.into());
-        }
-        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-        let conditions = object.slot(&["status", "conditions"]).make_list();
-        conditions.retain(|condition| condition.str_at(&["type"]) != "Terminating");
-        conditions.push(object::value!({
-            "type": "Terminating",
-            "status": "True",
-            "lastTransitionTime": now,
-            "reason": "InstanceDeletionPending",
-            "message": message,
-        }));
-    }
-
-    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Error> {
-        let resource = GroupResource::new(super::GROUP, super::RESOURCE);
-        let checks = [("uid", "UID", object.uid()), ("resourceVersion", "ResourceVersion", object.resource_version())];
-        for (field, title, actual) in checks {
-            if let Some(wanted) = preconditions.field(field).as_str().filter(|wanted| *wanted != actual) {
-                let why =
-                    format!("precondition failed: {title} in precondition: {wanted}, {title} in object meta: {actual}");
-                return Err(Error::Conflict { resource, name: object.name().to_string(), why });
-            }
-        }
-        Ok(())
-    }
-
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         let spec = object.field("spec");
         let is = |version: &Value, field: &str| version.field(field).as_bool() == Some(true);
@@ -164,6 +122,24 @@ impl Strategy for Definition {
             is_established(object).into(),
         ]
     }
+}
+
+/// The first deletion leaves the definition in place until its objects are gone.
+fn mark_deleted(object: &mut Value) {
+    let now = object.deletion_timestamp().to_string();
+    if !object.finalizers().any(|held| held == CLEANUP) {
+        object.metadata_mut().entry("finalizers").make_list().push(CLEANUP.into());
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    let conditions = object.slot(&["status", "conditions"]).make_list();
+    conditions.retain(|condition| condition.str_at(&["type"]) != "Terminating");
+    conditions.push(object::value!({
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": message,
+    }));
 }
 
 /// The version objects are stored in belongs to those that may be in the store.
@@ -256,5 +232,51 @@ mod tests {
         ]);
         check().update(&[("", "spec: {group: h.io}", "spec.group: Invalid value: \"h.io\": field is immutable")]);
         check().cells(&[("", "as.g.io Namespaced v1(storage)  g.io A  false")]);
+    }
+
+    fn with_schema(schema: &str) -> String {
+        format!(
+            "spec: {{versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}"
+        )
+    }
+
+    /// The type of a default is not checked where it may be an integer or a string; other rules are.
+    #[test]
+    fn defaults_of_integers_or_strings_are_of_any_type() {
+        let with = |rest: &str| {
+            with_schema(&format!("{{type: object, properties: {{a: {{x-kubernetes-int-or-string: true, {rest}}}}}}}"))
+        };
+        let place = "spec.validation.openAPIV3Schema.properties[a].default";
+        check().create(&[
+            (&with("default: true"), ""),
+            (&with("default: [1]"), ""),
+            (
+                &with("default: true, enum: [1, a]"),
+                &format!("{place}: Unsupported value: true: supported values: \"1\", \"a\""),
+            ),
+            (&with("default: {a: 1}"), &format!("{place}: Invalid value: {{\"a\":1}}: must not have unknown fields")),
+        ]);
+    }
+
+    /// Below a schema without a type rules are accepted, unless they are in the scope of others.
+    #[test]
+    fn rules_need_a_type_in_their_scope() {
+        let rules = "x-kubernetes-validations: [{rule: 'true'}]";
+        let open = "x-kubernetes-preserve-unknown-fields: true";
+        let below = format!("{{{open}, properties: {{b: {{type: string, {rules}}}}}}}");
+        let untyped = "Internal error: internal error: failed to construct type information for \
+            x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+        let at = "spec.validation.openAPIV3Schema.properties[a]";
+        check().create(&[
+            (&with_schema(&format!("{{type: object, properties: {{a: {below}}}}}")), ""),
+            (
+                &with_schema(&format!("{{type: object, {rules}, properties: {{a: {below}}}}}")),
+                &format!("{at}.properties[b].x-kubernetes-validations: {untyped}"),
+            ),
+            (
+                &with_schema(&format!("{{type: object, properties: {{a: {{{open}, {rules}}}}}}}")),
+                &format!("{at}.x-kubernetes-validations: {untyped}"),
+            ),
+        ]);
     }
 }

@@ -16,9 +16,9 @@ const WEBHOOK: [(&str, &str); 2] =
     [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")];
 
 /// Between apiextensions.k8s.io/v1 and what is stored.
-pub struct Definitions;
+pub struct DefinitionsV1;
 
-impl Convert for Definitions {
+impl Convert for DefinitionsV1 {
     fn to_storage(&self, object: Value) -> Result<Value, String> {
         Ok(to_stored(object))
     }
@@ -153,8 +153,8 @@ mod tests {
                 yaml(&format!("{{apiVersion: apiextensions.k8s.io/{version}, spec: {spec}}}"))
             };
             let (served, stored) = (object("v1", served), object("v1beta1", stored));
-            assert_eq!(Definitions.to_storage(served.clone()).as_ref(), Ok(&stored));
-            assert_eq!(Definitions.from_storage(stored), Ok(served));
+            assert_eq!(DefinitionsV1.to_storage(served.clone()).as_ref(), Ok(&stored));
+            assert_eq!(DefinitionsV1.from_storage(stored), Ok(served));
         }
     }
 }

@@ -4,9 +4,9 @@ use object::Value;
 use registry::Convert;
 
 /// Between what clients of v1beta1 write and what is stored.
-pub struct Definitions;
+pub struct DefinitionsV1beta1;
 
-impl Convert for Definitions {
+impl Convert for DefinitionsV1beta1 {
     /// Fills in what v1beta1 lets clients leave out.
     fn to_storage(&self, mut object: Value) -> Result<Value, String> {
         let Some(spec) = object.get_mut("spec").filter(|spec| !spec.is_null()) else { return Ok(object) };
@@ -50,7 +50,7 @@ mod tests {
         ];
         for (sent, stored) in cases {
             let object = |spec: &str| yaml(&format!("{{spec: {spec}}}"));
-            assert_eq!(Definitions.to_storage(object(sent)), Ok(object(stored)), "{sent}");
+            assert_eq!(DefinitionsV1beta1.to_storage(object(sent)), Ok(object(stored)), "{sent}");
         }
     }
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Value, names, value};
-use registry::{Context, Strategy, columns, metadata};
+use registry::{Context, Facts, Strategy, columns, metadata};
 
 use crate::common::checks::Checks;
 use crate::common::conditions;
@@ -14,7 +14,21 @@ const VERSION_PRIORITY_MAX: i64 = 1000;
 
 pub struct ApiService;
 
+const FACTS: Facts = Facts {
+    name: |name, _| names::path_segment_name(name),
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    repeats_metadata_errors: true,
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for ApiService {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
         if object.at(&["spec", "service"]).is_null() {
             let mut condition = value!({"type": "Available", "status": "True", "reason": "Local"});
@@ -24,13 +38,9 @@ impl Strategy for ApiService {
         }
     }
 
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        names::path_segment_name(name)
-    }
-
-    fn validate_name_of(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _cx: &Context, object: &Value, name: &str, _is_prefix: bool) -> Vec<String> {
         let (version, group) = (object.str_at(&["spec", "version"]), object.str_at(&["spec", "group"]));
-        let mut problems = self.validate_name(name, is_prefix);
+        let mut problems = names::path_segment_name(name);
         let required = format!("{version}.{group}");
         if problems.is_empty() && name != required {
             problems.push(format!("must be `spec.version+\".\"+spec.group`: {}", object::quote(&required)));
@@ -58,7 +68,7 @@ impl Strategy for ApiService {
 
     fn validate_update(&self, cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
         // As a new object, metadata included. The name follows from group and version, so neither of them can change.
-        let check_name = |name: &str, is_prefix: bool| self.validate_name_of(cx, new.value(), name, is_prefix);
+        let check_name = |name: &str, is_prefix: bool| self.validate_name(cx, new.value(), name, is_prefix);
         metadata::validate(new, false, &check_name, errors);
         self.validate(cx, new, errors);
     }
@@ -72,26 +82,6 @@ impl Strategy for ApiService {
     fn validate_status_update(&self, _cx: &Context, new: &Cursor, _old: &Cursor, errors: &mut Errors) {
         for condition in new.at(&["status", "conditions"]).each() {
             condition.field("status").one_of(errors, &["True", "False", "Unknown"]);
-        }
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn repeats_metadata_errors(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["spec"], vec!["metadata"]],
-            _ => Vec::new(),
         }
     }
 

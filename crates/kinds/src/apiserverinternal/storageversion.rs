@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::metadata;
@@ -13,14 +13,16 @@ const SHOWN: usize = 3;
 
 pub struct StorageVersion;
 
+const FACTS: Facts = Facts {
+    name: |name, _| group_and_resource(name),
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for StorageVersion {
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        let Some((group, resource)) = name.rsplit_once('.') else {
-            return vec!["name must be in the form of <group>.<resource>".to_string()];
-        };
-        let group = names::dns1123_subdomain(group).into_iter().map(|message| format!("the group segment {message}"));
-        let resource = names::dns1035_label(resource).into_iter();
-        group.chain(resource.map(|message| format!("the resource segment {message}"))).collect()
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -37,18 +39,6 @@ impl Strategy for StorageVersion {
         validate_status(&new.field("status"), errors);
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let common = object.at(&["status", "commonEncodingVersion"]).as_str().unwrap_or("<unset>");
         let servers = object.list_at(&["status", "storageVersions"]).iter();
@@ -62,6 +52,16 @@ impl Strategy for StorageVersion {
         };
         vec![object.name().into(), common.into(), shown.into(), columns::age(cx, object)]
     }
+}
+
+/// Refuses a name that is not a resource and its group.
+fn group_and_resource(name: &str) -> Vec<String> {
+    let Some((group, resource)) = name.rsplit_once('.') else {
+        return vec!["name must be in the form of <group>.<resource>".to_string()];
+    };
+    let group = names::dns1123_subdomain(group).into_iter().map(|message| format!("the group segment {message}"));
+    let resource = names::dns1035_label(resource).into_iter();
+    group.chain(resource.map(|message| format!("the resource segment {message}"))).collect()
 }
 
 fn validate_status(status: &Cursor, errors: &mut Errors) {
@@ -179,6 +179,6 @@ mod tests {
             ("", "status: {commonEncodingVersion: v1, storageVersions: [{apiServerID: a, encodingVersion: v1}]}",
              "status.storageVersions[0].decodableVersions: Invalid value: null: decodableVersions must include encodingVersion v1"),
         ]);
-        assert_eq!(StorageVersion.validate_name("a", false), ["name must be in the form of <group>.<resource>"]);
+        assert_eq!(group_and_resource("a"), ["name must be in the form of <group>.<resource>"]);
     }
 }

@@ -1,15 +1,17 @@
 //! Controller revisions: states of a controller's template, kept to go back to.
 
 use object::{Cursor, Errors, GroupVersion, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::IMMUTABLE;
 
 pub struct ControllerRevision;
 
+const FACTS: Facts = Facts { checks_updated_generate_name: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for ControllerRevision {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -33,10 +35,6 @@ impl Strategy for ControllerRevision {
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let revision = object.field("revision").as_int().unwrap_or(0);
         vec![object.name().into(), controller(object).into(), revision.into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

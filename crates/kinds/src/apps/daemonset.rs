@@ -1,8 +1,7 @@
 //! Daemon sets: a pod on every node that fits.
 
-use async_trait::async_trait;
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Error, Strategy, Undo, columns as cells};
+use registry::{Context, Error, Facts, Strategy, columns as cells};
 
 use super::shared::{self, TEMPLATE};
 use crate::common::{columns, internal, percent, pod_template, selector, versioned};
@@ -14,8 +13,17 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub struct DaemonSet;
 
-#[async_trait]
+const FACTS: Facts = Facts {
+    generation: Some(|new, old| !versioned::same(SPEC, new.field("spec"), old.field("spec"))),
+    hidden_annotations: &[TEMPLATE_GENERATION],
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for DaemonSet {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         shared::default_template(object);
         if object.str_at(&["spec", "updateStrategy", "type"]) == "RollingUpdate" {
@@ -25,6 +33,11 @@ impl Strategy for DaemonSet {
         if object.annotation(TEMPLATE_GENERATION).is_none() {
             object.set_annotation(TEMPLATE_GENERATION, "0");
         }
+    }
+
+    fn check_conversion(&self, object: &Value) -> Result<(), Error> {
+        template_generation(object).map_err(|why| shared::undecodable("DaemonSet", &why))?;
+        Ok(())
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -79,14 +92,6 @@ impl Strategy for DaemonSet {
         }
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let count = |field| Value::from(shared::number(object, &["status", field]));
         let pod = object.at(&TEMPLATE).field("spec");
@@ -104,25 +109,6 @@ impl Strategy for DaemonSet {
             images.into(),
             shared::selector_cell(object.at(&["spec", "selector"])),
         ]
-    }
-
-    fn hidden_annotations(&self) -> &'static [&'static str] {
-        &[TEMPLATE_GENERATION]
-    }
-
-    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
-        template_generation(object).map_err(|why| shared::undecodable("DaemonSet", &why))?;
-        Ok(None)
-    }
-
-    async fn begin_update(
-        &self,
-        _cx: &Context<'_>,
-        new: &mut Value,
-        _old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Error> {
-        template_generation(new).map_err(|why| shared::undecodable("DaemonSet", &why))?;
-        Ok(None)
     }
 }
 

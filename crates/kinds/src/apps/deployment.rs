@@ -1,8 +1,7 @@
 //! Deployments: replica sets that follow each other.
 
-use async_trait::async_trait;
 use object::{Cursor, Errors, Meta, Path, Status, Value};
-use registry::{Context, Error, Strategy, Undo, columns as cells};
+use registry::{Context, Error, Facts, Strategy, columns as cells};
 
 use super::shared::{self, MORE_THAN_REPLICAS, TEMPLATE};
 use crate::common::{checks, columns, internal, percent, selector, versioned};
@@ -13,8 +12,23 @@ const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 pub struct Deployment;
 
-#[async_trait]
+const FACTS: Facts = Facts {
+    // Annotations count too: they are copied to the replica sets.
+    generation: Some(|new, old| {
+        let annotations = ["metadata", "annotations"];
+        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
+            || !checks::same(new.at(&annotations), old.at(&annotations))
+    }),
+    status_resets: &[&["spec"], &["metadata", "labels"]],
+    hidden_annotations: &[ROLLBACK_TO],
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Deployment {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         shared::default_template(object);
         if object.str_at(&["spec", "strategy", "type"]) == "RollingUpdate" {
@@ -25,6 +39,11 @@ impl Strategy for Deployment {
         if object.annotation(ROLLBACK_TO) == Some("") {
             object.remove(&["metadata", "annotations", ROLLBACK_TO]);
         }
+    }
+
+    fn check_conversion(&self, object: &Value) -> Result<(), Error> {
+        rollback_to(object)?;
+        Ok(())
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -73,14 +92,6 @@ impl Strategy for Deployment {
         shared::collisions_only_grow(new, old, errors);
     }
 
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["spec"], vec!["metadata", "labels"]],
-            _ => Vec::new(),
-        }
-    }
-
     fn warnings(&self, cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         match old {
             Some(old) if old.generation() == object.generation() => Vec::new(),
@@ -90,17 +101,6 @@ impl Strategy for Deployment {
                 name.chain(shared::template_warnings(cx, object, None)).collect()
             }
         }
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    /// Annotations count too: they are copied to the replica sets.
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        let annotations = ["metadata", "annotations"];
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
-            || !checks::same(new.at(&annotations), old.at(&annotations))
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
@@ -118,25 +118,6 @@ impl Strategy for Deployment {
             images.into(),
             selected.map_or_else(|_| "<invalid>".to_string(), |selector| selector.to_string()).into(),
         ]
-    }
-
-    fn hidden_annotations(&self) -> &'static [&'static str] {
-        &[ROLLBACK_TO]
-    }
-
-    async fn begin_create(&self, _cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
-        rollback_to(object)?;
-        Ok(None)
-    }
-
-    async fn begin_update(
-        &self,
-        _cx: &Context<'_>,
-        new: &mut Value,
-        _old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Error> {
-        rollback_to(new)?;
-        Ok(None)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Replica sets: a number of pods of one template.
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns as cells};
+use registry::{Context, Facts, Strategy, columns as cells};
 
 use super::shared::{self, MORE_THAN_REPLICAS, TEMPLATE};
 use crate::common::{columns, versioned};
@@ -10,7 +10,16 @@ const SPEC: &str = "io.k8s.api.apps.v1.ReplicaSetSpec";
 
 pub struct ReplicaSet;
 
+const FACTS: Facts = Facts {
+    generation: Some(|new, old| !versioned::same(SPEC, new.field("spec"), old.field("spec"))),
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for ReplicaSet {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         shared::default_template(object);
     }
@@ -66,14 +75,6 @@ impl Strategy for ReplicaSet {
                 name.chain(shared::template_warnings(cx, object, None)).collect()
             }
         }
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! Stateful sets: pods with names and volumes of their own.
 
 use object::{Cursor, Errors, Map, Meta, Path, Value, names, value};
-use registry::{Context, Strategy, columns as cells};
+use registry::{Context, Facts, Strategy, columns as cells};
 
 use super::shared::{self, MORE_THAN_REPLICAS, TEMPLATE};
 use crate::common::checks::{Checks, IMMUTABLE, immutable_text};
@@ -15,7 +15,17 @@ const ONLY_ROLLING: &str = "only allowed for updateStrategy 'RollingUpdate'";
 
 pub struct StatefulSet;
 
+const FACTS: Facts = Facts {
+    name: names::name_is_dns_label,
+    generation: Some(|new, old| !versioned::same(SPEC, new.field("spec"), old.field("spec"))),
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for StatefulSet {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         shared::default_template(object);
         if let Some(spec) = object.get_mut("spec") {
@@ -109,18 +119,6 @@ impl Strategy for StatefulSet {
             warnings.push(format!("spec.revisionHistoryLimit: {what}"));
         }
         warnings
-    }
-
-    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        names::name_is_dns_label(name, is_prefix)
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

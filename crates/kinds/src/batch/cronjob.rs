@@ -1,7 +1,7 @@
 //! Cron jobs: jobs that are made again and again.
 
 use object::{Cursor, Errors, Meta, Path, Value, names};
-use registry::{Context, GarbageCollection, Strategy, columns as cells};
+use registry::{Context, Facts, Strategy, columns as cells};
 
 use super::job::{drop_scheduling, spec};
 use super::schedule;
@@ -19,7 +19,16 @@ const ZONE_PART_MAX_BYTES: usize = 14;
 
 pub struct CronJob;
 
+const FACTS: Facts = Facts {
+    generation: Some(|new, old| !versioned::same(SPEC, new.field("spec"), old.field("spec"))),
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for CronJob {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(template) = object.at_mut(&TEMPLATE) {
             pod_template::default(template);
@@ -66,18 +75,6 @@ impl Strategy for CronJob {
             );
         }
         warnings
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
-    }
-
-    fn garbage_collection(&self) -> GarbageCollection {
-        GarbageCollection::Background
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -9,8 +9,8 @@ mod template;
 
 use object::duration::Duration;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Map, Meta, Path, Str, Value};
-use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns as cells};
+use object::{Cursor, Errors, Map, Meta, Path, Value};
+use registry::{Context, Facts, FieldRefusal, GarbageCollection, Strategy, columns as cells};
 
 use crate::apps::{name_warning, selector_cell};
 use crate::common::{columns, pod_template, versioned};
@@ -27,7 +27,21 @@ const PODS_ARE_KEPT: &str = "child pods are preserved by default when jobs are d
 
 pub struct Job;
 
+const FACTS: Facts = Facts {
+    generation: Some(|new, old| !versioned::same(SPEC, new.field("spec"), old.field("spec"))),
+    garbage_collection: GarbageCollection::Orphan,
+    undecided_warning: Some(PODS_ARE_KEPT),
+    selectable_fields: object::strs!["status.successful"],
+    selected_paths: Some(object::strs!["status.succeeded"]),
+    field_refusal: FieldRefusal::ForKind,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Job {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(template) = object.at_mut(&TEMPLATE) {
             pod_template::default(template);
@@ -80,37 +94,8 @@ impl Strategy for Job {
         }
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
-    }
-
-    fn garbage_collection(&self) -> GarbageCollection {
-        GarbageCollection::Orphan
-    }
-
-    fn deletion_warnings(&self, _cx: &Context, options: &Value) -> Vec<String> {
-        let undecided = ["propagationPolicy", "orphanDependents"].iter().all(|field| options.field(field).is_null());
-        if undecided { vec![PODS_ARE_KEPT.to_string()] } else { Vec::new() }
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["status.successful"]
-    }
-
-    fn selected_paths(&self) -> &[Str] {
-        object::strs!["status.succeeded"]
-    }
-
     fn select_field(&self, object: &Value, _field: &str) -> String {
         object.at(&["status", "succeeded"]).as_int().unwrap_or(0).to_string()
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::ForKind
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -2,24 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use object::{Cursor, Errors, Meta, Str, Value};
-use registry::{Context, FieldRefusal, Strategy};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use gox509::{Certificate, pem};
+use object::{Cursor, Errors, Meta, Value};
+use registry::{Context, Facts, FieldRefusal, Strategy};
 
 use crate::common::checks::immutable_text;
-use crate::common::{pem, signers};
+use crate::common::signers;
 
 const BUNDLE_MAX_BYTES: usize = 1024 * 1024;
 const OMITTED: &str = "<value omitted>";
 
 pub struct ClusterTrustBundle;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    allows_unconditional_update: false,
+    selectable_fields: object::strs!["spec.signerName"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for ClusterTrustBundle {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
-    fn validate_name_of(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _cx: &Context, object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         signers::trust_bundle_name(name, object.str_at(&["spec", "signerName"]), is_prefix)
     }
 
@@ -39,25 +47,9 @@ impl Strategy for ClusterTrustBundle {
         immutable_text(&signer, &old.at(&["spec", "signerName"]), errors);
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["spec.signerName"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
-    }
-
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         let signer = object.str_at(&["spec", "signerName"]);
         vec![object.name().into(), if signer.is_empty() { "<none>" } else { signer }.into()]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 
@@ -72,7 +64,7 @@ fn validate_bundle(bundle: &Cursor, errors: &mut Errors) {
     if bundle.str().len() > BUNDLE_MAX_BYTES {
         return errors.too_long(bundle.path(), BUNDLE_MAX_BYTES);
     }
-    let blocks = pem::blocks(bundle.str());
+    let blocks: Vec<pem::Block> = pem::blocks(bundle.str().as_bytes()).collect();
     let mut anchors: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     let mut fine = true;
     for (i, block) in blocks.iter().enumerate() {
@@ -103,7 +95,7 @@ fn problem(block: &pem::Block) -> Option<String> {
     if block.has_headers {
         return Some("has PEM block headers".to_string());
     }
-    let Ok((_, certificate)) = X509Certificate::from_der(&block.bytes) else {
+    let Ok(certificate) = Certificate::parse(&block.bytes) else {
         return Some("does not parse as X.509".to_string());
     };
     (!certificate.is_ca()).then(|| "does not have the CA bit set".to_string())

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gox509::{Certificate, CertificateRequest, pem};
 use object::duration::Duration;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Map, Meta, Str, Value};
-use registry::{Context, Error, FieldRefusal, Strategy, Undo, columns};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use object::{Cursor, Errors, Map, Meta, Value};
+use registry::{Context, Effects, Error, Facts, FieldRefusal, Strategy, Undo, columns};
 
-use super::{Durations, request};
+use super::Durations;
 use crate::common::checks::Checks;
-use crate::common::{pem, signers};
+use crate::common::signers;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const EXPIRATION_SECONDS_MIN: i64 = 600;
@@ -50,15 +50,24 @@ pub struct SigningRequest {
     pub durations: Arc<Durations>,
 }
 
-#[async_trait]
+const FACTS: Facts = Facts {
+    name: |_, _| Vec::new(),
+    checks_updated_generate_name: true,
+    resets: &[&["spec"], &["status"]],
+    status_resets: &[&["spec"], &["status", "conditions"]],
+    other_resets: &[("approval", &[&["spec"], &["status", "certificate"]])],
+    selectable_fields: object::strs!["spec.signerName"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for SigningRequest {
-    async fn begin_update(
-        &self,
-        cx: &Context<'_>,
-        new: &mut Value,
-        old: &Value,
-    ) -> Result<Option<Box<dyn Undo>>, Error> {
-        Ok(if cx.dry_run { None } else { self.durations.begin(new, old) })
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -121,27 +130,6 @@ impl Strategy for SigningRequest {
         validate_change(new, old, Writer::Approver, errors);
     }
 
-    fn validate_name(&self, _name: &str, _is_prefix: bool) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["spec"], vec!["status"]],
-            "status" => vec![vec!["spec"], vec!["status", "conditions"]],
-            "approval" => vec![vec!["spec"], vec!["status", "certificate"]],
-            _ => Vec::new(),
-        }
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["spec.signerName"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let signer = object.str_at(&["spec", "signerName"]);
         let seconds = object.at(&["spec", "expirationSeconds"]).as_int();
@@ -155,9 +143,17 @@ impl Strategy for SigningRequest {
             condition_cell(object).into(),
         ]
     }
+}
 
-    fn checks_updated_generate_name(&self) -> bool {
-        true
+#[async_trait]
+impl Effects for SigningRequest {
+    async fn begin_update(
+        &self,
+        cx: &Context<'_>,
+        new: &mut Value,
+        old: &Value,
+    ) -> Result<Option<Box<dyn Undo>>, Error> {
+        Ok(if cx.dry_run { None } else { self.durations.begin(new, old) })
     }
 }
 
@@ -230,11 +226,7 @@ fn validate(object: &Cursor, old: Option<&Cursor>, errors: &mut Errors) {
 
 fn check_request(encoded: &str) -> Result<(), String> {
     let text = STANDARD.decode(encoded).unwrap_or_default();
-    let blocks = pem::blocks(&String::from_utf8_lossy(&text));
-    match blocks.first().filter(|block| block.label == "CERTIFICATE REQUEST") {
-        Some(block) => request::check_der(&block.bytes),
-        None => Err("PEM block type must be CERTIFICATE REQUEST".to_string()),
-    }
+    CertificateRequest::parse_pem(&text)?.check_signature()
 }
 
 fn validate_usages(usages: &Cursor, old: Option<Cursor>, errors: &mut Errors) {
@@ -291,20 +283,20 @@ fn check_certificates(encoded: &str) -> Result<(), String> {
         return Ok(());
     }
     let text = STANDARD.decode(encoded).unwrap_or_default();
-    let blocks = pem::blocks(&String::from_utf8_lossy(&text));
-    for block in &blocks {
+    let mut count = 0;
+    for block in pem::blocks(&text) {
         if block.label != "CERTIFICATE" {
             return Err(format!("only CERTIFICATE PEM blocks are allowed, found {}", object::quote(&block.label)));
         }
         if block.has_headers {
             return Err("no PEM block headers are permitted".to_string());
         }
-        if block.bytes.is_empty() {
+        count += 1;
+        if Certificate::parse_all(&block.bytes)?.is_empty() {
             return Err("found CERTIFICATE PEM block containing 0 certificates".to_string());
         }
-        X509Certificate::from_der(&block.bytes).map_err(|_| "x509: malformed certificate".to_string())?;
     }
-    if blocks.is_empty() { Err("must contain at least one CERTIFICATE PEM block".to_string()) } else { Ok(()) }
+    if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_string()) } else { Ok(()) }
 }
 
 /// Signers cannot change what approvers said: as long as there are as many conditions of a type, the old ones stay.

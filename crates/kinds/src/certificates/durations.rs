@@ -9,9 +9,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::Value;
 use registry::Undo;
-use x509_parser::prelude::{FromDer, X509Certificate};
-
-use crate::common::pem;
 
 /// Counts issued certificates by signer. Signers of others are counted together.
 #[derive(Debug, Default)]
@@ -81,12 +78,9 @@ impl Undo for Issued {
 
 /// How many seconds the first certificate of a chain is good for.
 fn lifetime(certificate: &str) -> Option<i64> {
-    let text = String::from_utf8(STANDARD.decode(certificate).ok()?).ok()?;
-    let blocks = pem::blocks(&text);
-    let first = blocks.iter().find(|block| block.label == "CERTIFICATE")?;
-    let (_, certificate) = X509Certificate::from_der(&first.bytes).ok()?;
-    let validity = certificate.validity();
-    Some(validity.not_after.timestamp() - validity.not_before.timestamp())
+    let certificates = gox509::parse_bundle(&STANDARD.decode(certificate).ok()?).ok()?;
+    let first = certificates.first()?;
+    Some(first.not_after.seconds - first.not_before.seconds)
 }
 
 /// Signers may begin up to five minutes early, and differ by a twentieth.

@@ -2,15 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gox509::{Certificate, CertificateRequest, pem};
 use object::duration::Duration;
 use object::timestamp::{Time, Timestamp};
 use object::{BadValue, Cursor, Errors, Value};
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::common::checks::Checks;
-use crate::common::pem;
 
 const CHAIN_MAX_BYTES: usize = 100 * 1024;
 const MINUTE: i64 = 60 * 1_000_000_000;
@@ -26,20 +23,20 @@ pub fn validate(now: Timestamp, request: &Cursor, errors: &mut Errors) {
     if chain.str().len() > CHAIN_MAX_BYTES {
         return errors.too_long(chain.path(), CHAIN_MAX_BYTES);
     }
-    let blocks = pem::blocks(chain.str());
+    let blocks: Vec<pem::Block> = pem::blocks(chain.str().as_bytes()).collect();
     let Some((leaf, others)) = blocks.split_first() else {
         return chain.bad(errors, "issued certificate chain must contain at least one certificate");
     };
     if leaf.label != "CERTIFICATE" {
         return chain.bad(errors, "issued certificate chain must consist entirely of CERTIFICATE PEM blocks");
     }
-    let Some(certificate) = read(&leaf.bytes) else {
+    let Ok(certificate) = Certificate::parse(&leaf.bytes) else {
         return chain.bad(errors, "leaf certificate does not parse as valid X.509");
     };
     let before = errors.len();
     validate_names(&certificate, &chain, errors);
     match requested_key(request) {
-        Ok(key) if key == certificate.public_key().raw => {}
+        Ok(key) if key == certificate.raw_key => {}
         Ok(_) => return chain.bad(errors, "leaf certificate was not issued to the requested public key"),
         Err((field, detail)) => return request.at(&["spec", field]).invalid_as(errors, BadValue::Omitted, detail),
     }
@@ -59,30 +56,21 @@ pub fn validate(now: Timestamp, request: &Cursor, errors: &mut Errors) {
     }
 }
 
-fn read(der: &[u8]) -> Option<X509Certificate<'_>> {
-    X509Certificate::from_der(der).ok().filter(|(rest, _)| rest.is_empty()).map(|(_, certificate)| certificate)
-}
-
-fn validate_names(certificate: &X509Certificate, chain: &Cursor, errors: &mut Errors) {
-    let names = certificate.subject_alternative_name().ok().flatten();
-    for name in names.into_iter().flat_map(|names| &names.value.general_names) {
-        match name {
-            GeneralName::DNSName(name) => {
-                let mut report = |wrong: bool, detail: &str| {
-                    if wrong {
-                        chain.invalid_as(errors, *name, detail);
-                    }
-                };
-                report(name.is_empty(), "leaf certificate should not contain empty DNSName");
-                report(name.contains(".."), "leaf certificate's DNSName should not contain '..'");
-                let at_an_end = name.starts_with('.') || name.ends_with('.');
-                report(at_an_end, "leaf certificate's DNSName should not start or end with '.'");
+fn validate_names(certificate: &Certificate, chain: &Cursor, errors: &mut Errors) {
+    let names = &certificate.extensions.names;
+    for name in &names.dns {
+        let mut report = |wrong: bool, detail: &str| {
+            if wrong {
+                chain.invalid_as(errors, name.as_str(), detail);
             }
-            GeneralName::RFC822Name(address) if !is_address(address) => {
-                chain.invalid_as(errors, *address, "leaf certificate should not contain invalid EmailAddress");
-            }
-            _ => {}
-        }
+        };
+        report(name.is_empty(), "leaf certificate should not contain empty DNSName");
+        report(name.contains(".."), "leaf certificate's DNSName should not contain '..'");
+        let at_an_end = name.starts_with('.') || name.ends_with('.');
+        report(at_an_end, "leaf certificate's DNSName should not start or end with '.'");
+    }
+    for address in names.emails.iter().filter(|address| !is_address(address)) {
+        chain.invalid_as(errors, address.as_str(), "leaf certificate should not contain invalid EmailAddress");
     }
 }
 
@@ -100,19 +88,17 @@ fn requested_key(request: &Cursor) -> Result<Vec<u8>, (&'static str, &'static st
     if stub.is_empty() {
         return Ok(decoded("pkixPublicKey"));
     }
-    match X509CertificationRequest::from_der(&stub) {
-        Ok((_, parsed)) => Ok(parsed.certification_request_info.subject_pki.raw.to_vec()),
+    match CertificateRequest::parse(&stub) {
+        Ok(parsed) => Ok(parsed.raw_key),
         Err(_) => Err(("stubPKCS10Request", "must be a valid PKCS#10 CSR")),
     }
 }
 
-fn validate_times(now: Timestamp, request: &Cursor, certificate: &X509Certificate, errors: &mut Errors) {
+fn validate_times(now: Timestamp, request: &Cursor, certificate: &Certificate, errors: &mut Errors) {
     let [not_before, not_after, refresh] =
         ["notBefore", "notAfter", "beginRefreshAt"].map(|field| request.at(&["status", field]));
     let time = |field: &Cursor| Time::parse(field.str()).map_or(Timestamp::ZERO, |time| time.0);
-    let validity = certificate.validity();
-    let (from, to) =
-        (Timestamp::new(validity.not_before.timestamp(), 0), Timestamp::new(validity.not_after.timestamp(), 0));
+    let [from, to] = [certificate.not_before, certificate.not_after].map(|time| Timestamp::new(time.seconds, 0));
     if time(&not_before) != from {
         return not_before.bad(errors, "must be set to the NotBefore time encoded in the leaf certificate");
     }
@@ -147,7 +133,7 @@ fn validate_others(chain: &Cursor, others: &[pem::Block], errors: &mut Errors) {
             // Upstream's spelling.
             return chain.bad(errors, "issued certificate chain must consist entirely of CERTFICATE PEM blocks");
         }
-        if read(&block.bytes).is_none() {
+        if Certificate::parse(&block.bytes).is_err() {
             return chain.bad(errors, "intermediate certificate does not parse as valid X.509");
         }
     }

@@ -2,11 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Cursor, Errors, Meta, Str, Value, labels, names};
-use registry::{Context, FieldRefusal, Strategy};
+use gox509::{CertificateRequest, Curve, PublicKey};
+use object::{BadValue, Cursor, Errors, Meta, Value, labels, names};
+use registry::{Context, Facts, FieldRefusal, Strategy};
 
+use super::issued;
 use super::possession::Possession;
-use super::{issued, request};
 use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::pod_spec::projected::user_annotations;
 use crate::common::{conditions, internal, metadata, signers, versioned};
@@ -21,9 +22,18 @@ const KNOWN: [&str; 3] = ["Issued", "Denied", "Failed"];
 
 pub struct PodCertificateRequest;
 
+const FACTS: Facts = Facts {
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    selects_by_namespace: false,
+    selectable_fields: object::strs!["spec.signerName", "spec.podName", "spec.nodeName"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for PodCertificateRequest {
-    fn selects_by_namespace(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -88,28 +98,8 @@ impl Strategy for PodCertificateRequest {
             () => (changed, r#"status is immutable unless transitioning to "Issued", "Denied", or "Failed""#),
         };
         if wrong {
-            status.invalid_as(errors, object::BadValue::Omitted, detail);
+            status.invalid_as(errors, BadValue::Omitted, detail);
         }
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["spec.signerName", "spec.podName", "spec.nodeName"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
     }
 
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
@@ -144,7 +134,7 @@ fn validate_request(spec: &Cursor, errors: &mut Errors) {
         }
         _ => {
             let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-            errors.invalid(spec.path(), object::BadValue::Omitted, detail);
+            errors.invalid(spec.path(), BadValue::Omitted, detail);
         }
     }
 }
@@ -153,14 +143,26 @@ fn validate_stub(stub: &Cursor, der: &[u8], errors: &mut Errors) {
     if der.len() > REQUEST_MAX_BYTES {
         return errors.too_long(stub.path(), REQUEST_MAX_BYTES);
     }
-    let bits = request::rsa_bits(der);
-    if let Some(bits) = bits.filter(|bits| ![3072, 4096].contains(bits)) {
-        let detail = "RSA keys must have modulus size 3072 or 4096";
-        return stub.invalid_as(errors, format!("{bits}-bit modulus"), detail);
+    let Ok(request) = CertificateRequest::parse(der) else {
+        return stub.invalid_as(errors, BadValue::Omitted, "must be a valid PKCS#10 CSR");
+    };
+    match &request.key {
+        Some(PublicKey::Rsa { modulus, .. }) if ![3072, 4096].contains(&(8 * modulus.len())) => {
+            let detail = "RSA keys must have modulus size 3072 or 4096";
+            return stub.invalid_as(errors, format!("{}-bit modulus", 8 * modulus.len()), detail);
+        }
+        Some(PublicKey::Ec { curve: Curve::P224, .. }) => {
+            let detail = "elliptic public keys must use curve P256, P384, or P521";
+            return stub.invalid_as(errors, "curve P-224", detail);
+        }
+        Some(PublicKey::Rsa { .. } | PublicKey::Ec { .. } | PublicKey::Ed25519(_)) => {}
+        Some(PublicKey::X25519 | PublicKey::Dsa) | None => {
+            let detail = "unknown public key type; supported types are Ed25519, ECDSA, and RSA";
+            return stub.invalid_as(errors, BadValue::Omitted, detail);
+        }
     }
-    if let Err(problem) = request::check_der(der) {
-        let detail = if problem.contains("verif") { "invalid signature" } else { "must be a valid PKCS#10 CSR" };
-        errors.invalid(stub.path(), object::BadValue::Omitted, detail);
+    if request.check_signature().is_err() {
+        stub.invalid_as(errors, BadValue::Omitted, "invalid signature");
     }
 }
 

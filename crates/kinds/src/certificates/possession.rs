@@ -1,15 +1,12 @@
 //! Proof that the requester of a certificate has the private key: a signature over the pod's uid.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
+use gox509::rsa::{self, Salt};
+use gox509::{Curve, PublicKey};
 use object::{BadValue, Cursor, Errors};
-use x509_parser::oid_registry as oid;
-use x509_parser::prelude::FromDer;
-use x509_parser::public_key::{PublicKey, RSAPublicKey};
-use x509_parser::x509::SubjectPublicKeyInfo;
-
-use super::pss;
 
 const UNVERIFIED: &str = "could not verify proof-of-possession signature";
+/// As many bits as fill the modulus's bytes, which is how upstream counts.
 const RSA_BITS: [usize; 2] = [3072, 4096];
 
 /// What an asker sends, decoded, and the uid it signs.
@@ -22,27 +19,30 @@ pub struct Possession<'a> {
 impl Possession<'_> {
     /// Checks the key and the proof; errors are reported at the fields they come from.
     pub fn validate(&self, key: &Cursor, proof: &Cursor, errors: &mut Errors) {
-        let Some(info) = SubjectPublicKeyInfo::from_der(self.key).ok().filter(|(rest, _)| rest.is_empty()) else {
+        let uid = self.uid.as_bytes();
+        let Ok(parsed) = PublicKey::parse_pkix(self.key) else {
             return key.invalid(errors, "must be a valid PKIX-serialized public key");
         };
-        let (info, bytes) = (&info.1, info.1.subject_public_key.data.as_ref());
-        let verified = match kind(info) {
-            Kind::Signs(algorithm) => {
-                UnparsedPublicKey::new(algorithm, bytes).verify(self.uid.as_bytes(), self.proof).is_ok()
+        let verified = match &parsed {
+            PublicKey::Ed25519(bytes) => {
+                UnparsedPublicKey::new(&signature::ED25519, bytes).verify(uid, self.proof).is_ok()
             }
-            Kind::Rsa(rsa) if !RSA_BITS.contains(&bits(&rsa)) => {
+            PublicKey::Ec { curve, point } => match way(*curve) {
+                Some(way) => UnparsedPublicKey::new(way, point).verify(uid, self.proof).is_ok(),
+                None => {
+                    let detail = "elliptic public keys must use curve P256 or P384";
+                    return key.invalid_as(errors, "curve P-224", detail);
+                }
+            },
+            PublicKey::Rsa { modulus, .. } if !RSA_BITS.contains(&(8 * modulus.len())) => {
                 let detail = "RSA keys must have modulus size 3072 or 4096";
-                return key.invalid_as(errors, format!("{}-bit modulus", bits(&rsa)), detail);
+                return key.invalid_as(errors, format!("{}-bit modulus", 8 * modulus.len()), detail);
             }
-            Kind::Rsa(rsa) => {
-                pss::PublicKey { modulus: rsa.modulus, exponent: rsa.exponent }.verify(self.uid.as_bytes(), self.proof)
+            PublicKey::Rsa { modulus, exponent } => {
+                let rsa = rsa::Key { modulus, exponent: &exponent.to_be_bytes() };
+                rsa.verifies_pss(rsa::SHA256, Salt::Any, uid, self.proof)
             }
-            Kind::OtherCurve(curve) => {
-                let detail = "elliptic public keys must use curve P256 or P384";
-                return key.invalid_as(errors, format!("curve {curve}"), detail);
-            }
-            Kind::Broken => return key.invalid(errors, "must be a valid PKIX-serialized public key"),
-            Kind::Unknown => {
+            PublicKey::X25519 | PublicKey::Dsa => {
                 return key.invalid(errors, "unknown public key type; supported types are Ed25519, ECDSA, and RSA");
             }
         };
@@ -52,42 +52,14 @@ impl Possession<'_> {
     }
 }
 
-/// As many bits as fill the modulus's bytes, which is how upstream counts.
-fn bits(rsa: &RSAPublicKey) -> usize {
-    8 * rsa.modulus.iter().skip_while(|byte| **byte == 0).count()
-}
-
-enum Kind<'a> {
-    Signs(&'static dyn VerificationAlgorithm),
-    Rsa(RSAPublicKey<'a>),
-    OtherCurve(&'static str),
-    Broken,
-    Unknown,
-}
-
-fn kind<'a>(info: &'a SubjectPublicKeyInfo) -> Kind<'a> {
-    let algorithm = &info.algorithm.algorithm;
-    if *algorithm == oid::OID_SIG_ED25519 {
-        return Kind::Signs(&signature::ED25519);
+/// All curves sign a SHA-256 hash here, whatever their length.
+fn way(curve: Curve) -> Option<&'static dyn VerificationAlgorithm> {
+    match curve {
+        Curve::P224 => None,
+        Curve::P256 => Some(&signature::ECDSA_P256_SHA256_ASN1),
+        Curve::P384 => Some(&signature::ECDSA_P384_SHA256_ASN1),
+        Curve::P521 => Some(&signature::ECDSA_P521_SHA256_ASN1),
     }
-    if *algorithm == oid::OID_KEY_TYPE_EC_PUBLIC_KEY {
-        let curve = info.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
-        // All of them sign a SHA-256 hash here, whatever their length.
-        return match curve.map(|curve| curve.to_id_string()).as_deref() {
-            Some("1.2.840.10045.3.1.7") => Kind::Signs(&signature::ECDSA_P256_SHA256_ASN1),
-            Some("1.3.132.0.34") => Kind::Signs(&signature::ECDSA_P384_SHA256_ASN1),
-            Some("1.3.132.0.35") => Kind::Signs(&signature::ECDSA_P521_SHA256_ASN1),
-            Some("1.3.132.0.33") => Kind::OtherCurve("P-224"),
-            _ => Kind::Broken,
-        };
-    }
-    if *algorithm == oid::OID_PKCS1_RSAENCRYPTION {
-        return match info.parsed() {
-            Ok(PublicKey::RSA(key)) => Kind::Rsa(key),
-            _ => Kind::Broken,
-        };
-    }
-    Kind::Unknown
 }
 
 #[cfg(test)]

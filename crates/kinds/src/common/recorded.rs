@@ -2,7 +2,7 @@
 
 use codec::Notes;
 use object::{Cursor, Errors, GroupVersion, GroupVersionKind, Timestamp, Value};
-use registry::{Context, Convert, Features, NoLookup, Strategy};
+use registry::{Context, Convert, Features, Strategy};
 use request::User;
 
 use crate::check::{merge, wait, yaml};
@@ -137,7 +137,7 @@ impl<S: Strategy> Kind<S> {
     }
 
     fn update(&self, cx: &Context, new: &mut Value, old: &Value, errors: &mut Errors) {
-        let strategy = &self.strategy;
+        let strategy: &dyn Strategy = &self.strategy;
         match cx.subresource {
             "" => {
                 new.keep(&["status"], old);
@@ -162,7 +162,8 @@ impl<S: Strategy> Kind<S> {
         let mut object = yaml(self.base);
         merge(&mut object, yaml(&format!("{{{change}}}")));
         let mut object = self.decoded(object);
-        if self.strategy.has_status() && !self.strategy.keeps_status_on_create() {
+        let facts = self.strategy.facts();
+        if facts.has_status && !facts.keeps_status_on_create {
             object.remove(&["status"]);
         }
         self.strategy.prepare_create(cx, &mut object);
@@ -184,17 +185,6 @@ impl<S: Strategy> Kind<S> {
 }
 
 pub fn context<'a>(subresource: &'a str, features: &'a Features, user: &'a User) -> Context<'a> {
-    Context {
-        now: Timestamp::new(1_700_000_000, 0),
-        user,
-        namespace: "default",
-        group: "",
-        version: "v1",
-        subresource,
-        verb: "",
-        dry_run: false,
-        features,
-        catalog: registry::Catalog::empty(),
-        lookup: &NoLookup,
-    }
+    let now = Timestamp::new(1_700_000_000, 0);
+    Context { namespace: "default", subresource, ..Context::of_server(now, user, features) }
 }

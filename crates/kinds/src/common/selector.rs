@@ -73,7 +73,7 @@ pub fn from_map(labels: &Value) -> Selector {
 
 /// Whether an object's labels pass.
 pub fn selects(selector: &Selector, object: &Value) -> bool {
-    selector.matches(|key| object.label(key))
+    selector.matches(object.labels())
 }
 
 fn pairs(map: &Value) -> impl Iterator<Item = (&str, &str)> {

@@ -1,15 +1,23 @@
 //! Leases: who holds something, since when and for how long.
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::validate_election;
 
 pub struct Lease;
 
+const FACTS: Facts = Facts {
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    allows_create_on_update: true,
+    allows_unconditional_update: false,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for Lease {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -34,18 +42,6 @@ impl Strategy for Lease {
         if !preferred.is_empty() && strategy.is_empty() {
             preferred.forbidden(errors, "may only be specified if `strategy` is defined");
         }
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

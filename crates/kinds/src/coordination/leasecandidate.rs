@@ -1,7 +1,7 @@
 //! Lease candidates: who would hold a lease, and which version it runs.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 use semver::Version;
 
 use super::{OLDEST_EMULATION_VERSION, validate_election};
@@ -11,9 +11,18 @@ const NO_VERSION: Version = Version::new(0, 0, 0);
 
 pub struct LeaseCandidate;
 
+const FACTS: Facts = Facts {
+    name: |name, _| names::config_map_key(name),
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    allows_create_on_update: true,
+    allows_unconditional_update: false,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for LeaseCandidate {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -38,22 +47,6 @@ impl Strategy for LeaseCandidate {
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         self.validate(cx, new, errors);
         immutable_text(&new.at(&["spec", "leaseName"]), &old.at(&["spec", "leaseName"]), errors);
-    }
-
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        names::config_map_key(name)
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
@@ -118,7 +111,7 @@ mod tests {
 
     #[test]
     fn names_may_be_any_key() {
-        assert!(LeaseCandidate.validate_name("A_b.", false).is_empty());
-        assert!(!LeaseCandidate.validate_name("a/b", false).is_empty());
+        assert!((FACTS.name)("A_b.", false).is_empty());
+        assert!(!(FACTS.name)("a/b", false).is_empty());
     }
 }

@@ -1,13 +1,13 @@
 //! ComponentStatuses: never stored, so a printed row is all there is to them.
 
 use object::{Meta, Value};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 pub struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &Facts::WITHOUT_STATUS
     }
 
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {

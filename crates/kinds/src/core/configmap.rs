@@ -1,15 +1,17 @@
 //! ConfigMaps: plain keys and values, within a size, and immutable if they say so.
 
 use object::{Cursor, Errors, Meta, Path, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::data;
 
 pub struct ConfigMap;
 
+const FACTS: Facts = Facts { checks_updated_generate_name: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for ConfigMap {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -45,10 +47,6 @@ impl Strategy for ConfigMap {
         let root = Cursor::root(object);
         let keys = root.field("data").len() + root.field("binaryData").len();
         vec![object.name().into(), keys.into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -147,7 +147,7 @@ impl Connect for PodProxy {
         let (scheme, name, port) = pod::split_proxy_name(call.name)?;
         let pod = call.storage.get(call.cx.namespace, name).await?;
         match pod::locate_proxy(&pod, scheme, port)? {
-            Location::Address { scheme, ip, port } => Ok(Some(address(&scheme, ip, &port)?)),
+            Location::Address { scheme, ip, port } => Ok(Some(address(&scheme, &ip, &port)?)),
             Location::Nowhere | Location::Node { .. } => Err(Status::bad_request("address not allowed").into()),
         }
     }
@@ -183,7 +183,7 @@ impl Connect for ServiceProxy {
         }
         let none = || Status::unavailable(format!("no endpoints available for service {}", quote(name)));
         let (ip, port) = self.endpoint(call, name, &port_name).ok_or_else(none)?;
-        Ok(Some(address(scheme, ip, &port.to_string())?))
+        Ok(Some(address(scheme, &ip, &port.to_string())?))
     }
 }
 
@@ -310,26 +310,18 @@ fn encode(query: &[(&'static str, String)]) -> String {
         out.push(if out.is_empty() { '?' } else { '&' });
         out.push_str(name);
         out.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-                b' ' => out.push('+'),
-                byte => out.push_str(&format!("%{byte:02X}")),
-            }
-        }
+        object::query_escape(value, &mut out);
     }
     out
 }
 
-/// A pod's or an endpoint's address.
-fn address(scheme: &str, host: String, port: &str) -> Result<Target, Status> {
+/// A pod's or an endpoint's address, as it was read: a text such as 0177.0.0.1 is another address for the system's resolver.
+fn address(scheme: &str, host: &str, port: &str) -> Result<Target, Status> {
     let tls = scheme == "https";
     let default = if tls { 443 } else { 80 };
     let port = if port.is_empty() { default } else { port_number(port)? };
-    if names::parse_ip_sloppy(&host).is_none() {
-        return Err(Status::bad_request("address not allowed"));
-    }
-    Ok(Target { tls, host, port, ..Target::default() })
+    let ip = names::parse_ip_sloppy(host).ok_or_else(|| Status::bad_request("address not allowed"))?;
+    Ok(Target { tls, host: ip.to_canonical().to_string(), port, ..Target::default() })
 }
 
 fn port_number(port: &str) -> Result<u16, Status> {
@@ -346,6 +338,27 @@ mod tests {
         let query = [("command", "sh -c".to_string()), ("command", "a&b=ü".to_string()), ("tty", "1".to_string())];
         assert_eq!(encode(&query), "?command=sh+-c&command=a%26b%3D%C3%BC&tty=1");
         assert_eq!(encode(&[]), "");
+    }
+
+    #[test]
+    fn the_address_that_was_read_is_connected_to() {
+        for (text, want) in [
+            ("10.0.0.1", Some("10.0.0.1:80")),
+            ("0177.0.0.1", Some("177.0.0.1:80")),
+            ("010.010.010.010", Some("10.10.10.10:80")),
+            ("::ffff:10.0.0.1", Some("10.0.0.1:80")),
+            ("2001:DB8:0::1", Some("[2001:db8::1]:80")),
+            ("0x7f.0.0.1", None),
+            ("127.1", None),
+            ("2130706433", None),
+            ("fe80::1%lo", None),
+            ("10.0.0.1.", None),
+            ("localhost", None),
+            ("", None),
+        ] {
+            let got = address("", text, "").ok().map(|target| target.authority());
+            assert_eq!(got.as_deref(), want, "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use object::{Cursor, Errors, Meta, Path, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::address;
 use crate::common::checks::Checks;
@@ -18,9 +18,12 @@ const SHOWN: usize = 3;
 
 pub struct Endpoints;
 
+const FACTS: Facts =
+    Facts { checks_updated_generate_name: true, allows_create_on_update: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for Endpoints {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -47,16 +50,8 @@ impl Strategy for Endpoints {
         addresses.map(|a| a.field("ip")).filter_map(|ip| names::ip_warnings(&ip.path().to_string(), ip.str())).collect()
     }
 
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), endpoints_cell(object).into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::quantity::{Format, Quantity};
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use crate::common::checks::{Checks, report};
 use crate::common::resources;
@@ -16,9 +16,12 @@ const MAX_WITH_MILLIS: i64 = i64::MAX / 1000;
 
 pub struct LimitRange;
 
+const FACTS: Facts =
+    Facts { checks_updated_generate_name: true, allows_create_on_update: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for LimitRange {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -58,17 +61,9 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         let created = Time::parse(object.meta_str("creationTimestamp")).map(|time| time.to_string());
         vec![object.name().into(), created.unwrap_or_default().into()]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

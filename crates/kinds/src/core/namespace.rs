@@ -1,7 +1,7 @@
 //! Namespaces: a phase, finalizers in the spec that outlive a deletion, and a label with the name.
 
-use object::{Cursor, Errors, GroupResource, Meta, Path, Str, Value, names};
-use registry::{Context, Deletion, Error, FieldRefusal, Strategy, columns};
+use object::{Cursor, Errors, Meta, Path, Value, names};
+use registry::{Context, Deletion, Facts, FieldRefusal, Strategy, columns};
 
 /// The finalizer that the namespace controller takes away once everything inside is gone.
 const KUBERNETES: &str = "kubernetes";
@@ -11,10 +11,25 @@ const STANDARD_FINALIZERS: [&str; 3] = [KUBERNETES, "orphan", "foregroundDeletio
 
 pub struct Namespace;
 
+const FACTS: Facts = Facts {
+    is_namespace: true,
+    name: names::name_is_dns_label,
+    checks_updated_generate_name: true,
+    other_resets: &[("finalize", &[&["status"]])],
+    deletion: Deletion::Marked(|object| object.set(&["status", "phase"], "Terminating")),
+    may_finish: |object| object.list_at(&["spec", "finalizers"]).is_empty(),
+    precondition_words: Some("Precondition failed"),
+    // Upstream's storage of this kind has none that could.
+    deletes_unreadable: false,
+    returns_deleted_object: true,
+    selectable_fields: object::strs!["status.phase"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Namespace {
-    /// Upstream's storage of this kind has none that could.
-    fn deletes_unreadable(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -71,70 +86,8 @@ impl Strategy for Namespace {
         }
     }
 
-    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        names::name_is_dns_label(name, is_prefix)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "status" => vec![vec!["spec"]],
-            _ => vec![vec!["status"]],
-        }
-    }
-
-    fn check_preconditions(&self, object: &Value, preconditions: &Value) -> Result<(), Error> {
-        for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
-            let found = object.meta_str(field);
-            if let Some(wanted) = preconditions.field(field).as_str()
-                && wanted != found
-            {
-                let why =
-                    format!("Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {found}");
-                let resource = GroupResource::new("", "namespaces");
-                return Err(Error::Conflict { resource, name: object.name().to_string(), why });
-            }
-        }
-        Ok(())
-    }
-
-    fn is_namespace(&self) -> bool {
-        true
-    }
-
-    fn deletes_gracefully(&self) -> bool {
-        true
-    }
-
-    fn deletion(&self, _cx: &Context, _object: &Value, _options: &Value) -> Deletion {
-        Deletion::Marked
-    }
-
-    fn mark_deleted(&self, object: &mut Value) {
-        object.set(&["status", "phase"], "Terminating");
-    }
-
-    fn may_finish(&self, object: &Value) -> bool {
-        object.list_at(&["spec", "finalizers"]).is_empty()
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["status.phase"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.str_at(&["status", "phase"]).into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 
@@ -228,9 +181,10 @@ mod tests {
     #[test]
     fn a_deletion_marks_and_waits() {
         let mut namespace = check().object("spec: {finalizers: [kubernetes]}");
-        Namespace.mark_deleted(&mut namespace);
+        let Deletion::Marked(mark) = FACTS.deletion else { panic!("namespaces are deleted in two steps") };
+        mark(&mut namespace);
         assert_eq!(namespace.str_at(&["status", "phase"]), "Terminating");
-        assert!(!Namespace.may_finish(&namespace));
-        assert!(Namespace.may_finish(&check().object("")));
+        assert!(!(FACTS.may_finish)(&namespace));
+        assert!((FACTS.may_finish)(&check().object("")));
     }
 }

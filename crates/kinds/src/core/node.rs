@@ -6,8 +6,8 @@ mod config;
 
 use std::collections::BTreeSet;
 
-use object::{BadValue, Cursor, ErrorType, Errors, FieldError, Path, Str, Value, names};
-use registry::{Context, FieldRefusal, Strategy};
+use object::{BadValue, Cursor, ErrorType, Errors, FieldError, Path, Value, names};
+use registry::{Context, Facts, FieldRefusal, Strategy};
 
 use super::address;
 use crate::common::checks::{Checks, same};
@@ -18,7 +18,19 @@ const DISABLE_PREEMPTION_MAX: usize = 20;
 
 pub struct Node;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    keeps_status_on_create: true,
+    selectable_fields: object::strs!["spec.unschedulable"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Node {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         if object.at(&["status", "allocatable"]).is_null() {
             allocate_everything(object);
@@ -31,10 +43,6 @@ impl Strategy for Node {
         if object.at(&["status", "allocatable"]).is_empty() {
             allocate_everything(object);
         }
-    }
-
-    fn keeps_status_on_create(&self) -> bool {
-        true
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -89,24 +97,12 @@ impl Strategy for Node {
         warnings
     }
 
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["spec.unschedulable"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
-    }
-
     fn select_field(&self, object: &Value, _field: &str) -> String {
         object.at(&["spec", "unschedulable"]).as_bool().unwrap_or(false).to_string()
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         cells::cells(cx, object)
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

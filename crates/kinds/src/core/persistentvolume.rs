@@ -4,7 +4,7 @@ mod sources;
 
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Path, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::volume_cells::{access_modes, class};
 use crate::common::checks::{Checks, IMMUTABLE, quantity};
@@ -18,7 +18,13 @@ const AFFINITY: &str = "*VolumeNodeAffinity";
 
 pub struct PersistentVolume;
 
+const FACTS: Facts = Facts { checks_updated_generate_name: true, returns_deleted_object: true, ..Facts::WITH_STATUS };
+
 impl Strategy for PersistentVolume {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         // The spec of an inline volume has no defaults, so the schema cannot say these.
         if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]).is_empty() {
@@ -80,10 +86,6 @@ impl Strategy for PersistentVolume {
         volume_warnings(object)
     }
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let (spec, status) = (object.field("spec"), object.field("status"));
         let claim = match spec.field("claimRef") {
@@ -104,10 +106,6 @@ impl Strategy for PersistentVolume {
             columns::age(cx, object),
             or_unset("volumeMode"),
         ]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

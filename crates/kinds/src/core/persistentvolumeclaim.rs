@@ -4,7 +4,7 @@ mod health;
 mod status;
 
 use object::{Cursor, Errors, Map, Meta, Path, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::volume_cells::{access_modes, class};
 use crate::common::checks::{Checks, IMMUTABLE, quantity};
@@ -17,7 +17,13 @@ const SPEC: &str = "PersistentVolumeClaimSpec";
 
 pub struct PersistentVolumeClaim;
 
+const FACTS: Facts = Facts { checks_updated_generate_name: true, returns_deleted_object: true, ..Facts::WITH_STATUS };
+
 impl Strategy for PersistentVolumeClaim {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
         // A new claim has no phase yet in upstream's memory, and is pending once it is read.
         object.set(&["status", "phase"], "Pending");
@@ -64,10 +70,6 @@ impl Strategy for PersistentVolumeClaim {
         warnings
     }
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let (spec, status) = (object.field("spec"), object.field("status"));
         let bound = !spec.str_at(&["volumeName"]).is_empty();
@@ -88,10 +90,6 @@ impl Strategy for PersistentVolumeClaim {
             columns::age(cx, object),
             or_unset("volumeMode"),
         ]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -19,8 +19,8 @@ mod update;
 #[cfg(test)]
 mod tests;
 
-use object::{Cursor, Errors, Meta, Str, Value, names};
-use registry::{Context, Deletion, FieldRefusal, Strategy};
+use object::{Cursor, Errors, Meta, Value, names};
+use registry::{Context, Deletion, Facts, FieldRefusal, Strategy};
 
 use crate::common::internal;
 use crate::common::pod_spec::{self, PodValidationOptions, annotations, containers, defaults, warnings};
@@ -33,7 +33,36 @@ pub use prepare::set_condition;
 
 pub struct Pod;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    generation: Some(|new, old| !internal::same("PodSpec", new.field("spec"), old.field("spec"))),
+    status_resets: &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+    deletion: Deletion::Graceful(grace_period),
+    returns_deleted_object: true,
+    selectable_fields: object::strs![
+        "spec.nodeName",
+        "spec.host",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ],
+    // Every kubelet lists its own.
+    index: Some("spec.nodeName"),
+    field_refusal: FieldRefusal::Plain,
+    row_conditions: Some(columns::conditions),
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Pod {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, pod: &mut Value) {
         if let Some(spec) = pod.get_mut("spec") {
             pod_spec::default(spec);
@@ -61,10 +90,6 @@ impl Strategy for Pod {
         let annotations = pod.at(&["metadata", "annotations"]);
         annotations::seccomp_must_match(&annotations, &spec, errors);
         annotations::apparmor_must_match(&annotations, &spec, errors);
-    }
-
-    fn early_warnings(&self, _cx: &Context, pod: &Value) -> Vec<String> {
-        prepare::apparmor_warnings(pod)
     }
 
     /// Updates of pods come from controllers, which do not show warnings.
@@ -122,66 +147,6 @@ impl Strategy for Pod {
         status::warnings(new)
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !internal::same("PodSpec", new.field("spec"), old.field("spec"))
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => {
-                vec![vec!["spec"], vec!["metadata", "deletionTimestamp"], vec!["metadata", "ownerReferences"]]
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn deletes_gracefully(&self) -> bool {
-        true
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    /// The grace period asked for, else the pod's own; none for pods that nothing runs (any more).
-    fn deletion(&self, _cx: &Context, pod: &Value, options: &Value) -> Deletion {
-        let asked = options.field("gracePeriodSeconds").as_int();
-        let own = pod.at(&["spec", "terminationGracePeriodSeconds"]).as_int();
-        let idle = pod.str_at(&["spec", "nodeName"]).is_empty()
-            || matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded");
-        let seconds = if idle { 0 } else { asked.or(own).unwrap_or(0) };
-        Deletion::Graceful { grace_period_seconds: if seconds < 0 { 1 } else { seconds } }
-    }
-
-    /// Every kubelet lists its own.
-    fn index(&self) -> Option<Str> {
-        Some(Str::const_new("spec.nodeName"))
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs![
-            "spec.nodeName",
-            "spec.host",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-            "status.nominatedNodeName",
-        ]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
-    }
-
     fn select_field(&self, pod: &Value, field: &str) -> String {
         let path: Vec<&str> = field.split('.').collect();
         match field {
@@ -199,14 +164,16 @@ impl Strategy for Pod {
     fn cells(&self, cx: &Context, pod: &Value) -> Vec<Value> {
         columns::cells(cx, pod)
     }
+}
 
-    fn row_conditions(&self, pod: &Value) -> Vec<Value> {
-        columns::conditions(pod)
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
-    }
+/// The grace period asked for, else the pod's own; none for pods that nothing runs (any more).
+fn grace_period(pod: &Value, options: &Value) -> i64 {
+    let asked = options.field("gracePeriodSeconds").as_int();
+    let own = pod.at(&["spec", "terminationGracePeriodSeconds"]).as_int();
+    let idle = pod.str_at(&["spec", "nodeName"]).is_empty()
+        || matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded");
+    let seconds = if idle { 0 } else { asked.or(own).unwrap_or(0) };
+    if seconds < 0 { 1 } else { seconds }
 }
 
 fn update_options(cx: &Context, new: &Cursor, old: &Cursor) -> PodValidationOptions {

@@ -1,13 +1,23 @@
 //! PodTemplates.
 
 use object::{Cursor, Errors, Meta, Path, Value};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use crate::common::{columns, internal, pod_template};
 
 pub struct PodTemplate;
 
+const FACTS: Facts = Facts {
+    generation: Some(|new, old| !internal::same("PodTemplateSpec", new.field("template"), old.field("template"))),
+    returns_deleted_object: true,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for PodTemplate {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(template) = object.get_mut("template") {
             pod_template::default(template);
@@ -42,22 +52,6 @@ impl Strategy for PodTemplate {
         }
         let old = old.map(|old| old.field("template"));
         pod_template::warnings(cx, &Path::of("template"), object.field("template"), old)
-    }
-
-    fn has_status(&self) -> bool {
-        false
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !internal::same("PodTemplateSpec", new.field("template"), old.field("template"))
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 
     /// Name, Containers, Images, Pod Labels.

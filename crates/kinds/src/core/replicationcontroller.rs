@@ -1,7 +1,7 @@
 //! ReplicationControllers.
 
-use object::{Cursor, ErrorType, Errors, FieldError, Meta, Path, Str, Value, names};
-use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns as cells};
+use object::{Cursor, ErrorType, Errors, FieldError, Meta, Path, Value, names};
+use registry::{Context, Facts, FieldRefusal, GarbageCollection, Strategy, columns as cells};
 
 use crate::common::checks::{IS_NEGATIVE, report};
 use crate::common::{columns, internal, pod_template, selector};
@@ -13,7 +13,21 @@ const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
 pub struct ReplicationController;
 
+const FACTS: Facts = Facts {
+    // The name is checked with the declared rules, which come last; a name to generate from is not checked at all.
+    name: |_, _| Vec::new(),
+    generation: Some(|new, old| !internal::same("ReplicationControllerSpec", new.field("spec"), old.field("spec"))),
+    garbage_collection: GarbageCollection::Orphan,
+    selectable_fields: object::strs!["status.replicas"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for ReplicationController {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     /// The selector and the object's own labels are the template's, unless it says otherwise.
     fn default(&self, object: &mut Value) {
         if let Some(template) = object.at_mut(&TEMPLATE) {
@@ -81,31 +95,6 @@ impl Strategy for ReplicationController {
         }
         warnings.extend(pod_template::warnings(cx, &path, object.at(&TEMPLATE), None));
         warnings
-    }
-
-    /// The name is checked with the declared rules, which come last; a name to generate from is not checked at all.
-    fn validate_name(&self, _name: &str, _is_prefix: bool) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !internal::same("ReplicationControllerSpec", new.field("spec"), old.field("spec"))
-    }
-
-    fn garbage_collection(&self) -> GarbageCollection {
-        GarbageCollection::Orphan
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["status.replicas"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
     }
 
     fn select_field(&self, object: &Value, _field: &str) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Path, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{IMMUTABLE, quantity};
 use crate::common::{internal, resources};
@@ -15,7 +15,13 @@ const CONFLICTING: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminat
 
 pub struct ResourceQuota;
 
+const FACTS: Facts = Facts { returns_deleted_object: true, ..Facts::WITH_STATUS };
+
 impl Strategy for ResourceQuota {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_spec(&object.field("spec"), errors);
     }
@@ -46,10 +52,6 @@ impl Strategy for ResourceQuota {
             .iter()
             .filter_map(|name| request_above_limit(hard, name))
             .collect()
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

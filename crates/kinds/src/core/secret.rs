@@ -1,11 +1,9 @@
 //! Secrets: bytes by key, with a type that says which keys must be there.
 
-mod tls;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Cursor, Errors, Meta, Path, Str, Value, names};
-use registry::{Context, FieldRefusal, Strategy, columns};
+use object::{Cursor, Errors, Meta, Path, Value, names};
+use registry::{Context, Facts, FieldRefusal, Strategy, columns};
 
 use super::data;
 use crate::common::checks::report;
@@ -17,9 +15,16 @@ const REDACTED: &str = "<secret contents redacted>";
 
 pub struct Secret;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    selectable_fields: object::strs!["type"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for Secret {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     /// `stringData` is for writing only: it becomes `data` and is never seen again.
@@ -63,24 +68,13 @@ impl Strategy for Secret {
         if object.str_at(&["type"]) != TLS {
             return Vec::new();
         }
-        tls::mismatch(&decoded(object, "tls.crt"), &decoded(object, "tls.key")).into_iter().collect()
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["type"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
+        let pair = gox509::KeyPair::parse(&decoded(object, "tls.crt"), &decoded(object, "tls.key"));
+        pair.err().into_iter().collect()
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let keys = Cursor::root(object).field("data").len();
         vec![object.name().into(), object.str_at(&["type"]).into(), keys.into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

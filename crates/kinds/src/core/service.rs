@@ -15,8 +15,8 @@ mod warnings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{Cursor, Errors, Str, Value, names};
-use registry::{Context, Error, FieldRefusal, Strategy, Undo};
+use object::{Cursor, Errors, Value, names};
+use registry::{Context, Effects, Error, Facts, FieldRefusal, Strategy, Undo};
 
 pub use allocation::{Allocation, AllocationStore};
 
@@ -24,14 +24,30 @@ pub struct Service {
     allocation: Arc<Allocation>,
 }
 
+const FACTS: Facts = Facts {
+    name: names::name_is_dns_label,
+    allows_create_on_update: true,
+    returns_deleted_object: true,
+    selectable_fields: object::strs!["spec.clusterIP", "spec.type"],
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITH_STATUS
+};
+
 impl Service {
     pub fn new(allocation: Arc<Allocation>) -> Service {
         Service { allocation }
     }
 }
 
-#[async_trait]
 impl Strategy for Service {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
+    }
+
     fn default(&self, object: &mut Value) {
         defaults::apply(object);
     }
@@ -70,37 +86,20 @@ impl Strategy for Service {
         }
     }
 
-    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        names::name_is_dns_label(name, is_prefix)
-    }
-
-    fn validate_name_of(&self, cx: &Context, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
+    fn validate_name(&self, cx: &Context, _object: &Value, name: &str, is_prefix: bool) -> Vec<String> {
         match cx.features.enabled("RelaxedServiceNameValidation") {
-            true => self.validate_name(name, is_prefix),
+            true => names::name_is_dns_label(name, is_prefix),
             false => names::name_is_dns1035_label(name, is_prefix),
         }
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["spec.clusterIP", "spec.type"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         cells::cells(cx, object)
     }
+}
 
+#[async_trait]
+impl Effects for Service {
     async fn begin_create(&self, cx: &Context<'_>, object: &mut Value) -> Result<Option<Box<dyn Undo>>, Error> {
         transitions::normalize_cluster_ips(object, None);
         let undo = self.allocation.create(cx, object).await?;

@@ -1,16 +1,19 @@
 //! ServiceAccounts: identities of pods. Tokens are made elsewhere; the object itself has few rules.
 
 use object::{Map, Meta, Value};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 /// Asks that pods may only mount the secrets the account lists.
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
 pub struct ServiceAccount;
 
+const FACTS: Facts =
+    Facts { checks_updated_generate_name: true, returns_deleted_object: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for ServiceAccount {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn prepare_create(&self, _cx: &Context, object: &mut Value) {
@@ -19,10 +22,6 @@ impl Strategy for ServiceAccount {
 
     fn prepare_update(&self, _cx: &Context, new: &mut Value, _old: &Value) {
         keep_only_names_of_secrets(new);
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 
     fn warnings(&self, _cx: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -34,10 +33,6 @@ impl Strategy for ServiceAccount {
             "metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: deprecated in v1.32+; prefer separate namespaces to \
              isolate access to mounted secrets"
         )]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE, same_map};
 use crate::common::versioned;
@@ -28,9 +28,12 @@ const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
 pub struct EndpointSlice;
 
+const FACTS: Facts =
+    Facts { checks_updated_generate_name: true, generation: Some(|_, _| false), ..Facts::WITHOUT_STATUS };
+
 impl Strategy for EndpointSlice {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -78,14 +81,6 @@ impl Strategy for EndpointSlice {
         warnings
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, _new: &Value, _old: &Value) -> bool {
-        false
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let port = |port: &Value| match port.field("port").as_int() {
             Some(number) => number.to_string(),
@@ -101,10 +96,6 @@ impl Strategy for EndpointSlice {
             some(addresses).into(),
             columns::age(cx, object),
         ]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

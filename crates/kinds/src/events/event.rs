@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use object::timestamp::{MicroTime, Time};
-use object::{BadValue, Cursor, Errors, Meta, Path, Str, Timestamp, Value, names};
-use registry::{Context, FieldRefusal, GarbageCollection, Strategy, columns, metadata};
+use object::{BadValue, Cursor, Errors, Meta, Path, Timestamp, Value, names};
+use registry::{Context, Facts, FieldRefusal, GarbageCollection, Strategy, columns, metadata};
 
 use crate::common::checks::{Checks, IMMUTABLE, report, same};
 use crate::common::internal;
@@ -17,13 +17,50 @@ const NOTE_MAX_CHARACTERS: usize = 1024;
 
 /// Events of both groups; they are stored as one.
 pub struct Event {
-    ttl: Duration,
+    facts: Facts,
 }
+
+const FACTS: Facts = Facts {
+    // The core group lets any name pass that can stand in a path; the other group's rule is among its own.
+    name: names::name_is_path_segment,
+    // Only the other group checks them.
+    checks_updated_finalizer_names: false,
+    checks_metadata_last: true,
+    allows_create_on_update: true,
+    garbage_collection: GarbageCollection::Unsupported,
+    selectable_fields: object::strs![
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ],
+    second_group_fields: Some(&[
+        ("regarding.kind", "involvedObject.kind"),
+        ("regarding.namespace", "involvedObject.namespace"),
+        ("regarding.name", "involvedObject.name"),
+        ("regarding.uid", "involvedObject.uid"),
+        ("regarding.apiVersion", "involvedObject.apiVersion"),
+        ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+        ("regarding.fieldPath", "involvedObject.fieldPath"),
+        ("reportingController", "reportingComponent"),
+        ("reason", "reason"),
+        ("type", "type"),
+    ]),
+    field_refusal: FieldRefusal::Plain,
+    ..Facts::WITHOUT_STATUS
+};
 
 impl Event {
     /// A time to live of zero keeps events for ever.
     pub fn new(ttl: Duration) -> Event {
-        Event { ttl }
+        Event { facts: Facts { time_to_live: (!ttl.is_zero()).then_some(ttl), ..FACTS } }
     }
 }
 
@@ -33,12 +70,8 @@ fn is_lenient(cx: &Context) -> bool {
 }
 
 impl Strategy for Event {
-    fn has_status(&self) -> bool {
-        false
-    }
-
-    fn checks_metadata_last(&self) -> bool {
-        true
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn validate(&self, cx: &Context, event: &Cursor, errors: &mut Errors) {
@@ -52,66 +85,15 @@ impl Strategy for Event {
     }
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
-        validate_legacy(cx, new, errors);
         if is_lenient(cx) {
-            return;
+            return validate_legacy(cx, new, errors);
         }
+        metadata::validate_finalizer_names(new, errors);
+        validate_legacy(cx, new, errors);
         if new.field("series").value() != old.field("series").value() {
             validate_series(new, errors);
         }
         validate_unchanged(new, old, errors);
-    }
-
-    fn checks_updated_finalizer_names(&self, cx: &Context) -> bool {
-        !is_lenient(cx)
-    }
-
-    /// The core group lets any name pass that can stand in a path; the other group's rule is among its own.
-    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        names::name_is_path_segment(name, is_prefix)
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn garbage_collection(&self) -> GarbageCollection {
-        GarbageCollection::Unsupported
-    }
-
-    fn time_to_live(&self, _event: &Value) -> Option<Duration> {
-        (!self.ttl.is_zero()).then_some(self.ttl)
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs![
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ]
-    }
-
-    fn selected_field(&self, group: &str, field: &str) -> Option<&Str> {
-        let stored = match (group, field.split_once('.')) {
-            ("", _) => field.to_string(),
-            (_, Some(("regarding", part))) => format!("involvedObject.{part}"),
-            (_, None) if field == "reportingController" => "reportingComponent".to_string(),
-            (_, None) if matches!(field, "reason" | "type") => field.to_string(),
-            _ => return None,
-        };
-        self.selectable_fields().iter().find(|known| *known == stored.as_str())
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::Plain
     }
 
     fn select_field(&self, event: &Value, field: &str) -> String {
@@ -403,7 +385,7 @@ mod tests {
 
     #[test]
     fn fields_can_be_selected_in_both_groups() {
-        let events = Event::new(DEFAULT_TTL);
+        let events: &dyn Strategy = &Event::new(DEFAULT_TTL);
         let value = |event: &str, group: &str, field: &str| {
             events.selected_field(group, field).map(|field| events.select_field(&yaml(event), field))
         };
@@ -437,7 +419,7 @@ mod tests {
 
     #[test]
     fn events_live_for_a_while() {
-        assert_eq!(Event::new(DEFAULT_TTL).time_to_live(&Value::Null), Some(DEFAULT_TTL));
-        assert_eq!(Event::new(Duration::ZERO).time_to_live(&Value::Null), None);
+        assert_eq!(Event::new(DEFAULT_TTL).facts().time_to_live, Some(DEFAULT_TTL));
+        assert_eq!(Event::new(Duration::ZERO).facts().time_to_live, None);
     }
 }

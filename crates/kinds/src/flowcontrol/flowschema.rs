@@ -1,7 +1,7 @@
 //! FlowSchemas: which priority level a request belongs to.
 
 use object::{Cursor, Errors, Meta, Value, names, value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::{internal, versioned};
@@ -12,7 +12,21 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 
 pub struct FlowSchema;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    generation: Some(|new, old| {
+        !versioned::same("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", new.field("spec"), old.field("spec"))
+    }),
+    status_resets: Facts::METADATA_AND_SPEC,
+    row_order: Some(|object| object.at(&["spec", "matchingPrecedence"]).as_int().unwrap_or(0)),
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for FlowSchema {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let (name, spec) = (object.value().name(), object.field("spec"));
         validate_spec(name, &spec, errors);
@@ -33,22 +47,6 @@ impl Strategy for FlowSchema {
         super::validate_conditions(&new.at(&["status", "conditions"]), errors);
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", new.field("spec"), old.field("spec"))
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let spec = object.field("spec");
         let conditions = object.list_at(&["status", "conditions"]);
@@ -61,14 +59,6 @@ impl Strategy for FlowSchema {
             columns::age(cx, object),
             dangling.map_or("?", |condition| condition.str_at(&["status"])).into(),
         ]
-    }
-
-    fn row_order(&self) -> Option<fn(&Value) -> i64> {
-        Some(|object| object.at(&["spec", "matchingPrecedence"]).as_int().unwrap_or(0))
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! PriorityLevelConfigurations: how many requests of a level run at once, and what happens to the others.
 
 use object::{Cursor, Errors, Meta, Value, value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::{internal, versioned};
@@ -13,7 +13,24 @@ const PRESERVE_ZERO: &str = "flowcontrol.k8s.io/preserve-zero-concurrency-shares
 
 pub struct PriorityLevel;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    generation: Some(|new, old| {
+        !versioned::same(
+            "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec",
+            new.field("spec"),
+            old.field("spec"),
+        )
+    }),
+    status_resets: Facts::METADATA_AND_SPEC,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for PriorityLevel {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         if object.value().annotation(PRESERVE_ZERO).is_some() {
             let annotations = object.at(&["metadata", "annotations"]);
@@ -34,26 +51,6 @@ impl Strategy for PriorityLevel {
         super::validate_conditions(&new.at(&["status", "conditions"]), errors);
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(
-            "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec",
-            new.field("spec"),
-            old.field("spec"),
-        )
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let limited = object.at(&["spec", "limited"]);
         let queuing = limited.at(&["limitResponse", "queuing"]);
@@ -70,10 +67,6 @@ impl Strategy for PriorityLevel {
             number(queuing, "queueLengthLimit"),
             columns::age(cx, object),
         ]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

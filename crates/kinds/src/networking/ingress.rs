@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use object::names::NameRule;
 use object::{Cursor, Errors, Meta, Path, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::versioned;
@@ -19,6 +19,14 @@ const ADDRESS_CELL_MAX_BYTES: usize = 16;
 
 pub struct Ingress;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    generation: Some(|new, old| {
+        !versioned::same("io.k8s.api.networking.v1.IngressSpec", new.field("spec"), old.field("spec"))
+    }),
+    ..Facts::WITH_STATUS
+};
+
 /// What an update tolerates because the stored object already has it.
 #[derive(Clone, Copy, Default)]
 struct Tolerated {
@@ -27,6 +35,10 @@ struct Tolerated {
 }
 
 impl Strategy for Ingress {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_spec(&object.field("spec"), service_names(cx, None), Tolerated::default(), errors);
         let class = object.at(&["spec", "ingressClassName"]);
@@ -81,14 +93,6 @@ impl Strategy for Ingress {
         with_ip.filter_map(|entry| names::ip_warnings(&entry.path().to_string(), entry.field("ip").str())).collect()
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same("io.k8s.api.networking.v1.IngressSpec", new.field("spec"), old.field("spec"))
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let class = object.at(&["spec", "ingressClassName"]).as_str().unwrap_or("<none>");
         let ports = if object.list_at(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" };
@@ -100,10 +104,6 @@ impl Strategy for Ingress {
             ports.into(),
             columns::age(cx, object),
         ]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

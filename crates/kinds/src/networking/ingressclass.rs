@@ -1,7 +1,7 @@
 //! IngressClasses: which controller serves an Ingress.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{Checks, immutable_text};
 use crate::common::{problems, versioned};
@@ -11,9 +11,17 @@ const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 
 pub struct IngressClass;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    generation: Some(|new, old| {
+        !versioned::same("io.k8s.api.networking.v1.IngressClassSpec", new.field("spec"), old.field("spec"))
+    }),
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for IngressClass {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -33,23 +41,11 @@ impl Strategy for IngressClass {
         self.validate(cx, new, errors);
     }
 
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same("io.k8s.api.networking.v1.IngressClassSpec", new.field("spec"), old.field("spec"))
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let default = if object.annotation(IS_DEFAULT) == Some("true") { " (default)" } else { "" };
         let name = format!("{}{default}", object.name());
         let controller = object.str_at(&["spec", "controller"]);
         vec![name.into(), controller.into(), parameters_cell(object).into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -1,24 +1,23 @@
 //! IPAddresses: one object for each cluster address that is taken.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::versioned;
 
 pub struct IpAddress;
 
+const FACTS: Facts = Facts {
+    name: |name, _| names::ip(name),
+    generates_names: false,
+    checks_updated_generate_name: true,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for IpAddress {
-    fn has_status(&self) -> bool {
-        false
-    }
-
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        names::ip(name)
-    }
-
-    fn generates_names(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -51,10 +50,6 @@ impl Strategy for IpAddress {
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), parent_cell(object.at(&["spec", "parentRef"])).into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

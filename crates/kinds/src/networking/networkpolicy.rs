@@ -1,7 +1,7 @@
 //! NetworkPolicies: who may talk to which pods.
 
 use object::{Cursor, Errors, Meta, Value, labels, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::selector;
@@ -12,17 +12,19 @@ const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
 
 pub struct NetworkPolicy;
 
+const FACTS: Facts = Facts { generation: Some(registry::is_changed), ..Facts::WITHOUT_STATUS };
+
 impl Strategy for NetworkPolicy {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         if object.list_at(&["spec", "policyTypes"]).is_empty() {
             let has_egress = !object.list_at(&["spec", "egress"]).is_empty();
             let types = if has_egress { vec!["Ingress", "Egress"] } else { vec!["Ingress"] };
             object.set(&["spec", "policyTypes"], types);
         }
-    }
-
-    fn has_status(&self) -> bool {
-        false
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -53,10 +55,6 @@ impl Strategy for NetworkPolicy {
         let spec = Cursor::root(object).field("spec");
         let networks: Vec<Cursor> = blocks(&spec).iter().flat_map(|block| networks(block)).collect();
         networks.iter().flat_map(|cidr| names::cidr_warnings(&cidr.path().to_string(), cidr.str())).collect()
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -1,14 +1,20 @@
 //! ServiceCIDRs: the networks that cluster addresses come from.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::{internal, metadata};
 
 pub struct ServiceCidr;
 
+const FACTS: Facts = Facts { status_resets: Facts::METADATA_AND_SPEC, ..Facts::WITH_STATUS };
+
 impl Strategy for ServiceCidr {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_networks(&object.field("spec"), errors);
     }
@@ -30,14 +36,6 @@ impl Strategy for ServiceCidr {
 
     fn prepare_status_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
         metadata::keep_for_status(new, old);
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::pod_spec::warnings::deprecated_node_label;
@@ -12,9 +12,18 @@ use crate::common::{internal, selector};
 
 pub struct RuntimeClass;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    allows_create_on_update: true,
+    allows_unconditional_update: false,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for RuntimeClass {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -43,24 +52,8 @@ impl Strategy for RuntimeClass {
         deprecated.map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.str_at(&["handler"]).into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pod disruption budgets: how many pods of an application may be taken away at a time.
 
 use object::{Cursor, Errors, Meta, Value, names, value};
-use registry::{Context, Convert, Strategy, columns};
+use registry::{Context, Convert, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::{conditions, internal, percent, selector, versioned};
@@ -12,7 +12,21 @@ const SPEC: &str = "io.k8s.api.policy.v1.PodDisruptionBudgetSpec";
 
 pub struct PodDisruptionBudget;
 
+const FACTS: Facts = Facts {
+    name: names::name_is_path_segment,
+    checks_finalizer_names: false,
+    checks_updated_finalizer_names: false,
+    checks_metadata_last: true,
+    generation: Some(|new, old| !versioned::same(SPEC, new.field("spec"), old.field("spec"))),
+    allows_unconditional_update: false,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for PodDisruptionBudget {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn prepare_create(&self, _cx: &Context, object: &mut Value) {
         strip_marker(object);
     }
@@ -52,30 +66,6 @@ impl Strategy for PodDisruptionBudget {
         for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
             status.field(field).non_negative(errors);
         }
-    }
-
-    fn checks_metadata_last(&self) -> bool {
-        true
-    }
-
-    fn checks_finalizer_names(&self) -> bool {
-        false
-    }
-
-    fn validate_name(&self, name: &str, is_prefix: bool) -> Vec<String> {
-        names::name_is_path_segment(name, is_prefix)
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same(SPEC, new.field("spec"), old.field("spec"))
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

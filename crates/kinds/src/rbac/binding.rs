@@ -1,7 +1,7 @@
 //! RoleBindings and ClusterRoleBindings: who has a role.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::GROUP;
 use crate::common::checks::{Checks, IMMUTABLE, same};
@@ -11,10 +11,17 @@ pub struct Binding {
     pub namespaced: bool,
 }
 
+const FACTS: Facts = Facts {
+    name: |name, _| names::path_segment_name(name),
+    allows_create_on_update: true,
+    // Upstream's storage of this kind has none that could.
+    deletes_unreadable: false,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for Binding {
-    /// Upstream's storage of this kind has none that could.
-    fn deletes_unreadable(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -27,14 +34,6 @@ impl Strategy for Binding {
                 subject.set(&["apiGroup"], GROUP);
             }
         }
-    }
-
-    fn has_status(&self) -> bool {
-        false
-    }
-
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        names::path_segment_name(name)
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -50,10 +49,6 @@ impl Strategy for Binding {
             role.invalid_as(errors, crate::common::internal::shown("RoleRef", role.value()), IMMUTABLE);
         }
         validate_declared(new, errors);
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

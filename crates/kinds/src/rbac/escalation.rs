@@ -2,26 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use object::{Value, quote};
+use object::quote;
+use request::Rule;
 
 /// Why creating or changing a role with `rules` would be an escalation for a user who has `held`; None if it is not.
-pub fn refusal(user: &str, groups: &[String], held: &[Value], rules: &[Value]) -> Option<String> {
-    let held: Vec<Held> = held.iter().map(|rule| Held::of(Rule::of(rule))).collect();
-    let missing = missing(&held, rules.iter().map(Rule::of));
+pub fn refusal(user: &str, groups: &[String], held: &[Rule], rules: &[Rule]) -> Option<String> {
+    let held: Vec<Held> = held.iter().cloned().map(Held::of).collect();
+    let missing = missing(&held, rules);
     if missing.is_empty() {
         return None;
     }
-    let shown: BTreeSet<String> = compact(missing).iter().map(Rule::shown).collect();
-    let shown = shown.into_iter().collect::<Vec<_>>().join("\n");
+    let lines: BTreeSet<String> = compact(missing).iter().map(shown).collect();
+    let shown = lines.into_iter().collect::<Vec<_>>().join("\n");
     let user = quote(user);
     let groups = quoted(groups);
     Some(format!("user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{shown}"))
 }
 
 /// The rules that `held` do not cover, taken apart into rules with one verb, one resource and so on each.
-pub fn not_covered(held: &[Value], rules: &[Value]) -> Vec<Value> {
-    let held: Vec<Held> = held.iter().map(|rule| Held::of(Rule::of(rule))).collect();
-    missing(&held, rules.iter().map(Rule::of)).iter().map(Rule::to_value).collect()
+pub fn not_covered(held: &[Rule], rules: &[Rule]) -> Vec<Rule> {
+    let held: Vec<Held> = held.iter().cloned().map(Held::of).collect();
+    missing(&held, rules)
 }
 
 /// How many parts the rules of one role are taken apart into. A rule has as many parts as the product of its lists, so a few
@@ -29,17 +30,17 @@ pub fn not_covered(held: &[Value], rules: &[Value]) -> Vec<Value> {
 const PARTS_MAX: usize = 50_000;
 
 /// What is not held. A rule that cannot be taken apart any more counts as not held as a whole.
-fn missing(held: &[Held], rules: impl Iterator<Item = Rule>) -> Vec<Rule> {
+fn missing(held: &[Held], rules: &[Rule]) -> Vec<Rule> {
     let mut missing = Vec::new();
     let mut parts_left = PARTS_MAX;
-    for rule in rules.map(Rule::without_repeats) {
+    for rule in rules.iter().cloned().map(without_repeats) {
         if held.iter().any(|held| held.covers(&rule)) {
             continue;
         }
-        match parts_left.checked_sub(rule.part_count()) {
+        match parts_left.checked_sub(part_count(&rule)) {
             Some(left) => {
                 parts_left = left;
-                missing.extend(rule.parts().into_iter().filter(|part| !held.iter().any(|held| held.covers(part))));
+                missing.extend(parts(&rule).into_iter().filter(|part| !held.iter().any(|held| held.covers(part))));
             }
             None => missing.push(rule),
         }
@@ -48,104 +49,65 @@ fn missing(held: &[Held], rules: impl Iterator<Item = Rule>) -> Vec<Rule> {
 }
 
 /// The rules that a user must hold to write an aggregation rule, which may gather anything.
-pub fn full_authority() -> Vec<Value> {
-    vec![
-        object::value!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}),
-        object::value!({"nonResourceURLs": ["*"], "verbs": ["*"]}),
+pub fn full_authority() -> [Rule; 2] {
+    let all = || vec!["*".to_string()];
+    [
+        Rule { verbs: all(), groups: all(), resources: all(), ..Rule::default() },
+        Rule { verbs: all(), urls: all(), ..Rule::default() },
     ]
 }
 
 /// The error for a user without [`full_authority`] who writes an aggregation rule.
 pub const AGGREGATION_REFUSAL: &str = "must have cluster-admin privileges to use the aggregationRule";
 
-#[derive(Clone, Debug, Default)]
-struct Rule {
-    verbs: Vec<String>,
-    groups: Vec<String>,
-    resources: Vec<String>,
-    names: Vec<String>,
-    urls: Vec<String>,
+fn without_repeats(mut rule: Rule) -> Rule {
+    for list in [&mut rule.verbs, &mut rule.groups, &mut rule.resources, &mut rule.names, &mut rule.urls] {
+        let mut seen = HashSet::new();
+        list.retain(|item| seen.insert(item.clone()));
+    }
+    rule
 }
 
-impl Rule {
-    fn of(rule: &Value) -> Rule {
-        let strings = |field: &str| {
-            rule.list_at(&[field]).iter().filter_map(Value::as_str).map(str::to_string).collect::<Vec<String>>()
-        };
-        Rule {
-            verbs: strings("verbs"),
-            groups: strings("apiGroups"),
-            resources: strings("resources"),
-            names: strings("resourceNames"),
-            urls: strings("nonResourceURLs"),
-        }
-    }
+fn part_count(rule: &Rule) -> usize {
+    let lists = [&rule.groups, &rule.resources, &rule.verbs].map(Vec::len);
+    let product = lists.iter().fold(rule.names.len().max(1), |product, len| product.saturating_mul(*len));
+    product.saturating_add(rule.urls.len().saturating_mul(rule.verbs.len()))
+}
 
-    fn to_value(&self) -> Value {
-        let fields = [
-            ("apiGroups", &self.groups),
-            ("nonResourceURLs", &self.urls),
-            ("resourceNames", &self.names),
-            ("resources", &self.resources),
-            ("verbs", &self.verbs),
-        ];
-        let mut rule = Value::map();
-        for (name, items) in fields.into_iter().filter(|(_, items)| !items.is_empty()) {
-            *rule.slot(&[name]) = Value::from(items.clone());
-        }
-        rule
-    }
-
-    fn without_repeats(mut self) -> Rule {
-        for list in [&mut self.verbs, &mut self.groups, &mut self.resources, &mut self.names, &mut self.urls] {
-            let mut seen = HashSet::new();
-            list.retain(|item| seen.insert(item.clone()));
-        }
-        self
-    }
-
-    fn part_count(&self) -> usize {
-        let lists = [&self.groups, &self.resources, &self.verbs].map(Vec::len);
-        let product = lists.iter().fold(self.names.len().max(1), |product, len| product.saturating_mul(*len));
-        product.saturating_add(self.urls.len().saturating_mul(self.verbs.len()))
-    }
-
-    /// The rule as rules with one verb, one resource and so on each.
-    fn parts(self) -> Vec<Rule> {
-        let mut parts = Vec::new();
-        let one = |text: &String| vec![text.clone()];
-        for group in &self.groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
-                    let part =
-                        Rule { verbs: one(verb), groups: one(group), resources: one(resource), ..Rule::default() };
-                    if self.names.is_empty() {
-                        parts.push(part);
-                    } else {
-                        parts.extend(self.names.iter().map(|name| Rule { names: one(name), ..part.clone() }));
-                    }
+/// The rule as rules with one verb, one resource and so on each.
+fn parts(rule: &Rule) -> Vec<Rule> {
+    let mut parts = Vec::new();
+    let one = |text: &String| vec![text.clone()];
+    for group in &rule.groups {
+        for resource in &rule.resources {
+            for verb in &rule.verbs {
+                let part = Rule { verbs: one(verb), groups: one(group), resources: one(resource), ..Rule::default() };
+                if rule.names.is_empty() {
+                    parts.push(part);
+                } else {
+                    parts.extend(rule.names.iter().map(|name| Rule { names: one(name), ..part.clone() }));
                 }
             }
         }
-        for url in &self.urls {
-            let part = |verb| Rule { verbs: one(verb), urls: one(url), ..Rule::default() };
-            parts.extend(self.verbs.iter().map(part));
-        }
-        parts
     }
+    for url in &rule.urls {
+        let part = |verb| Rule { verbs: one(verb), urls: one(url), ..Rule::default() };
+        parts.extend(rule.verbs.iter().map(part));
+    }
+    parts
+}
 
-    fn shown(&self) -> String {
-        let fields = [
-            ("APIGroups", &self.groups),
-            ("Resources", &self.resources),
-            ("NonResourceURLs", &self.urls),
-            ("ResourceNames", &self.names),
-            ("Verbs", &self.verbs),
-        ];
-        let shown = fields.iter().filter(|(_, items)| !items.is_empty());
-        let shown: Vec<String> = shown.map(|(name, items)| format!("{name}:{}", quoted(items))).collect();
-        format!("{{{}}}", shown.join(", "))
-    }
+fn shown(rule: &Rule) -> String {
+    let fields = [
+        ("APIGroups", &rule.groups),
+        ("Resources", &rule.resources),
+        ("NonResourceURLs", &rule.urls),
+        ("ResourceNames", &rule.names),
+        ("Verbs", &rule.verbs),
+    ];
+    let shown = fields.iter().filter(|(_, items)| !items.is_empty());
+    let shown: Vec<String> = shown.map(|(name, items)| format!("{name}:{}", quoted(items))).collect();
+    format!("{{{}}}", shown.join(", "))
 }
 
 /// A rule that the user has, with its lists as sets.
@@ -218,7 +180,8 @@ mod tests {
 
     #[track_caller]
     fn check(held: &str, rules: &str, want: &str) {
-        let list = |text: &str| yaml(&format!("rules: {text}")).list_at(&["rules"]).to_vec();
+        let list =
+            |text: &str| yaml(&format!("rules: {text}")).list_at(&["rules"]).iter().map(Rule::of).collect::<Vec<_>>();
         let groups = ["devs".to_string(), "system:authenticated".to_string()];
         let got = refusal("alice", &groups, &list(held), &list(rules)).unwrap_or_default();
         let got = got.replace(
@@ -235,7 +198,8 @@ mod tests {
         let many = (0..2000).map(|i| format!("x{i}")).collect::<Vec<_>>().join(", ");
         let rule = format!("[{{apiGroups: [{many}], resources: [{many}], verbs: [{many}]}}]");
         check("[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]", &rule, "");
-        let list = |text: &str| yaml(&format!("rules: {text}")).list_at(&["rules"]).to_vec();
+        let list =
+            |text: &str| yaml(&format!("rules: {text}")).list_at(&["rules"]).iter().map(Rule::of).collect::<Vec<_>>();
         assert!(refusal("alice", &[], &[], &list(&rule)).is_some_and(|message| message.contains("\"x1999\"")));
     }
 

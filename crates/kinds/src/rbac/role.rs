@@ -1,7 +1,7 @@
 //! Roles and ClusterRoles: sets of permissions.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use crate::common::selector;
 
@@ -10,18 +10,17 @@ pub struct Role {
     pub namespaced: bool,
 }
 
+const FACTS: Facts = Facts {
+    name: |name, _| names::path_segment_name(name),
+    allows_create_on_update: true,
+    // Upstream's storage of this kind has none that could.
+    deletes_unreadable: false,
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for Role {
-    /// Upstream's storage of this kind has none that could.
-    fn deletes_unreadable(&self) -> bool {
-        false
-    }
-
-    fn has_status(&self) -> bool {
-        false
-    }
-
-    fn validate_name(&self, name: &str, _is_prefix: bool) -> Vec<String> {
-        names::path_segment_name(name)
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -35,10 +34,6 @@ impl Strategy for Role {
             ..selector::LabelSelectorValidationOptions::default()
         };
         self.validate_rules(new, options, errors);
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
     }
 
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! DeviceClasses: what administrators let people ask for.
 
 use object::{Cursor, Errors, Value, names};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use super::claim::up_to;
 use super::devices::{self, CONFIG_MAX};
@@ -11,14 +11,19 @@ use crate::common::versioned;
 
 pub struct DeviceClass;
 
-impl Strategy for DeviceClass {
-    fn has_status(&self) -> bool {
-        false
-    }
+const FACTS: Facts = Facts {
+    // The name is checked with the declared rules, which come last; a name to generate from is not checked at all.
+    name: |_, _| Vec::new(),
+    generation: Some(|new, old| {
+        !versioned::same("io.k8s.api.resource.v1.DeviceClassSpec", new.field("spec"), old.field("spec"))
+    }),
+    returns_deleted_object: true,
+    ..Facts::WITHOUT_STATUS
+};
 
-    /// The name is checked with the declared rules, which come last; a name to generate from is not checked at all.
-    fn validate_name(&self, _name: &str, _is_prefix: bool) -> Vec<String> {
-        Vec::new()
+impl Strategy for DeviceClass {
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -31,18 +36,6 @@ impl Strategy for DeviceClass {
 
     fn validate_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         validate_spec(cx, new, Some(old.field("spec").value()), errors);
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same("io.k8s.api.resource.v1.DeviceClassSpec", new.field("spec"), old.field("spec"))
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! ResourcePoolStatusRequests: questions about the pools of a driver, answered once in the status.
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{IMMUTABLE, immutable};
 use crate::common::declared::RESOURCE;
@@ -9,7 +9,18 @@ use crate::common::{conditions, metadata, versioned};
 
 pub struct ResourcePoolStatusRequest;
 
+const FACTS: Facts = Facts {
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    returns_deleted_object: true,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for ResourcePoolStatusRequest {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
         drop_disabled(cx, object, &Value::Null);
     }
@@ -43,22 +54,6 @@ impl Strategy for ResourcePoolStatusRequest {
         status.field("conditions").each().for_each(|condition| conditions::validate_one(&condition, errors));
         if status.is_set() {
             RESOURCE.validate(cx, "ResourcePoolStatusRequestStatus", &status, None, errors);
-        }
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use object::{BadValue, Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Effects, Facts, Strategy, columns};
 
 use super::{claim, rights, status};
 use crate::common::checks::IMMUTABLE;
@@ -11,10 +11,21 @@ use crate::common::{internal, metadata, versioned};
 
 pub struct ResourceClaim;
 
-#[async_trait]
+const RESOURCE_CLAIM: Facts = Facts {
+    checks_updated_generate_name: true,
+    status_resets: Facts::METADATA_AND_SPEC,
+    returns_deleted_object: true,
+    shows_parts_as_tables: false,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for ResourceClaim {
-    fn has_table(&self, subresource: &str) -> bool {
-        subresource.is_empty()
+    fn facts(&self) -> &Facts {
+        &RESOURCE_CLAIM
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
     }
 
     fn default(&self, object: &mut Value) {
@@ -35,10 +46,6 @@ impl Strategy for ResourceClaim {
         }
     }
 
-    fn authorize_create(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        claim::admin_access(cx, &object.field("spec"), errors);
-    }
-
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
         claim::validate(cx, &object.field("spec"), errors);
     }
@@ -52,46 +59,44 @@ impl Strategy for ResourceClaim {
         status::prepare(cx, new, old);
     }
 
-    async fn authorize_status_update(&self, cx: &Context<'_>, new: &Value, old: &Value, errors: &mut Errors) {
-        rights::authorize(cx, new, old, errors).await;
-    }
-
     fn validate_status_update(&self, cx: &Context, new: &Cursor, old: &Cursor, errors: &mut Errors) {
         status::validate(cx, new, old, errors);
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), state_cell(object).into(), columns::age(cx, object)]
     }
+}
 
-    fn checks_updated_generate_name(&self) -> bool {
-        true
+#[async_trait]
+impl Effects for ResourceClaim {
+    fn authorize_create(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        claim::admin_access(cx, &object.field("spec"), errors);
+    }
+
+    async fn authorize_status_update(&self, cx: &Context<'_>, new: &Value, old: &Value, errors: &mut Errors) {
+        rights::authorize(cx, new, old, errors).await;
     }
 }
 
 pub struct ResourceClaimTemplate;
 
+const RESOURCE_CLAIM_TEMPLATE: Facts =
+    Facts { checks_updated_generate_name: true, returns_deleted_object: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for ResourceClaimTemplate {
+    fn facts(&self) -> &Facts {
+        &RESOURCE_CLAIM_TEMPLATE
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut(&["spec", "spec"]) {
             claim::default(spec);
         }
-    }
-
-    fn has_status(&self) -> bool {
-        false
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -104,10 +109,6 @@ impl Strategy for ResourceClaimTemplate {
         if let Some(spec) = new.at_mut(&["spec", "spec"]) {
             claim::drop_disabled(cx, spec, Some(old.at(&["spec", "spec"])));
         }
-    }
-
-    fn authorize_create(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
-        claim::admin_access(cx, &object.at(&["spec", "spec"]), errors);
     }
 
     fn validate(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -123,13 +124,11 @@ impl Strategy for ResourceClaimTemplate {
         immutable_spec("io.k8s.api.resource.v1.ResourceClaimTemplateSpec", new, old, shown, errors);
         RESOURCE.validate(cx, "ResourceClaimSpec", &spec, Some(before.value()), errors);
     }
+}
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
+impl Effects for ResourceClaimTemplate {
+    fn authorize_create(&self, cx: &Context, object: &Cursor, errors: &mut Errors) {
+        claim::admin_access(cx, &object.at(&["spec", "spec"]), errors);
     }
 }
 

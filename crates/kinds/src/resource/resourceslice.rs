@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use object::{Cursor, Errors, Map, Meta, Str, Value, names};
-use registry::{Context, FieldRefusal, Strategy, columns};
+use object::{Cursor, Errors, Map, Meta, Value, names};
+use registry::{Context, Facts, FieldRefusal, Strategy, columns};
 
 use super::claim::up_to;
 use super::{device, devices};
@@ -22,13 +22,18 @@ const ONE_TERM: &str = "must have exactly one node selector term";
 
 pub struct ResourceSlice;
 
-impl Strategy for ResourceSlice {
-    fn selects_by_namespace(&self) -> bool {
-        false
-    }
+const FACTS: Facts = Facts {
+    generation: Some(|_, _| false),
+    returns_deleted_object: true,
+    selects_by_namespace: false,
+    selectable_fields: object::strs!["spec.nodeName", "spec.driver", "spec.pool.name"],
+    field_refusal: FieldRefusal::ForVersion,
+    ..Facts::WITHOUT_STATUS
+};
 
-    fn has_status(&self) -> bool {
-        false
+impl Strategy for ResourceSlice {
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -62,26 +67,6 @@ impl Strategy for ResourceSlice {
         }
         let driver = object::quote(driver);
         vec![format!("spec.driver: driver names should be lowercase; {driver} contains uppercase characters")]
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, _new: &Value, _old: &Value) -> bool {
-        false
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    fn selectable_fields(&self) -> &[Str] {
-        object::strs!["spec.nodeName", "spec.driver", "spec.pool.name"]
-    }
-
-    fn field_refusal(&self) -> FieldRefusal {
-        FieldRefusal::ForVersion
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::devices;
 use crate::common::checks::Checks;
@@ -13,9 +13,19 @@ const CONDITIONS_MAX: usize = 8;
 
 pub struct DeviceTaintRule;
 
+const FACTS: Facts = Facts {
+    generation: Some(|new, old| {
+        !versioned::same("io.k8s.api.resource.v1beta2.DeviceTaintRuleSpec", new.field("spec"), old.field("spec"))
+    }),
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    shows_parts_as_tables: false,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for DeviceTaintRule {
-    fn has_table(&self, subresource: &str) -> bool {
-        subresource.is_empty()
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -49,26 +59,6 @@ impl Strategy for DeviceTaintRule {
         conditions::validate(&list, errors);
         if list.len() > CONDITIONS_MAX {
             errors.too_many(list.path(), list.len(), CONDITIONS_MAX);
-        }
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        !versioned::same("io.k8s.api.resource.v1beta2.DeviceTaintRuleSpec", new.field("spec"), old.field("spec"))
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Pod groups: pods that are scheduled together, alone or as parts of groups of groups.
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::declared::SCHEDULING;
@@ -9,6 +9,9 @@ use crate::common::{conditions, metadata, named};
 
 pub struct PodGroup;
 pub struct CompositePodGroup;
+
+const FACTS: Facts =
+    Facts { allows_unconditional_update: false, status_resets: Facts::METADATA_AND_SPEC, ..Facts::WITH_STATUS };
 
 /// Fields of a group or its template with the features they need.
 pub const GATED: [(&str, &str); 4] = [
@@ -19,6 +22,10 @@ pub const GATED: [(&str, &str); 4] = [
 ];
 
 impl Strategy for PodGroup {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         default_preemption(object);
     }
@@ -64,14 +71,6 @@ impl Strategy for PodGroup {
         SCHEDULING.validate(cx, "PodGroupStatus", &status, Some(old.field("status").value()), errors);
     }
 
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        reset_fields(subresource)
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let conditions = object.list_at(&["status", "conditions"]);
         let last = |kind: &str| conditions.iter().rev().find(|condition| condition.str_at(&["type"]) == kind);
@@ -87,6 +86,10 @@ impl Strategy for PodGroup {
 }
 
 impl Strategy for CompositePodGroup {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn default(&self, object: &mut Value) {
         default_preemption(object);
     }
@@ -115,14 +118,6 @@ impl Strategy for CompositePodGroup {
         conditions::validate(&new.at(&["status", "conditions"]), errors);
     }
 
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        reset_fields(subresource)
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let (policy, workload) = policy_and_workload(object);
         vec![object.name().into(), policy, workload, columns::age(cx, object)]
@@ -141,14 +136,6 @@ pub fn drop_disabled(cx: &Context, new: &mut Value, old: &Value, fields: &[(&str
 /// It goes again when its feature is off.
 fn default_preemption(object: &mut Value) {
     object.set_default(&["spec", "preemptionPolicy"], "PreemptLowerPriority");
-}
-
-fn reset_fields(subresource: &str) -> Vec<Vec<&'static str>> {
-    match subresource {
-        "" => vec![vec!["status"]],
-        "status" => vec![vec!["metadata"], vec!["spec"]],
-        _ => Vec::new(),
-    }
 }
 
 fn policy_and_workload(object: &Value) -> (Value, Value) {

@@ -1,7 +1,7 @@
 //! Priority classes: names for how important pods are.
 
-use object::{Cursor, Errors, GroupResource, Meta, Status, Value};
-use registry::{Context, Error, Strategy, columns};
+use object::{Cursor, Errors, Meta, Value};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{Checks, immutable};
 
@@ -15,9 +15,19 @@ pub const SYSTEM_CLASSES: [(&str, i64); 2] =
 
 pub struct PriorityClass;
 
+const FACTS: Facts = Facts {
+    // What could change without breaking pods does not count: the generation is always 1.
+    generation: Some(|_, _| false),
+    protected: Some((
+        &[SYSTEM_CLASSES[0].0, SYSTEM_CLASSES[1].0],
+        "this is a system priority class and cannot be deleted",
+    )),
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for PriorityClass {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -42,25 +52,6 @@ impl Strategy for PriorityClass {
             new.field("value").forbidden(errors, "may not be changed in an update.");
         }
         immutable(&new.field("preemptionPolicy"), &old.field("preemptionPolicy"), errors);
-    }
-
-    fn counts_generations(&self) -> bool {
-        true
-    }
-
-    /// What could change without breaking pods does not count: the generation is always 1.
-    fn bumps_generation(&self, _new: &Value, _old: &Value) -> bool {
-        false
-    }
-
-    fn validate_deletion(&self, cx: &Context, object: &Value) -> Result<(), Error> {
-        let name = object.name();
-        // Upstream refuses single deletions only.
-        if cx.verb == "deletecollection" || !SYSTEM_CLASSES.iter().any(|(system, _)| *system == name) {
-            return Ok(());
-        }
-        let resource = GroupResource::new("scheduling.k8s.io", "priorityclasses");
-        Err(Status::forbidden(&resource, name, "this is a system priority class and cannot be deleted").into())
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
@@ -135,22 +126,5 @@ mod tests {
                    preemptionPolicy: Invalid value: "Never": field is immutable"#,
             ),
         ]);
-    }
-
-    #[test]
-    fn system_classes_cannot_be_deleted() {
-        let check = check();
-        let delete = |name: &str| {
-            let object = check.object(&format!("metadata: {{name: {name}}}"));
-            PriorityClass.validate_deletion(&check.context(""), &object).map_err(|error| Status::from(error).message)
-        };
-        assert_eq!(delete("a"), Ok(()));
-        let collection = Context { verb: "deletecollection", ..check.context("") };
-        let system = check.object("metadata: {name: system-node-critical}");
-        assert!(PriorityClass.validate_deletion(&collection, &system).is_ok());
-        assert_eq!(
-            delete("system-node-critical"),
-            Err(r#"priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted"#.into())
-        );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Value};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use super::podgroup::{GATED, drop_disabled};
 use crate::common::declared::SCHEDULING;
@@ -17,9 +17,11 @@ const RECURSION_MAX: usize = 512;
 
 pub struct Workload;
 
+const FACTS: Facts = Facts { allows_unconditional_update: false, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for Workload {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn prepare_create(&self, cx: &Context, object: &mut Value) {
@@ -40,10 +42,6 @@ impl Strategy for Workload {
         let spec = new.field("spec");
         validate_spec(&spec, errors);
         SCHEDULING.validate(cx, "WorkloadSpec", &spec, Some(old.field("spec").value()), errors);
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
     }
 }
 

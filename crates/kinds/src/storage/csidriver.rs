@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::require_flag;
 use crate::common::checks::{Checks, IMMUTABLE, same};
@@ -25,9 +25,12 @@ const TOKENS_IN_SECRETS: &str = "spec.serviceAccountTokenInSecrets is unset; if 
 
 pub struct CsiDriver;
 
+const FACTS: Facts =
+    Facts { allows_unconditional_update: false, returns_deleted_object: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for CsiDriver {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn default(&self, object: &mut Value) {
@@ -75,14 +78,6 @@ impl Strategy for CsiDriver {
             && object.at(&["spec", "serviceAccountTokenInSecrets"]).is_null()
             && old.is_none_or(|old| !same(&new, &tokens(old)));
         if recommend { vec![TOKENS_IN_SECRETS.to_string()] } else { Vec::new() }
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::volumes::csi_driver_name;
@@ -16,7 +16,19 @@ const MESSAGE_MAX_BYTES: usize = 1024;
 
 pub struct CsiNode;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    returns_deleted_object: true,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for CsiNode {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn prepare_status_update(&self, cx: &Context, new: &mut Value, old: &Value) {
         metadata::keep_for_status(new, old);
         if !cx.features.enabled("CSIVolumeHealth") && old.list_at(&["status", "storageHealth"]).is_empty() {
@@ -58,29 +70,9 @@ impl Strategy for CsiNode {
         }
     }
 
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let drivers = object.list_at(&["spec", "drivers"]).len();
         vec![object.name().into(), drivers.into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! CSI storage capacities: how much of a storage class is left where.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use crate::common::checks::{Checks, IMMUTABLE, immutable_text};
 use crate::common::pod_spec::warnings::deprecated_node_label;
@@ -10,9 +10,12 @@ use crate::common::{resources, selector};
 
 pub struct CsiStorageCapacity;
 
+const FACTS: Facts =
+    Facts { checks_updated_generate_name: true, allows_unconditional_update: false, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for CsiStorageCapacity {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -51,17 +54,9 @@ impl Strategy for CsiStorageCapacity {
         expressions.chain(labels).collect()
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     /// Name and Created At: upstream never gave it columns of its own.
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.meta_str("creationTimestamp").into()]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Timestamp, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::{immutable, validate_driver, validate_parameters};
 use crate::common::checks::Checks;
@@ -15,9 +15,16 @@ const DEFAULT_ANNOTATIONS: [&str; 2] =
 
 pub struct StorageClass;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    returns_deleted_object: true,
+    default_row: Some(default_class),
+    ..Facts::WITHOUT_STATUS
+};
+
 impl Strategy for StorageClass {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -46,10 +53,6 @@ impl Strategy for StorageClass {
         warnings
     }
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         let text = |field, default: &str| Value::from(object.field(field).as_str().unwrap_or(default));
         vec![
@@ -60,22 +63,6 @@ impl Strategy for StorageClass {
             object.field("allowVolumeExpansion").as_bool().unwrap_or(false).into(),
             columns::age(cx, object),
         ]
-    }
-
-    fn rows(&self, cx: &Context, objects: &[&Value]) -> Vec<Vec<Value>> {
-        let default = default_class(objects);
-        let row = |object: &&Value| {
-            let mut cells = self.cells(cx, object);
-            if let (Some(name), true) = (cells.first_mut(), default == Some(object.name())) {
-                *name = format!("{} (default)", object.name()).into();
-            }
-            cells
-        };
-        objects.iter().map(row).collect()
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 
@@ -208,7 +195,8 @@ mod tests {
         let newest = class("a", "2026-01-03T00:00:00Z", false);
         assert_eq!(default_class(&[&old, &new, &same, &newest]), Some("b"));
         let check = check();
-        let rows = StorageClass.rows(&check.context(""), &[&old, &newest]);
+        let strategy: &dyn Strategy = &StorageClass;
+        let rows = strategy.rows(&check.context(""), &[&old, &newest]);
         assert_eq!((rows[0][0].as_str(), rows[1][0].as_str()), (Some("z (default)"), Some("a")));
     }
 }

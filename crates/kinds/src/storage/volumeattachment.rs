@@ -1,7 +1,7 @@
 //! Volume attachments: a volume, the node it is to be attached to, and whether it is.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use crate::common::checks::Checks;
 use crate::common::volumes::csi_driver_name;
@@ -16,7 +16,19 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 
 pub struct VolumeAttachment;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    returns_deleted_object: true,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for VolumeAttachment {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         validate_parts(object, errors);
         // Upstream's declarative rules come last.
@@ -55,22 +67,6 @@ impl Strategy for VolumeAttachment {
         self.validate_update(cx, new, old, errors);
     }
 
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![
             object.name().into(),
@@ -80,10 +76,6 @@ impl Strategy for VolumeAttachment {
             object.at(&["status", "attached"]).as_bool().unwrap_or(false).into(),
             columns::age(cx, object),
         ]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

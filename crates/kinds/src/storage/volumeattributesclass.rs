@@ -1,16 +1,19 @@
 //! Volume attributes classes: what a driver may change about a volume while it is in use.
 
 use object::{Cursor, Errors, Meta, Value};
-use registry::{Context, Strategy, columns};
+use registry::{Context, Facts, Strategy, columns};
 
 use super::{validate_driver, validate_parameters};
 use crate::common::checks::{Checks, same_map};
 
 pub struct VolumeAttributesClass;
 
+const FACTS: Facts =
+    Facts { checks_updated_generate_name: true, returns_deleted_object: true, ..Facts::WITHOUT_STATUS };
+
 impl Strategy for VolumeAttributesClass {
-    fn has_status(&self) -> bool {
-        false
+    fn facts(&self) -> &Facts {
+        &FACTS
     }
 
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
@@ -34,16 +37,8 @@ impl Strategy for VolumeAttributesClass {
         self.validate(cx, new, errors);
     }
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn cells(&self, cx: &Context, object: &Value) -> Vec<Value> {
         vec![object.name().into(), object.str_at(&["driverName"]).into(), columns::age(cx, object)]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! StorageVersionMigrations: rewrite every object of a resource in its present storage version.
 
 use object::{Cursor, Errors, Meta, Value, names};
-use registry::{Context, Strategy};
+use registry::{Context, Facts, Strategy};
 
 use crate::common::checks::{Checks, IMMUTABLE};
 use crate::common::{conditions, internal, metadata, versioned};
@@ -10,7 +10,18 @@ const CONDITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition";
 
 pub struct Migration;
 
+const FACTS: Facts = Facts {
+    checks_updated_generate_name: true,
+    allows_unconditional_update: false,
+    status_resets: Facts::METADATA_AND_SPEC,
+    ..Facts::WITH_STATUS
+};
+
 impl Strategy for Migration {
+    fn facts(&self) -> &Facts {
+        &FACTS
+    }
+
     fn validate(&self, _cx: &Context, object: &Cursor, errors: &mut Errors) {
         let (resource, group) =
             (object.at(&["spec", "resource", "resource"]), object.at(&["spec", "resource", "group"]));
@@ -69,18 +80,6 @@ impl Strategy for Migration {
         }
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> Vec<Vec<&'static str>> {
-        match subresource {
-            "" => vec![vec!["status"]],
-            "status" => vec![vec!["metadata"], vec!["spec"]],
-            _ => Vec::new(),
-        }
-    }
-
     fn cells(&self, _cx: &Context, object: &Value) -> Vec<Value> {
         let resource = object.at(&["spec", "resource"]);
         let (group, name) = (resource.str_at(&["group"]), resource.str_at(&["resource"]));
@@ -90,10 +89,6 @@ impl Strategy for Migration {
         let mut states = states.map(|condition| condition.str_at(&["type"]));
         let state = states.rfind(|kind| ["Running", "Failed", "Succeeded"].contains(kind));
         vec![object.name().into(), shown.into(), state.unwrap_or("Unknown").into()]
-    }
-
-    fn checks_updated_generate_name(&self) -> bool {
-        true
     }
 }
 

@@ -114,8 +114,8 @@ fn apply(stored: &Stored, object: &Value, live: &Value, random: &mut StdRng) -> 
     if config.field("metadata").as_map().is_some() {
         config.metadata_mut().remove("resourceVersion");
     }
-    let Ok(once) = stored.fields(|fields| fields.apply(live, &config, "a", true, common::now())) else { return false };
-    let mut tampered = once.object.clone();
+    let Some(once) = stored.applied(live, &config, "a", true) else { return false };
+    let mut tampered = once;
     for entry in tampered.at_mut(&["metadata", "managedFields"]).and_then(Value::as_list_mut).into_iter().flatten() {
         if let Value::Raw(raw) = entry.field("fieldsV1") {
             let text = tampered_text(raw.text(), random);
@@ -125,8 +125,8 @@ fn apply(stored: &Stored, object: &Value, live: &Value, random: &mut StdRng) -> 
             }
         }
     }
-    let _ = stored.fields(|fields| fields.apply(&tampered, &config, "b", random.random_bool(0.5), common::now()));
-    let updated = stored.fields(|fields| fields.update(live, tampered, "c", common::now()));
+    let _ = stored.applied(&tampered, &config, "b", random.random_bool(0.5));
+    let updated = stored.updated(live, tampered, "c");
     stored.update(updated, live, "");
     true
 }

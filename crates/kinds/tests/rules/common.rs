@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use codec::Notes;
+use futures::FutureExt;
 use object::{Cursor, Errors, GroupVersionKind, Map, Meta, Timestamp, Value};
 use patch::apply::{FieldManager, Kind, Resets};
-use registry::{Context, Features, NoLookup, Strategy, metadata};
+use registry::{Context, Features, Strategy, metadata};
 use request::User;
 use schema::{Node, Schema, Shape, StructId, Types};
 
@@ -27,17 +29,12 @@ impl Stored {
 
     fn context<'a>(&'a self, subresource: &'a str, user: &'a User, features: &'a Features) -> Context<'a> {
         Context {
-            now: now(),
-            user,
             namespace: "ns",
             group: &self.gvk.group,
             version: &self.gvk.version,
             subresource,
-            verb: "",
             dry_run: true,
-            features,
-            lookup: &NoLookup,
-            catalog: registry::Catalog::empty(),
+            ..Context::of_server(now(), user, features)
         }
     }
 
@@ -52,11 +49,11 @@ impl Stored {
     pub fn create(&self, object: Value) -> (Value, Errors) {
         let (user, features) = (User::default(), Features::default());
         let cx = self.context("", &user, &features);
-        let mut object = self.fields(|fields| fields.update(&Value::map(), object, "m", now()));
+        let mut object = self.updated(&Value::map(), object, "m");
         let _ = wait(self.strategy.begin_create(&cx, &mut object));
         self.strategy.prepare_create(&cx, &mut object);
         let mut errors = Errors::new();
-        let name = |name: &str, is_prefix: bool| self.strategy.validate_name(name, is_prefix);
+        let name = |name: &str, is_prefix: bool| (self.strategy.facts().name)(name, is_prefix);
         metadata::validate(&Cursor::root(&object), self.namespaced, &name, &mut errors);
         metadata::validate_finalizer_names(&Cursor::root(&object), &mut errors);
         self.strategy.validate(&cx, &Cursor::root(&object), &mut errors);
@@ -71,7 +68,7 @@ impl Stored {
     pub fn update(&self, object: Value, old: &Value, subresource: &str) -> Errors {
         let (user, features) = (User::default(), Features::default());
         let cx = self.context(subresource, &user, &features);
-        let mut object = self.fields(|fields| fields.update(old, object, "n", now()));
+        let mut object = self.updated(old, object, "n");
         let _ = wait(self.strategy.begin_update(&cx, &mut object, old));
         let mut errors = Errors::new();
         match subresource {
@@ -85,7 +82,7 @@ impl Stored {
             "" => {
                 self.strategy.validate_update(&cx, &new, &before, &mut errors);
                 self.strategy.warnings(&cx, &object, Some(old));
-                self.strategy.bumps_generation(&object, old);
+                self.strategy.facts().bumps_generation(&object, old);
             }
             "status" => {
                 self.strategy.validate_status_update(&cx, &new, &before, &mut errors);
@@ -98,26 +95,46 @@ impl Stored {
         errors
     }
 
-    /// Runs `work` with what keeps the managed fields of this kind.
-    pub fn fields<T>(&self, work: impl FnOnce(&FieldManager<'_>) -> T) -> T {
-        work(&FieldManager { kind: self, gvk: self.gvk.clone(), subresource: "", resets: &Resets::Nothing })
+    /// The object with its managed fields as an update leaves them.
+    pub fn updated(&self, live: &Value, new: Value, manager: &str) -> Value {
+        ready(self.field_manager().update(live, new, manager, now()))
+    }
+
+    /// What an apply makes of an object; None if it is refused.
+    pub fn applied(&self, live: &Value, config: &Value, manager: &str, force: bool) -> Option<Value> {
+        let mut applied = ready(self.field_manager().apply(live, config, manager, force, now())).ok()?;
+        let object = match applied.merged.take() {
+            Some(merged) => self.decoded(&merged)?,
+            None => live.clone(),
+        };
+        Some(applied.with_owners(object, config, manager))
+    }
+
+    fn field_manager(&self) -> FieldManager<'_> {
+        FieldManager { kind: self, gvk: self.gvk.clone(), subresource: "", resets: &Resets::Nothing }
+    }
+
+    fn decoded(&self, merged: &Value) -> Option<Value> {
+        let mut json = Vec::new();
+        codec::json::encode(merged, None, &mut json);
+        let decoded = codec::json::decode(&json, Some(Stored::schema(self)), &mut Notes::ignore());
+        decoded.ok().map(|object| self.defaulted(object))
     }
 }
 
+/// Kinds of one version convert nothing, so their managed fields are worked out at once.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("nothing is waited for")
+}
+
+#[async_trait]
 impl Kind for Stored {
-    fn schema(&self, api_version: &str) -> Option<Schema<'_>> {
-        (self.gvk.group_version().to_string() == api_version).then(|| Stored::schema(self))
+    fn schema(&self, api_version: &str) -> Result<Option<Schema<'_>>, String> {
+        Ok((self.gvk.group_version().to_string() == api_version).then(|| Stored::schema(self)))
     }
 
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+    async fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
         if object.api_version() == api_version { Ok(object.clone()) } else { Err("there is one version".to_string()) }
-    }
-
-    fn settle(&self, merged: Value) -> Result<Value, String> {
-        let mut json = Vec::new();
-        codec::json::encode(&merged, None, &mut json);
-        let decoded = codec::json::decode(&json, Some(Stored::schema(self)), &mut Notes::ignore());
-        decoded.map(|object| self.defaulted(object)).map_err(|error| error.to_string())
     }
 }
 

@@ -237,12 +237,10 @@ fn run(stored: &Stored, write: Write, first: &Value, second: &Value) -> (u64, us
             let body = text(&config);
             timed(body.len(), || {
                 let config = yaml::decode(&body, None, &mut Notes::collect()).unwrap_or_default();
-                let once = stored.fields(|fields| fields.apply(&live, &config, "a", true, common::now()));
+                let once = stored.applied(&live, &config, "a", true);
                 // Applying the same again is what controllers do all day.
-                let again = once.and_then(|once| {
-                    stored.fields(|fields| fields.apply(&once.object, &config, "b", false, common::now()))
-                });
-                drop(again.map(|again| stored.update(again.object, &live, "")));
+                let again = once.and_then(|once| stored.applied(&once, &config, "b", false));
+                drop(again.map(|again| stored.update(again, &live, "")));
             })
         }
         Write::MergePatch => {

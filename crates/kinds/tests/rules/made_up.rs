@@ -10,7 +10,7 @@ use std::time::Instant;
 use object::{Cursor, Errors, GroupVersionKind, Map, Timestamp, Value};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use registry::{Context, Features, NoLookup, Strategy};
+use registry::{Context, Deletion, Features, Strategy};
 use request::User;
 use schema::{Node, Schema, Shape, StructId};
 
@@ -113,17 +113,10 @@ fn run(strategy: &Arc<dyn Strategy>, kind: &GroupVersionKind, seed: u64) {
 fn exercise(strategy: &Arc<dyn Strategy>, schema: Schema<'_>, mut old: Value, mut new: Value) {
     let (user, features) = (User::default(), Features::default());
     let context = |subresource: &'static str| Context {
-        now: Timestamp::new(1_700_000_000, 0),
-        user: &user,
         namespace: "ns",
-        group: "",
-        version: "v1",
         subresource,
-        verb: "",
         dry_run: true,
-        features: &features,
-        catalog: registry::Catalog::empty(),
-        lookup: &NoLookup,
+        ..Context::of_server(Timestamp::new(1_700_000_000, 0), &user, &features)
     };
     for object in [&mut old, &mut new] {
         schema::default(schema, object);
@@ -142,7 +135,7 @@ fn exercise(strategy: &Arc<dyn Strategy>, schema: Schema<'_>, mut old: Value, mu
     strategy.prepare_update(&cx, &mut updated, &old);
     strategy.validate_update(&cx, &Cursor::root(&updated), &Cursor::root(&old), &mut errors);
     strategy.warnings(&cx, &updated, Some(&old));
-    strategy.bumps_generation(&updated, &old);
+    strategy.facts().bumps_generation(&updated, &old);
     let mut status = new.clone();
     strategy.prepare_status_update(&context("status"), &mut status, &old);
     strategy.validate_status_update(&context("status"), &Cursor::root(&status), &Cursor::root(&old), &mut errors);
@@ -154,11 +147,12 @@ fn exercise(strategy: &Arc<dyn Strategy>, schema: Schema<'_>, mut old: Value, mu
         strategy.validate_subresource(&cx, &Cursor::root(&view), &Cursor::root(&old), &mut errors);
     }
     strategy.cells(&cx, &new);
-    strategy.time_to_live(&new);
-    strategy.may_finish(&new);
-    let _ = strategy.deletion(&cx, &new, &Value::map());
-    let _ = strategy.validate_deletion(&cx, &new);
-    strategy.mark_deleted(&mut status);
+    (strategy.facts().may_finish)(&new);
+    match strategy.facts().deletion {
+        Deletion::Immediate => {}
+        Deletion::Graceful(grace_period) => drop(grace_period(&new, &Value::map())),
+        Deletion::Marked(mark) => mark(&mut status),
+    }
     for field in strategy.selectable_fields() {
         strategy.select_field(&new, field);
     }

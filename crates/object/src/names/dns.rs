@@ -12,6 +12,7 @@ const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
                                  or '.', and must start and end with an alphanumeric character";
 
+/// Checks a label of a DNS name.
 pub fn dns1123_label(value: &str) -> Vec<String> {
     label(value, too_long_characters(value, DNS1123_LABEL_MAX_BYTES))
 }
@@ -33,6 +34,7 @@ fn label(value: &str, mut errors: Vec<String>) -> Vec<String> {
     errors
 }
 
+/// Checks a DNS name.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain(value, too_long_characters(value, DNS1123_SUBDOMAIN_MAX_BYTES))
 }
@@ -65,6 +67,7 @@ fn fold_case(value: &str) -> String {
     value.to_ascii_lowercase().replace('\u{212a}', "k").replace('\u{17f}', "s")
 }
 
+/// Checks a DNS name that may have underscores.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = too_long_characters(value, DNS1123_SUBDOMAIN_MAX_BYTES);
     let is_part = |part: &str| {
@@ -81,6 +84,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     errors
 }
 
+/// Checks a label of a DNS name that begins with a letter.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = too_long_characters(value, DNS1035_LABEL_MAX_BYTES);
     let inner = |b: u8| is_lower_alphanumeric(b) || b == b'-';

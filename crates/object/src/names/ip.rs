@@ -15,6 +15,7 @@ const TOO_LARGE: u32 = 0xff_ffff;
 pub struct Cidr {
     /// As it was written: an IPv4 address in IPv6 clothes stays one.
     pub address: IpAddr,
+    /// How many bits of the address are the network's.
     pub prefix_length: u8,
 }
 

@@ -54,6 +54,7 @@ pub fn prefixed_label_key(value: &str) -> Vec<String> {
     matching(value.contains('/'), || "must include a prefix (e.g. 'example.com/key')".to_string())
 }
 
+/// Checks the value of a label.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut errors = too_long_bytes(value, LABEL_VALUE_MAX_BYTES);
     if !value.is_empty() && !is_label_name(value) {
@@ -69,6 +70,7 @@ fn is_label_name(name: &str) -> bool {
     is_framed(name, alphanumeric, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'), alphanumeric)
 }
 
+/// Checks an identifier as C has them.
 pub fn c_identifier(value: &str) -> Vec<String> {
     let fine = !value.starts_with(|c: char| c.is_ascii_digit())
         && non_empty_of(value, |b| b == b'_' || b.is_ascii_alphanumeric());

@@ -10,7 +10,7 @@ use object::quote;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use super::meters::{Kind, Meters, Stage};
+use super::meters::{EgressMeters, Kind, Stage};
 use crate::connect::Connector;
 use crate::{Address, Dial, Error, Stream};
 
@@ -21,7 +21,7 @@ const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 pub struct HttpConnect {
     pub proxy: Proxy,
-    pub meters: Arc<Meters>,
+    pub meters: Arc<EgressMeters>,
 }
 
 /// Where the proxy is.

@@ -7,7 +7,7 @@ use metrics::{Counter, Family, Histogram};
 
 const SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 2.5, 12.5];
 
-pub struct Meters {
+pub struct EgressMeters {
     starts: Family<Counter>,
     seconds: Family<Histogram>,
     failures: Family<Counter>,
@@ -25,9 +25,9 @@ pub enum Stage {
 /// Protocol and transport, the labels of every metric.
 pub type Kind = [&'static str; 2];
 
-impl Default for Meters {
-    fn default() -> Meters {
-        Meters {
+impl Default for EgressMeters {
+    fn default() -> EgressMeters {
+        EgressMeters {
             starts: Family::new(
                 "apiserver_egress_dialer_dial_start_total",
                 "[ALPHA] Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds).",
@@ -51,7 +51,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl EgressMeters {
     pub(super) fn started(&self, kind: Kind) {
         self.starts.with(&kind).increment();
     }

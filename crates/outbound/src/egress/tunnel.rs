@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::meters::{Kind, Meters, Stage};
+use super::meters::{EgressMeters, Kind, Stage};
 use crate::{Address, Dial, Error, Stream};
 
 const KIND: Kind = ["grpc", "uds"];
@@ -30,7 +30,7 @@ const PACKETS: usize = 4;
 
 pub struct Tunnel {
     pub socket: PathBuf,
-    pub meters: Arc<Meters>,
+    pub meters: Arc<EgressMeters>,
 }
 
 /// A message of the proxy's protocol, in both directions.

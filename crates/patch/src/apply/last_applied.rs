@@ -22,7 +22,7 @@ const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 impl FieldManager<'_> {
     /// Applies, by force if all that stands in the way is what kubectl itself wrote from the client.
-    pub(super) fn apply_or_migrate(
+    pub(super) async fn apply_or_migrate(
         &self,
         live: &Value,
         config: &Value,
@@ -32,9 +32,9 @@ impl FieldManager<'_> {
         now: Timestamp,
     ) -> Result<(Option<Value>, Managed), Error> {
         if manager != KUBECTL {
-            return self.try_apply(live, config, managed, manager, force, now);
+            return self.try_apply(live, config, managed, manager, force, now).await;
         }
-        let conflicts = match self.try_apply(live, config, managed.clone(), manager, force, now) {
+        let conflicts = match self.try_apply(live, config, managed.clone(), manager, force, now).await {
             Err(Error::Conflicts(conflicts)) => conflicts,
             other => return other,
         };
@@ -43,7 +43,7 @@ impl FieldManager<'_> {
         if !others.is_empty() {
             return Err(Error::Conflicts(others));
         }
-        self.try_apply(live, config, managed, manager, true, now)
+        self.try_apply(live, config, managed, manager, true, now).await
     }
 
     /// The fields that are still as the annotation's configuration left them. None if there is no such configuration, or

@@ -58,9 +58,15 @@ impl<'a> Typed<'a> {
 
 impl<'a> Updater<'a> {
     /// Who owns what after an object was changed by `manager`, who takes over all that changed.
-    pub fn update(&self, live: &Typed<'a>, new: &Typed<'a>, owners: Owners, manager: &Id) -> Result<Owners, String> {
-        let owners = self.reconcile(live, owners)?;
-        let taken = self.take_over(live, new, owners, manager, true);
+    pub async fn update(
+        &self,
+        live: &Typed<'a>,
+        new: &Typed<'a>,
+        owners: Owners,
+        manager: &Id,
+    ) -> Result<Owners, String> {
+        let owners = self.reconcile(live, owners).await?;
+        let taken = self.take_over(live, new, owners, manager, true).await;
         let (mut owners, changes) = taken.map_err(|error| error.to_string())?;
         let mut had = owners.remove(manager).map(|owned| owned.set).unwrap_or_default();
         had.subtract(&changes.removed);
@@ -73,7 +79,7 @@ impl<'a> Updater<'a> {
     }
 
     /// The object after a configuration was applied by `manager`, None if it is the same, and who owns what then.
-    pub fn merge(
+    pub async fn merge(
         &self,
         live: &Typed<'a>,
         config: &Typed<'a>,
@@ -81,7 +87,7 @@ impl<'a> Updater<'a> {
         manager: &Id,
         force: bool,
     ) -> Result<(Option<Value>, Owners), Error> {
-        let mut owners = self.reconcile(live, owners)?;
+        let mut owners = self.reconcile(live, owners).await?;
         let merged =
             merge(&live.value, &config.value, live.of).map_err(|why| format!("failed to merge config: {why}"))?;
         let merged = live.with(merged);
@@ -89,14 +95,15 @@ impl<'a> Updater<'a> {
         let last = owners.insert(manager.clone(), Owned { set, version: config.version.clone(), applied: true });
         let new = self
             .prune(merged, &owners, &config.version, last.as_ref())
+            .await
             .map_err(|why| format!("failed to prune fields: {why}"))?;
-        let (owners, _) = self.take_over(live, &new, owners, manager, force)?;
+        let (owners, _) = self.take_over(live, &new, owners, manager, force).await?;
         let changed = !same(&live.value, &new.value);
         Ok((changed.then_some(new.value), owners))
     }
 
     /// Takes what changed from all managers but `manager`, or refuses to if that needs force and there is none.
-    fn take_over(
+    async fn take_over(
         &self,
         old: &Typed<'a>,
         new: &Typed<'a>,
@@ -115,7 +122,7 @@ impl<'a> Updater<'a> {
             if !by_version.contains_key(&owned.version) {
                 let changed = match owned.version == new.version {
                     true => Some(split(&changes)),
-                    false => self.changes_at(old, new, &owned.version)?.as_ref().map(split),
+                    false => self.changes_at(old, new, &owned.version).await?.as_ref().map(split),
                 };
                 by_version.insert(owned.version.clone(), changed);
             }
@@ -153,16 +160,15 @@ impl<'a> Updater<'a> {
     }
 
     /// The changes as they look in another version; None if that version is gone.
-    fn changes_at(&self, old: &Typed<'a>, new: &Typed<'a>, version: &str) -> Result<Option<Comparison>, String> {
-        let convert = |what: &str, object| {
-            self.convert(object, version).map_err(|why| format!("failed to convert {what} object: {why}"))
-        };
-        let (Some(old), Some(new)) = (convert("old", old)?, convert("new", new)?) else { return Ok(None) };
+    async fn changes_at(&self, old: &Typed<'a>, new: &Typed<'a>, version: &str) -> Result<Option<Comparison>, String> {
+        let old = self.convert(old, version).await.map_err(|why| format!("failed to convert old object: {why}"))?;
+        let new = self.convert(new, version).await.map_err(|why| format!("failed to convert new object: {why}"))?;
+        let (Some(old), Some(new)) = (old, new) else { return Ok(None) };
         self.changes(&old, &new).map(Some)
     }
 
     /// Removes from `merged` what `last` had claimed, unless another manager still claims it.
-    fn prune(
+    async fn prune(
         &self,
         merged: Typed<'a>,
         owners: &Owners,
@@ -172,16 +178,19 @@ impl<'a> Updater<'a> {
         let Some(last) = last.filter(|last| !last.set.is_empty()) else { return Ok(merged) };
         let converted = self
             .convert(&merged, &last.version)
+            .await
             .map_err(|why| format!("failed to convert merged object to last applied version: {why}"))?;
         let Some(converted) = converted else { return Ok(merged) };
         let pruned = converted.without(&converted.named(&last.set));
         let pruned = self
             .add_back_owned(converted.clone().into_owned(), pruned, owners)
+            .await
             .map_err(|why| format!("failed add back owned items: {why}"))?;
         let pruned = self
             .add_back_dangling(&converted, &pruned, last)
+            .await
             .map_err(|why| format!("failed add back dangling items: {why}"))?;
-        match self.convert(&pruned, version)? {
+        match self.convert(&pruned, version).await? {
             Some(pruned) => Ok(pruned.into_owned()),
             None => Err(format!("no corresponding type for {version}")),
         }
@@ -189,7 +198,7 @@ impl<'a> Updater<'a> {
 
     /// Puts back what any manager owns. The version that was pruned comes first: what was pruned may be what a conversion
     /// needs.
-    fn add_back_owned(
+    async fn add_back_owned(
         &self,
         mut merged: Typed<'a>,
         mut pruned: Typed<'a>,
@@ -202,16 +211,12 @@ impl<'a> Updater<'a> {
         let first = by_version.remove_entry(&merged.version);
         for (version, owned) in first.into_iter().chain(by_version) {
             let owned = FieldSet::union_all(owned);
-            if let Some(merged_there) = self.convert(&merged, &version)? {
-                merged = merged_there.into_owned();
-            } else {
-                continue;
-            }
-            if let Some(pruned_there) = self.convert(&pruned, &version)? {
-                pruned = pruned_there.into_owned();
-            } else {
-                continue;
-            }
+            let failed = |which: &str, why| format!("failed to convert {which} object at version {version}: {why}");
+            let merged_there = self.convert(&merged, &version).await.map_err(|why: String| failed("merged", why))?;
+            let Some(merged_there) = merged_there else { continue };
+            let pruned_there = self.convert(&pruned, &version).await.map_err(|why: String| failed("pruned", why))?;
+            let Some(pruned_there) = pruned_there else { continue };
+            (merged, pruned) = (merged_there.into_owned(), pruned_there.into_owned());
             let kept = merged.named(&pruned.fields()).union(&merged.named(&owned));
             pruned = merged.without(&merged.named(&merged.fields()).difference(&kept));
         }
@@ -219,9 +224,15 @@ impl<'a> Updater<'a> {
     }
 
     /// Puts back what was pruned along with its surroundings though the last configuration had not claimed it.
-    fn add_back_dangling(&self, merged: &Typed<'a>, pruned: &Typed<'a>, last: &Owned) -> Result<Typed<'a>, String> {
+    async fn add_back_dangling(
+        &self,
+        merged: &Typed<'a>,
+        pruned: &Typed<'a>,
+        last: &Owned,
+    ) -> Result<Typed<'a>, String> {
         let converted = self
             .convert(pruned, &last.version)
+            .await
             .map_err(|why| format!("failed to convert pruned object to last applied version: {why}"))?;
         let Some(converted) = converted else { return Ok(merged.clone()) };
         let gone = merged.named(&merged.fields()).difference(&merged.named(&converted.fields()));
@@ -229,14 +240,14 @@ impl<'a> Updater<'a> {
     }
 
     /// Ownership as today's types have it; managers of versions that are gone are forgotten.
-    fn reconcile(&self, live: &Typed<'a>, owners: Owners) -> Result<Owners, String> {
+    async fn reconcile(&self, live: &Typed<'a>, owners: Owners) -> Result<Owners, String> {
         let mut out = Owners::new();
         let mut converted = BTreeSet::from([live.version.clone()]);
         for (id, owned) in owners {
-            let Some(schema) = self.kind.schema(&owned.version) else { continue };
+            let Some(schema) = self.kind.schema(&owned.version)? else { continue };
             if converted.insert(owned.version.clone()) {
                 // A live object that cannot be shown in the version is an error, as it is when a change is compared.
-                self.convert(live, &owned.version)?;
+                self.convert(live, &owned.version).await?;
             }
             let set = reconcile(&owned.set, Type::of(schema)).unwrap_or(owned.set);
             out.insert(id, Owned { set, version: owned.version, applied: owned.applied });
@@ -245,12 +256,12 @@ impl<'a> Updater<'a> {
     }
 
     /// The object in another version; None if that version is gone.
-    fn convert<'o>(&self, object: &'o Typed<'a>, version: &str) -> Result<Option<Cow<'o, Typed<'a>>>, String> {
+    async fn convert<'o>(&self, object: &'o Typed<'a>, version: &str) -> Result<Option<Cow<'o, Typed<'a>>>, String> {
         if object.version == version {
             return Ok(Some(Cow::Borrowed(object)));
         }
-        let Some(schema) = self.kind.schema(version) else { return Ok(None) };
-        let mut converted = self.kind.convert(&object.value, version)?;
+        let Some(schema) = self.kind.schema(version)? else { return Ok(None) };
+        let mut converted = self.kind.convert(&object.value, version).await?;
         if converted.api_version() != version {
             converted.set(&["apiVersion"], version);
         }

@@ -21,10 +21,12 @@ pub enum PathElement {
 }
 
 impl PathElement {
+    /// A field of a struct or map.
     pub fn field(name: &str) -> PathElement {
         PathElement::Field(Str::from(name))
     }
 
+    /// The item of a list that has these key fields, in any order.
     pub fn key(mut fields: Vec<(Str, Value)>) -> PathElement {
         fields.sort_by(|a, b| a.0.cmp(&b.0));
         PathElement::Key(fields)

@@ -233,6 +233,53 @@ fn patches_are_bounded() {
     refused(value!({}), nest(MAX_DEPTH + 1));
 }
 
+/// A value that is moved is not looked at, however large it is; one that is opened and printed again and again is too much.
+#[test]
+fn operations_cost_what_they_touch() {
+    let text = "x".repeat(2_400_000);
+    let document = || value!({"metadata": {"labels": {}}, "data": {}});
+    // With so much left of what the operations may touch.
+    let body = |value: &str, operations: Vec<String>, left: usize| {
+        let add = format!(r#"{{"op":"add","path":"/data/a","value":{value}}}"#);
+        let patch = JsonPatch::parse(&format!("[{add},{}]", operations.join(",")), Reading::Checked).unwrap();
+        let mut work = Work::of(document(), None);
+        work.touched = Touched(MAX_TOUCHED_BYTES - left);
+        patch.operations.iter().try_for_each(|operation| work.run(operation))?;
+        Ok::<_, DoesNotRun>(work.document)
+    };
+    let there_and_back = |from: &str, to: &str, times: usize| -> Vec<String> {
+        let one = |at: usize| match at % 2 {
+            0 => format!(r#"{{"op":"move","from":"{from}","path":"{to}"}}"#),
+            _ => format!(r#"{{"op":"move","from":"{to}","path":"{from}"}}"#),
+        };
+        (0..times).map(one).collect()
+    };
+    let (string, nested) = (format!("\"{text}\""), format!(r#"{{"in":["{text}",1]}}"#));
+    for value in [&string, &nested] {
+        assert!(body(value, there_and_back("/data/a", "/data/b", 9_990), 1000).is_ok());
+        assert!(body(value, there_and_back("/data/a", "/metadata/labels/a", 200), 1000).is_ok());
+    }
+    let opened: Vec<String> = there_and_back("/data/a", "/data/b", 20)
+        .into_iter()
+        .enumerate()
+        .flat_map(|(at, moved)| {
+            let name = if at % 2 == 0 { "b" } else { "a" };
+            [moved, format!(r#"{{"op":"test","path":"/data/{name}/in/1","value":1}}"#)]
+        })
+        .collect();
+    let too_often = |refused: DoesNotRun| refused.message().contains(TOO_MUCH_TOUCHED);
+    assert!(body(&nested, opened.clone(), 200_000_000).is_ok());
+    assert!(body(&nested, opened, 20_000_000).is_err_and(too_often));
+    let test = format!(r#"{{"op":"test","path":"/data/a","value":{string}}}"#);
+    assert!(body(&string, vec![test.clone(); 3], 20_000_000).is_ok());
+    assert!(body(&string, vec![test; 6], 20_000_000).is_err_and(too_often));
+    let spaced = format!(r#"{{"a":{}1}}"#, " ".repeat(1_000_000));
+    let copy = r#"{"op":"copy","from":"/data/a","path":"/data/b"}"#.to_string();
+    let copied = body(&spaced, vec![copy.clone()], 20_000_000).unwrap();
+    assert_eq!(copied.at(&["data", "b"]), &Value::Raw(Raw::new(r#"{"a":1}"#)));
+    assert!(body(&spaced, vec![copy; 30], 20_000_000).is_err_and(too_often));
+}
+
 #[test]
 fn opened_containers_are_those_on_the_way() {
     let patch =

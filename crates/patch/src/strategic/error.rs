@@ -37,7 +37,7 @@ impl Error {
     }
 
     fn wrong_type(expected: &str, value: &Value) -> Error {
-        let got = if value.is_null() { "%!s(<nil>)" } else { go::type_name(value) };
+        let got = if value.is_null() { "%!s(<nil>)" } else { object::go_type(value) };
         Error::Failed(format!("expected a {expected}, but received a {got}"))
     }
 }

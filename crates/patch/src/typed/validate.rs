@@ -38,7 +38,7 @@ fn problems(value: &Value, of: Type<'_>, duplicates: Duplicates) -> Problems {
 pub(super) fn scalar_problem(scalar: Scalar, value: Option<&Value>, side: &str) -> Option<String> {
     let value = value.filter(|value| !value.is_null() && !fits(scalar, value))?;
     Some(match scalar {
-        Scalar::Number => format!("{side}expected numeric (int or float), got {}", go::type_name(value)),
+        Scalar::Number => format!("{side}expected numeric (int or float), got {}", object::go_type(value)),
         Scalar::String => {
             format!("{side}expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value))
         }

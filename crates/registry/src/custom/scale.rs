@@ -1,11 +1,13 @@
 //! Where the scale subresource of a custom resource finds its numbers.
 
-use object::{Str, Value};
+use object::{Str, Value, go_type};
 
 /// The paths of the scale subresource, without the leading dot and split at dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
+    /// The wanted replicas.
     pub spec_replicas: Vec<Str>,
+    /// The replicas that there are.
     pub status_replicas: Vec<Str>,
     /// Empty if the resource has no selector.
     pub selector: Vec<Str>,
@@ -17,10 +19,12 @@ impl ScalePaths {
         nested(object, &self.spec_replicas, "int64", Value::as_int)
     }
 
+    /// The replicas that there are, None if the object does not say.
     pub fn status_replicas(&self, object: &Value) -> Result<Option<i64>, String> {
         nested(object, &self.status_replicas, "int64", Value::as_int)
     }
 
+    /// The selector of the replicas as text, "" if there is none.
     pub fn selector<'v>(&self, object: &'v Value) -> Result<&'v str, String> {
         if self.selector.is_empty() {
             return Ok("");
@@ -61,18 +65,6 @@ fn nested<'v, T>(
 fn accessor_error(path: &[Str], found: &Value, wanted: &str) -> String {
     let (shown, kind) = (go_value(found), go_type(found));
     format!("{} accessor error: {shown} is of the type {kind}, expected {wanted}", ScalePaths::dotted(path))
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) | Value::Raw(_) => "map[string]interface {}",
-    }
 }
 
 /// A value as Go's `%v` shows it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use object::{Status, Timestamp};
-use registry::{Catalog, Context, Error, Features, NoLookup, ResourceStorage, Setup, StoredEncoding, Strategy};
+use registry::{Context, Error, Features, ResourceStorage, Setup, StoredEncoding, Strategy};
 use request::User;
 use storage::memory::MemoryStore;
 
@@ -32,19 +32,8 @@ pub struct Requests {
 impl Requests {
     /// A request in the namespace `ns`, at a fixed time.
     pub fn cx(&self) -> Context<'_> {
-        Context {
-            now: Timestamp::new(1_700_000_000, 0),
-            user: &self.user,
-            namespace: "ns",
-            group: "",
-            version: "v1",
-            subresource: "",
-            verb: "",
-            dry_run: false,
-            features: &self.features,
-            catalog: Catalog::empty(),
-            lookup: &NoLookup,
-        }
+        let cx = Context::of_server(Timestamp::new(1_700_000_000, 0), &self.user, &self.features);
+        Context { namespace: "ns", ..cx }
     }
 }
 

@@ -13,7 +13,7 @@ use streams::websocket::{Handshake, Refused, is_websocket};
 
 use super::{StreamMeters, pass_through, refused};
 use crate::Accept;
-use crate::Dial;
+use crate::ForwardClient;
 use crate::forward::{Unreachable, request};
 use crate::reply::{Body, Reply};
 use crate::scope::Scope;
@@ -62,7 +62,7 @@ pub async fn command(scope: &Scope, target: Target, options: &Value) -> Result<R
 /// Runs the command on the kubelet and tells the client how it ended.
 async fn translate(
     mut session: Session<TokioIo<Upgraded>>,
-    dial: &dyn Dial,
+    dial: &dyn ForwardClient,
     target: &Target,
     meters: &Arc<StreamMeters>,
 ) {
@@ -86,7 +86,7 @@ async fn translate(
 }
 
 /// A connection to the kubelet on which it speaks SPDY, and whether its error stream ends with a Status.
-async fn kubelet(dial: &dyn Dial, target: &Target) -> Result<(TokioIo<Upgraded>, bool), String> {
+async fn kubelet(dial: &dyn ForwardClient, target: &Target) -> Result<(TokioIo<Upgraded>, bool), String> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("SPDY/3.1"));

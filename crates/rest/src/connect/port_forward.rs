@@ -7,7 +7,7 @@ use streams::websocket::{Handshake, Refused, is_websocket, offered};
 
 use super::{dial, not_upgraded, pass_through, proxy, refused};
 use crate::forward::{both, forward_upgrade};
-use crate::reply::Reply;
+use crate::reply::{Body, Reply};
 use crate::scope::Scope;
 
 /// Before the name of a SPDY protocol, makes that of the WebSocket protocol which carries it.
@@ -34,7 +34,7 @@ pub async fn port_forward(scope: &Scope, target: &Target) -> Result<Reply, Statu
         return Err(Status::bad_request("Upgrade request required"));
     };
     let headers = spdy_headers(proxy::with_forwarded_for(call), &protocols);
-    let (response, backend) = match forward_upgrade(dial(scope)?, target, Method::POST, headers).await {
+    let (response, backend) = match forward_upgrade(dial(scope)?, target, Method::POST, headers, Body::Empty).await {
         Ok(Ok(upgraded)) => upgraded,
         Ok(Err(reply)) => {
             meters.tunneled(reply.status.as_u16());

@@ -1,20 +1,17 @@
 //! Proxies to pods, services and nodes: the client's request with the path below `proxy`.
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use object::Status;
 use registry::Target;
-use request::RequestInfo;
+use request::{RequestInfo, escaped};
 
 use super::links::Links;
 use super::{dial, not_upgraded};
 use crate::Call;
-use crate::forward::{Unreachable, forward, passed_on};
+use crate::forward::{Unreachable, append_forwarded_for, forward, header_value, passed_on};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// Which pages of other origins may read an answer is for this server to say, not for what is behind it.
 const CORS: [HeaderName; 4] = [
@@ -30,18 +27,18 @@ pub async fn proxy(scope: &Scope, mut target: Target) -> Result<Reply, Status> {
     let mut headers = with_forwarded_for(call);
     if streams::websocket::is_upgrade(&call.headers) {
         // As upstream: the query stays behind.
-        target.path = if path.is_empty() { "/".into() } else { escape(&path) };
+        target.path = if path.is_empty() { "/".into() } else { escaped(&path) };
         let sent = forward(dial(scope)?, &target, call.method.clone(), &headers, scope.take_body()).await;
         return sent.map_err(not_upgraded);
     }
     if path.is_empty() && (call.method == Method::GET || call.method == Method::HEAD) {
         return Ok(to_directory(call));
     }
-    let links = Links::new(&target, &request::decode(call.uri.path()), &path, host(&headers));
-    let forwarded = links.proxied_path(&escape(&path), path.ends_with('/'));
-    if let Ok(value) = HeaderValue::from_str(&forwarded) {
-        headers.insert(FORWARDED_URI, value);
-    }
+    let links = Links::new(&target, &call.info.path, &path, host(&headers));
+    let forwarded = links.proxied_path(&escaped(&path), path.ends_with('/'));
+    let forwarded = header_value("X-Forwarded-Uri", &forwarded)
+        .map_err(|error| Status::unavailable(format!("error trying to reach service: {error}")))?;
+    headers.insert(FORWARDED_URI, forwarded);
     if headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/html")) {
         // The links of a page are rewritten, so it must come uncompressed.
         headers.remove(header::ACCEPT_ENCODING);
@@ -49,7 +46,7 @@ pub async fn proxy(scope: &Scope, mut target: Target) -> Result<Reply, Status> {
     if path.is_empty() {
         path.push('/');
     }
-    target.path = escape(&path);
+    target.path = escaped(&path);
     if let Some(query) = call.uri.query() {
         target.path.push('?');
         target.path.push_str(query);
@@ -68,8 +65,16 @@ pub async fn proxy(scope: &Scope, mut target: Target) -> Result<Reply, Status> {
 
 /// A page at the root has relative links, which need a path that ends with a slash.
 fn to_directory(call: &Call) -> Reply {
-    let query = call.uri.query().map_or(String::new(), |query| format!("?{query}"));
-    let location = format!("{}/{query}", request::decode(call.uri.path()));
+    // What a client escaped is shown as it is meant, unless no header can hold that.
+    let mut location = match HeaderValue::from_bytes(call.info.path.as_bytes()) {
+        Ok(_) => call.info.path.clone(),
+        Err(_) => escaped(&call.info.path),
+    };
+    location.push('/');
+    if let Some(query) = call.uri.query() {
+        location.push('?');
+        location.push_str(query);
+    }
     let mut reply = Reply::with(StatusCode::MOVED_PERMANENTLY, HeaderMap::new(), ReplyBody::Ready(Default::default()));
     if let Ok(location) = HeaderValue::from_bytes(location.as_bytes()) {
         reply.headers.insert(header::LOCATION, location);
@@ -82,11 +87,7 @@ fn to_directory(call: &Call) -> Reply {
 pub fn with_forwarded_for(call: &Call) -> HeaderMap {
     let mut headers = passed_on(&call.headers);
     if let Some(client) = call.client {
-        let before = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-        let all: Vec<Cow<'_, str>> = before.map(Cow::from).chain([Cow::from(client.to_string())]).collect();
-        if let Ok(value) = HeaderValue::from_str(&all.join(", ")) {
-            headers.insert(FORWARDED_FOR, value);
-        }
+        append_forwarded_for(&mut headers, client);
     }
     let authority = call.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     if let Some(host) = authority {
@@ -132,21 +133,6 @@ pub fn clean(path: &str) -> String {
     cleaned
 }
 
-/// The path as Go's `url.URL` encodes it.
-pub fn escape(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => out.push(char::from(byte)),
-            b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@' => {
-                out.push(char::from(byte));
-            }
-            byte => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,8 +148,8 @@ mod tests {
             ("/api/v1/nodes/n/proxy/%2e%2e/x%20y", "/x%20y"),
             ("/api/v1/nodes/n/proxy/a%3Fb=c;d!", "/a%3Fb=c;d%21"),
         ] {
-            let info = RequestInfo::parse("GET", path, &[]);
-            assert_eq!(escape(&clean(&path_below(&info))), want, "{path}");
+            let info = RequestInfo::parse("GET", &request::unescape(path).unwrap(), &[]);
+            assert_eq!(escaped(&clean(&path_below(&info))), want, "{path}");
         }
     }
 }

@@ -10,6 +10,7 @@ use object::{GroupVersionKind, Map, Meta, Status, Value};
 use registry::Filter;
 use storage::Revision;
 
+use crate::large::aside;
 use crate::media::{Media, Transform};
 use crate::scope::Scope;
 use crate::{WatchMeter, render, table, wire};
@@ -58,6 +59,11 @@ impl Chunk {
             self.joined.extend_from_slice(&std::mem::take(&mut self.whole));
         }
         &mut self.joined
+    }
+
+    /// Whether it was put together for this watch alone.
+    pub fn is_own(&self) -> bool {
+        self.whole.is_empty()
     }
 
     pub fn finish(self) -> Bytes {
@@ -131,6 +137,13 @@ impl Frames {
         }
     }
 
+    /// The work of looking whether the event is one for this client, as bytes that are read.
+    pub fn work_of_matching(&self, item: &Item) -> usize {
+        let storage = self.scope.resource.storage.as_ref().filter(|_| !self.filter.is_everything());
+        let work = |object: &Arc<Object>| storage.map_or(0, |storage| storage.work_of_matching(object));
+        super::objects(item).map(work).sum()
+    }
+
     fn matches(&self, object: &Object) -> bool {
         self.filter.is_everything()
             || self.scope.resource.storage.as_ref().is_some_and(|storage| storage.matches(object, &self.filter))
@@ -176,9 +189,11 @@ impl Frames {
         change: impl FnOnce(&Value) -> Result<(GroupVersionKind, Value), Status>,
     ) -> Result<Bytes, Status> {
         let storage = self.scope.storage()?;
-        let stored = registry::at_revision(storage.decode_entry(object.entry())?, revision);
-        let (kind, value) = change(&stored)?;
-        Ok(self.encode(&kind, &value))
+        aside(object.value().len(), || {
+            let stored = registry::at_revision(storage.decode_entry(object.entry())?, revision);
+            let (kind, value) = change(&stored)?;
+            Ok(self.encode(&kind, &value))
+        })
     }
 
     fn encode(&self, kind: &GroupVersionKind, value: &Value) -> Bytes {

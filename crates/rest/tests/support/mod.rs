@@ -15,7 +15,7 @@ use rest::{Aborted, Api, Body, Call, Limits};
 use storage::Store;
 use storage::memory::MemoryStore;
 
-type ResponseBody = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, Aborted>;
+pub type ResponseBody = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, Aborted>;
 
 pub const MAPS: &str = "/api/v1/namespaces/ns/configmaps";
 
@@ -49,11 +49,13 @@ impl Server {
             features: Arc::new(features),
             limits,
             describe_column: |_, _| "",
-            meters: rest::Meters::default(),
+            meters: rest::WatchMeters::default(),
             dial: None,
             streams: Default::default(),
             recent: rest::Recent::default(),
+            answers: Arc::default(),
             definitions: OnceLock::new(),
+            writes: None,
         }))
     }
 
@@ -110,7 +112,8 @@ pub async fn ask_with(
     (code, headers, response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default())
 }
 
-async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &str) -> http::Response<ResponseBody> {
+/// The response, whose body has not been read.
+pub async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &str) -> http::Response<ResponseBody> {
     let (method, kind) = match method {
         "MERGE" => ("PATCH", "application/merge-patch+json"),
         "JSON" => ("PATCH", "application/json-patch+json"),
@@ -137,6 +140,7 @@ async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &str)
         query,
         timeout: std::time::Duration::from_secs(10),
         record: None,
+        finish: None,
     };
     let call = authz::authorize(&AlwaysAllow, Box::new(call)).await.map_err(|refused| refused.status()).unwrap();
     rest::serve(api, call, body).await.into_response()

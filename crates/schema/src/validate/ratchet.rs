@@ -10,7 +10,9 @@ use crate::types::{ListType, Schema, Shape};
 /// What a value was before the update, and the schema by which the two are held against each other.
 #[derive(Clone, Copy)]
 pub struct Old<'a> {
+    /// The schema of the old value.
     pub schema: Schema<'a>,
+    /// The old value.
     pub value: &'a Value,
 }
 

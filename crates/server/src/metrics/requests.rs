@@ -109,7 +109,7 @@ fn verb_of(info: &RequestInfo, headers: &HeaderMap) -> &'static str {
         Verb::Delete => "DELETE",
         Verb::DeleteCollection => "DELETECOLLECTION",
         Verb::Proxy => "CONNECT",
-        Verb::Options => "other",
+        Verb::Options | Verb::Connect | Verb::Trace | Verb::Unknown => "other",
     }
 }
 

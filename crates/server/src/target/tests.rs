@@ -3,9 +3,13 @@ use tokio::io::AsyncReadExt;
 
 use super::*;
 
+fn peer() -> Arc<Peer> {
+    Peer::new(([127, 0, 0, 1], 1).into(), Arc::new([]), crate::Timeouts::default())
+}
+
 /// What arrives in these pieces as it is read.
 fn read(is_http2: bool, pieces: &[&[u8]]) -> Vec<u8> {
-    let mut protocol = Escaping::new((), is_http2).protocol;
+    let mut protocol = Escaping::new((), is_http2, peer()).protocol;
     let mut out = Vec::new();
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
         match protocol.arrived(piece) {
@@ -157,7 +161,7 @@ fn random_bytes_are_read_the_same_however_they_arrive() {
 #[tokio::test]
 async fn readers_with_small_buffers_get_everything() {
     let sent = format!("GET /?{} HTTP/1.1\r\n\r\n", "<>".repeat(300));
-    let mut stream = Escaping::new(sent.as_bytes(), false);
+    let mut stream = Escaping::new(sent.as_bytes(), false, peer());
     let mut got = Vec::new();
     let mut buffer = [0; 7];
     loop {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gox509::Certificate;
 use rustls::sign::CertifiedKey;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::Certificates;
 
@@ -100,18 +99,9 @@ impl Files {
 
 /// The DNS names a certificate is made out to.
 fn names_in(certificate: &CertifiedKey) -> Vec<String> {
-    let Some(leaf) = certificate.cert.first() else { return Vec::new() };
-    let Ok((_, leaf)) = X509Certificate::from_der(leaf) else { return Vec::new() };
-    let mut names: Vec<String> = Vec::new();
-    let common = leaf.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-    names.extend(common.map(str::to_lowercase));
-    if let Ok(Some(alternatives)) = leaf.subject_alternative_name() {
-        names.extend(alternatives.value.general_names.iter().filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some(name.to_lowercase()),
-            _ => None,
-        }));
-    }
-    names
+    let Some(Ok(leaf)) = certificate.cert.first().map(|der| Certificate::parse(der)) else { return Vec::new() };
+    let common = Some(&leaf.subject.common_name).filter(|name| !name.is_empty());
+    common.into_iter().chain(&leaf.extensions.names.dns).map(|name| name.to_lowercase()).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use aggregator::{Aggregator, Backend, Fetch};
 use futures::future::join_all;
 use http::{Method, StatusCode};
 use object::{GroupResource, Meta, Value};
-use request::User;
+use request::{NoSegment, User};
 use rest::client::decode;
 
 use super::remains::Remains;
@@ -40,9 +40,8 @@ async fn remove(backend: &Backend, namespace: &str) -> Remains {
             continue;
         }
         let name = resource.str_at(&["resource"]);
-        let collection = format!("/apis/{}/namespaces/{namespace}/{name}", backend.version);
         let at_once = serves(resource, "deletecollection");
-        match remove_resource(backend, &collection, at_once).await {
+        match remove_resource(backend, namespace, name, at_once).await {
             Ok(left) => remains.add(&GroupResource::new(backend.version.group.clone(), name), &left),
             Err(Failed::Refused(why)) => remains.failed.push(format!("{name}: {why}")),
             Err(Failed::Unreachable(why)) => {
@@ -62,8 +61,22 @@ enum Failed {
     Refused(String),
 }
 
+impl From<NoSegment> for Failed {
+    fn from(why: NoSegment) -> Failed {
+        Failed::Refused(why.to_string())
+    }
+}
+
 /// Deletes the objects of a collection and answers with what is still there.
-async fn remove_resource(backend: &Backend, collection: &str, at_once: bool) -> Result<Vec<Value>, Failed> {
+async fn remove_resource(
+    backend: &Backend,
+    namespace: &str,
+    resource: &str,
+    at_once: bool,
+) -> Result<Vec<Value>, Failed> {
+    // What the other server calls its resources and objects may be anything.
+    let names = request::path(["namespaces", namespace, resource])?;
+    let collection = &(request::version_path(&backend.version)? + &names);
     let items = list(backend, collection).await?;
     if items.is_empty() {
         return Ok(items);
@@ -72,7 +85,8 @@ async fn remove_resource(backend: &Backend, collection: &str, at_once: bool) -> 
         ask(backend, Method::DELETE, collection).await?;
     } else {
         for object in &items {
-            ask(backend, Method::DELETE, &format!("{collection}/{}", object.name())).await?;
+            let item = request::path([object.name()])?;
+            ask(backend, Method::DELETE, &(collection.clone() + &item)).await?;
         }
     }
     list(backend, collection).await

@@ -6,10 +6,10 @@ use object::{Meta, Value, value};
 use peers::{Leases, Place};
 use storage::Store;
 
-use super::{Advertised, EndpointReconciler, slices};
-use rest::client::{Client, Failure};
+use super::{Advertised, EndpointReconciler, NAMESPACE, slices};
+use rest::client::{Client, Collection, Failure};
 
-const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
+static ENDPOINTS: Collection = Collection::new("", "v1", "endpoints");
 const NAME: &str = "kubernetes";
 /// How often a write is tried when other servers write at the same time.
 const TRIES: usize = 5;
@@ -86,8 +86,9 @@ impl Reconciler {
     }
 
     async fn try_write(&self, change: &impl Fn(Option<&Value>) -> Option<Value>) -> Result<(), Failure> {
-        let path = format!("{ENDPOINTS}/{NAME}");
-        let current = match self.client.get(&path).await {
+        let collection = ENDPOINTS.within(NAMESPACE);
+        let item = collection.item(NAME);
+        let current = match self.client.get(&item).await {
             Ok(current) => Some(current),
             Err(failure) if failure.is_not_found() => None,
             Err(failure) => return Err(failure),
@@ -96,10 +97,10 @@ impl Reconciler {
             (None, None) => return Ok(()),
             (None, Some(current)) => current,
             (Some(wanted), current) => {
-                tracing::debug!(subsets = ?wanted.field("subsets"), "resetting endpoints of the kubernetes Service");
+                tracing::debug!("resetting endpoints of the kubernetes Service");
                 match current {
-                    Some(_) => self.client.replace(&path, &wanted).await?,
-                    None => self.client.create(ENDPOINTS, &wanted).await?,
+                    Some(_) => self.client.replace(&item, &wanted).await?,
+                    None => self.client.create(&collection, &wanted).await?,
                 }
             }
         };

@@ -3,9 +3,9 @@
 use object::timestamp::Time;
 use object::{Meta, Value, value};
 
-use rest::client::{Client, Failure};
+use rest::client::{Client, Collection, Failure};
 
-const RANGES: &str = "/apis/networking.k8s.io/v1/servicecidrs";
+static RANGES: Collection = Collection::new("networking.k8s.io", "v1", "servicecidrs");
 const NAME: &str = "kubernetes";
 const MANAGER: &str = "kubernetes-service-cidr-controller";
 
@@ -24,29 +24,29 @@ enum Step {
 
 /// Creates the range if there is none, adds a second IP family that was configured since, and marks it as ready.
 pub async fn keep(client: &Client, ranges: &[String]) -> Result<(), Failure> {
-    let path = format!("{RANGES}/{NAME}");
-    let range = match client.get(&path).await {
+    let item = RANGES.item(NAME);
+    let range = match client.get(&item).await {
         Ok(range) => range,
         Err(failure) if failure.is_not_found() => {
-            let created = client.create(RANGES, &object(ranges)).await;
+            let created = client.create(&RANGES, &object(ranges)).await;
             created.map(drop).or_else(Failure::unless_exists)?;
-            client.get(&path).await?
+            client.get(&item).await?
         }
         Err(failure) => return Err(failure),
     };
     match next_step(&range, ranges) {
         Step::Nothing => {}
         Step::AddFamily => {
-            tracing::info!(?ranges, "the default ServiceCIDR becomes dual-stack");
+            tracing::info!(ranges = ranges.join(","), "the default ServiceCIDR becomes dual-stack");
             let mut range = range;
             range.set(&["spec", "cidrs"], ranges.to_vec());
-            client.replace(&path, &range).await?;
+            client.replace(&item, &range).await?;
         }
         Step::MarkReady => {
             let now = Time(client.api.clock.now()).to_string();
-            client.apply(&format!("{path}/status"), MANAGER, &ready(&now)).await?;
+            client.apply(&item.part("status"), MANAGER, &ready(&now)).await?;
         }
-        Step::Differs => tracing::warn!(configured = ?ranges, "the default ServiceCIDR has other ranges"),
+        Step::Differs => tracing::warn!(configured = ranges.join(","), "the default ServiceCIDR has other ranges"),
         Step::NotReady => tracing::warn!("the default ServiceCIDR is not ready, although its ranges are as configured"),
     }
     Ok(())

@@ -4,31 +4,33 @@ use std::net::IpAddr;
 
 use object::{Meta, Value, value};
 
-use rest::client::{Client, Failure};
+use super::NAMESPACE;
+use rest::client::{Client, Collection, Failure};
 
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+static SLICES: Collection = Collection::new("discovery.k8s.io", "v1", "endpointslices");
 
 /// Creates the slice or brings it up to date.
 pub async fn ensure(client: &Client, endpoints: &Value) -> Result<(), Failure> {
     let wanted = slice_of(endpoints);
-    let path = format!("{SLICES}/{}", wanted.name());
-    let current = match client.get(&path).await {
+    let slices = SLICES.within(NAMESPACE);
+    let item = slices.item(wanted.name());
+    let current = match client.get(&item).await {
         Ok(current) => current,
         Err(failure) if failure.is_not_found() => {
-            return client.create(SLICES, &wanted).await.map(drop).or_else(Failure::unless_exists);
+            return client.create(&slices, &wanted).await.map(drop).or_else(Failure::unless_exists);
         }
         Err(failure) => return Err(failure),
     };
     if current.field("addressType") != wanted.field("addressType") {
         // The type of a slice's addresses cannot be changed.
-        client.delete(&path, &value!({"apiVersion": "v1", "kind": "DeleteOptions"})).await?;
-        return client.create(SLICES, &wanted).await.map(drop);
+        client.delete(&item, &value!({"apiVersion": "v1", "kind": "DeleteOptions"})).await?;
+        return client.create(&slices, &wanted).await.map(drop);
     }
     let same_lists = ["endpoints", "ports"].iter().all(|list| current.list_at(&[list]) == wanted.list_at(&[list]));
     if same_lists && current.at(&["metadata", "labels"]) == wanted.at(&["metadata", "labels"]) {
         return Ok(());
     }
-    client.replace(&path, &wanted).await.map(drop)
+    client.replace(&item, &wanted).await.map(drop)
 }
 
 /// A slice holds addresses of one IP family: IPv6 if all are, otherwise those that are IPv4.

@@ -4,17 +4,18 @@ use object::timestamp::Time;
 use object::{Meta, Value, value};
 use rest::client::{Client, Failure};
 
-use super::{PATH, settle};
+use super::{VERSIONS, settle};
 use crate::follow::{Delta, follow};
-use crate::identity::{self, LEASES};
+use crate::identity::{self, leases};
 use crate::queue::Queue;
 
 /// Runs until it is dropped.
 pub async fn run(client: Client) {
     let queue: Queue<String> = Queue::new();
+    let servers = leases();
     let leases = follow(
         &client,
-        LEASES,
+        &servers,
         |_| true,
         |change| {
             // Every object is looked at when a server's lease is gone, or may be.
@@ -28,7 +29,7 @@ pub async fn run(client: Client) {
     );
     let objects = follow(
         &client,
-        PATH,
+        &VERSIONS,
         |_| true,
         |change| {
             match change {
@@ -56,19 +57,19 @@ pub async fn run(client: Client) {
 
 async fn sync(client: &Client, name: &str, queue: &Queue<String>) -> Result<(), Failure> {
     if name.is_empty() {
-        let list = client.list(PATH).await?;
+        let list = client.list(&VERSIONS).await?;
         list.list_at(&["items"]).iter().for_each(|object| queue.add(object.name().to_string()));
         return Ok(());
     }
-    let path = format!("{PATH}/{name}");
-    let mut object = match client.get(&path).await {
+    let item = VERSIONS.item(name);
+    let mut object = match client.get(&item).await {
         Err(failure) if failure.is_not_found() => return Ok(()),
         other => other?,
     };
     let told = object.list_at(&["status", "storageVersions"]).to_vec();
     let mut kept: Vec<Value> = Vec::new();
     for server in &told {
-        match client.get(&format!("{LEASES}/{}", server.str_at(&["apiServerID"]))).await {
+        match client.get(&leases().item(server.str_at(&["apiServerID"]))).await {
             Ok(lease) if identity::is_identity(&lease) => kept.push(server.clone()),
             Ok(_) => {}
             Err(failure) if failure.is_not_found() => {}
@@ -80,9 +81,9 @@ async fn sync(client: &Client, name: &str, queue: &Queue<String>) -> Result<(), 
     }
     if kept.is_empty() {
         let options = value!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": (object.uid())}});
-        return client.delete(&path, &options).await;
+        return client.delete(&item, &options).await;
     }
     object.set(&["status", "storageVersions"], kept);
     settle(&mut object, &Time(client.api.clock.now()).to_string());
-    client.replace(&format!("{path}/status"), &object).await.map(drop)
+    client.replace(&item.part("status"), &object).await.map(drop)
 }

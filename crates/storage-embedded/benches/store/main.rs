@@ -1,9 +1,9 @@
 //! What the engine can do on this machine, beside a real etcd if there is one.
 //!
 //! ```text
-//! cargo bench -p storage-embedded                                 everything but etcd
-//! cargo bench -p storage-embedded -- --etcd path/to/etcd          with etcd on the same disk
-//! cargo bench -p storage-embedded -- writes --seconds 10          one part: writes, resources, fanout, memory, history
+//! cargo bench -p ferrokube-storage-embedded                                 everything but etcd
+//! cargo bench -p ferrokube-storage-embedded -- --etcd path/to/etcd          with etcd on the same disk
+//! cargo bench -p ferrokube-storage-embedded -- writes --seconds 10          one part: writes, resources, fanout, memory, history
 //! ```
 //!
 //! Files are written below `--dir` (default: the system's temporary directory), which should be on the disk in question.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file    header in one sector | frames, each from the beginning of a sector
-//! header  magic 8 | generation u64 | nonce u64 | after i64 | checksum u64; the same again in the middle of the sector
+//! header  magic 8 | generation u64 | nonce u64 | after i64 | id u64 | checksum u64; the same again in the middle of the sector
 //! sector  nonce u64 | the next 504 bytes of the frame, zeros behind its end
 //! frame   head checksum u32 | payload length u32 | first revision i64 | last revision i64 | payload: records
 //! ```
@@ -21,8 +21,9 @@ pub(super) const FRAME_HEAD_BYTES: usize = 4 + 4 + 8 + 8;
 /// What a sector holds of a frame.
 const BODY_BYTES: usize = SECTOR_BYTES - NONCE_BYTES;
 
-const MAGIC: [u8; 8] = *b"fk-wal\x00\x02";
-const HEADER_BYTES: usize = 40;
+const MAGIC: [u8; 8] = *b"fk-wal\x00\x03";
+/// Headers before there were identities.
+const MAGIC_WITHOUT_ID: [u8; 8] = *b"fk-wal\x00\x02";
 /// Where the copy of the header is, so that damage to one of them does no harm.
 const COPY_AT: usize = SECTOR_BYTES / 2;
 
@@ -32,6 +33,8 @@ pub(super) struct Header {
     pub generation: u64,
     pub nonce: u64,
     pub after: Revision,
+    /// The store that the file belongs to; 0 if the file does not say.
+    pub id: u64,
 }
 
 impl Header {
@@ -41,6 +44,7 @@ impl Header {
         header.extend_from_slice(&self.generation.to_le_bytes());
         header.extend_from_slice(&self.nonce.to_le_bytes());
         header.extend_from_slice(&self.after.to_le_bytes());
+        header.extend_from_slice(&self.id.to_le_bytes());
         let checksum = xxh3_64(&header);
         header.extend_from_slice(&checksum.to_le_bytes());
         header.resize(COPY_AT, 0);
@@ -50,14 +54,21 @@ impl Header {
 
     /// The header of a file, from either copy.
     pub fn parse(sector: &[u8]) -> Option<Header> {
-        [0, COPY_AT].into_iter().find_map(|at| Header::parse_as(MAGIC, sector.get(at..)?))
+        let known = [MAGIC, MAGIC_WITHOUT_ID];
+        known
+            .into_iter()
+            .find_map(|magic| [0, COPY_AT].into_iter().find_map(|at| Header::parse_as(magic, sector.get(at..)?)))
     }
 
     pub fn parse_as(magic: [u8; 8], bytes: &[u8]) -> Option<Header> {
-        let header = bytes.get(..HEADER_BYTES)?;
+        let has_id = magic == MAGIC;
+        let checked_bytes = if has_id { 40 } else { 32 };
+        let header = bytes.get(..checked_bytes + 8)?;
         let number = |at: usize| Some(u64::from_le_bytes(header.get(at..at + 8)?.try_into().ok()?));
-        let is_whole = header[..8] == magic && number(32)? == xxh3_64(&header[..32]);
-        is_whole.then_some(Header { generation: number(8)?, nonce: number(16)?, after: number(24)? as Revision })
+        let is_whole = header[..8] == magic && number(checked_bytes)? == xxh3_64(&header[..checked_bytes]);
+        is_whole.then_some(())?;
+        let id = if has_id { number(32)? } else { 0 };
+        Some(Header { generation: number(8)?, nonce: number(16)?, after: number(24)? as Revision, id })
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod damages;
+
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Bound;

@@ -100,23 +100,9 @@ impl Socket {
     async fn connect(&self) -> std::io::Result<UnixStream> {
         match self {
             Socket::Path(path) => UnixStream::connect(path).await,
-            Socket::Abstract(name) => connect_abstract(name),
+            Socket::Abstract(name) => UnixStream::from_std(files::connect_abstract(name)?),
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn connect_abstract(name: &str) -> std::io::Result<UnixStream> {
-    use std::os::linux::net::SocketAddrExt;
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-    let stream = std::os::unix::net::UnixStream::connect_addr(&address)?;
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn connect_abstract(_: &str) -> std::io::Result<UnixStream> {
-    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -19,22 +19,31 @@ use prost::Message;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
+/// A key management plugin that hides nothing.
 pub struct MockPlugin {
+    /// Its answers, and how often it was asked.
     pub state: Arc<Mutex<State>>,
     task: JoinHandle<()>,
 }
 
 /// What the plugin says, and how often it was asked.
 pub struct State {
+    /// The id of the key that it says it uses.
     pub key_id: String,
+    /// The version of the protocol that it says it speaks.
     pub version: String,
+    /// Its health, `ok` for a healthy one.
     pub healthz: String,
+    /// Whether every request fails.
     pub broken: bool,
+    /// How many values it encrypted.
     pub encrypted: usize,
+    /// How many values it decrypted.
     pub decrypted: usize,
 }
 
 impl MockPlugin {
+    /// Answers on this socket until it is dropped.
     pub fn start(socket: &Path) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         let state = Arc::new(Mutex::new(State {

@@ -157,7 +157,8 @@ impl Plugin {
         keys.insert(object.source_digest(), cipher);
     }
 
-    /// Asks the plugin whether it is well, unless that was asked just now.
+    /// Asks the plugin whether it is well, unless that was asked just now. As upstream, only the first answer says in which section
+    /// the plugin failed.
     pub async fn check(&self) -> Result<(), String> {
         let mut checked = self.checked.lock().await;
         if let Some(last) = &*checked {
@@ -167,14 +168,18 @@ impl Plugin {
             }
         }
         let mut version = checked.as_ref().map_or_else(String::new, |last| last.version.clone());
-        let outcome = match self.client.status().await {
-            Ok(status) => self.follow(&status, &mut version).await,
-            Err(error) => Err(format!(
-                "failed to perform status section of the healthz check for KMS Provider {}, error: {error}",
-                self.name
-            )),
+        let status = self.client.status().await;
+        let outcome = match &status {
+            Ok(status) => self.follow(status, &mut version).await,
+            Err(error) => Err(error.clone()),
         };
         *checked = Some(Checked { at: Instant::now(), outcome: outcome.clone(), version });
+        if let Err(error) = status {
+            let name = &self.name;
+            return Err(format!(
+                "failed to perform status section of the healthz check for KMS Provider {name}, error: {error}"
+            ));
+        }
         outcome
     }
 
@@ -321,5 +326,12 @@ mod tests {
         plugin.checked.lock().await.as_mut().unwrap().at = Instant::now() - HEALTH_TTL;
         let problem = plugin.check().await.unwrap_err();
         assert!(problem.contains("API version should not change"), "{problem}");
+
+        // Only the first answer says in which section a call failed; the cause is remembered.
+        mock.state.lock().broken = true;
+        let cause = "rpc error: code = Internal desc = the plugin is broken";
+        let section = "failed to perform status section of the healthz check for KMS Provider mock, error: ";
+        assert_eq!(check_again().await, Err(format!("{section}{cause}")));
+        assert_eq!(plugin.check().await, Err(cause.to_string()));
     }
 }

@@ -39,6 +39,7 @@ impl ConfigFile {
         Ok(ConfigFile { path, to_json, digest, encryption: Arc::new(encryption) })
     }
 
+    /// The encryption that is reloaded.
     pub fn encryption(&self) -> &Arc<Encryption> {
         &self.encryption
     }

@@ -23,12 +23,14 @@ use crate::{
 /// Tells group and resource of what is stored under a key; none for keys that hold no resource, which are not encrypted.
 pub type ResourceOf = Arc<dyn for<'k> Fn(&'k [u8]) -> Option<(Cow<'k, str>, Cow<'k, str>)> + Send + Sync>;
 
+/// A store whose values are encrypted on the way to the store below.
 pub struct EncryptedStore {
     inner: Arc<dyn Store>,
     values: Values,
 }
 
 impl EncryptedStore {
+    /// A store above `inner`; `resource_of` says which resource a key belongs to.
     pub fn new(inner: Arc<dyn Store>, encryption: Arc<Encryption>, resource_of: ResourceOf) -> Self {
         EncryptedStore {
             inner,

@@ -8,6 +8,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 /// RFC 6455 has this appended to the client's key.
 const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
+const UPGRADE: &[u8] = b"upgrade";
+
 /// A client's request to speak WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
@@ -26,7 +28,7 @@ pub struct Refused {
 /// Whether the connection is to become something else.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(header::CONNECTION).iter();
-    values.any(|value| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("upgrade")))
+    values.any(|value| value.as_bytes().windows(UPGRADE.len()).any(|part| part.eq_ignore_ascii_case(UPGRADE)))
 }
 
 /// Whether the connection is to become a WebSocket.

@@ -11,15 +11,15 @@ use crate::{Attributes, Operation};
 const NEWEST_MINOR: u32 = 37;
 
 /// Counters by their labels as text.
-pub struct Meters {
+pub struct PodSecurityMeters {
     evaluations: Mutex<BTreeMap<String, u64>>,
     exemptions: Mutex<BTreeMap<String, u64>>,
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
 /// The most frequent series are shown from the start, as upstream has it.
-impl Default for Meters {
-    fn default() -> Meters {
+impl Default for PodSecurityMeters {
+    fn default() -> PodSecurityMeters {
         let request = |operation: &str, resource: &str| {
             format!("request_operation=\"{operation}\",resource=\"{resource}\",subresource=\"\"")
         };
@@ -31,7 +31,11 @@ impl Default for Meters {
                 exemptions.insert(request(operation, resource), 0);
             }
         }
-        Meters { evaluations: Mutex::new(evaluations), exemptions: Mutex::new(exemptions), errors: Mutex::default() }
+        PodSecurityMeters {
+            evaluations: Mutex::new(evaluations),
+            exemptions: Mutex::new(exemptions),
+            errors: Mutex::default(),
+        }
     }
 }
 
@@ -43,7 +47,7 @@ pub enum Mode {
     Warn,
 }
 
-impl Meters {
+impl PodSecurityMeters {
     pub fn evaluated(&self, attributes: &Attributes<'_>, policy: LevelVersion, mode: Mode, allowed: bool) {
         let level = policy.to_string();
         let level = level.split(':').next().unwrap_or("");

@@ -48,26 +48,15 @@ pub fn same(a: &Value, b: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use object::Timestamp;
-    use registry::{Features, NoLookup};
+    use registry::Features;
     use request::User;
 
     use super::*;
 
     fn with_context<T>(work: impl FnOnce(&Context<'_>) -> T) -> T {
         let (user, features) = (User::default(), Features::default());
-        work(&Context {
-            now: Timestamp::ZERO,
-            user: &user,
-            namespace: "ns",
-            group: "",
-            version: "v1",
-            subresource: "status",
-            verb: "update",
-            dry_run: false,
-            features: &features,
-            catalog: registry::Catalog::empty(),
-            lookup: &NoLookup,
-        })
+        let cx = Context::of_server(Timestamp::ZERO, &user, &features);
+        work(&Context { namespace: "ns", subresource: "status", verb: "update", ..cx })
     }
 
     #[test]

@@ -30,10 +30,12 @@ pub struct AccessReview {
 
 #[async_trait]
 impl Action for AccessReview {
+    async fn check(&self, call: &mut ActionCall<'_>) -> Result<(), Status> {
+        self.validate(call)
+    }
+
     async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status> {
-        self.validate(&call)?;
-        call.admit.validate(Some(&call.body), None).await?;
-        let mut review = call.body.clone();
+        let mut review = call.body;
         let user = match self.who {
             Who::Asker => call.cx.user.clone(),
             _ => named_user(review.field("spec")),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::{Check, wait};
+use crate::check::Check;
 
 fn check() -> Check {
     Check::new(
@@ -132,7 +132,7 @@ fn statuses_are_checked() {
 
 #[test]
 fn generations_count_specs_and_annotations() {
-    let bumps = |patch: &str| Deployment.bumps_generation(&check().decoded(patch), &check().decoded(""));
+    let bumps = |patch: &str| FACTS.bumps_generation(&check().decoded(patch), &check().decoded(""));
     assert!(bumps("spec: {replicas: 2}"));
     assert!(bumps("metadata: {annotations: {a: b}}"));
     assert!(!bumps("metadata: {labels: {a: b}}"));
@@ -147,8 +147,8 @@ fn the_old_rollback_annotation_is_a_number() {
         "spec.rollback.version: Invalid value: -1: must be greater than or equal to 0",
     )]);
     let check = check();
-    let mut object = check.decoded("metadata: {annotations: {deprecated.deployment.rollback.to: x}}");
-    let refused = wait(Deployment.begin_create(&check.context(""), &mut object)).map(|_| ()).unwrap_err();
+    let object = check.decoded("metadata: {annotations: {deprecated.deployment.rollback.to: x}}");
+    let refused = Deployment.check_conversion(&object).unwrap_err();
     assert_eq!(
         object::Status::from(refused).message,
         r#"Deployment in version "v1" cannot be handled as a Deployment: failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing "x": invalid syntax"#

@@ -29,11 +29,12 @@ pub fn locate(cx: &Context, pod: &Value, options: &Value) -> Result<Location, St
             if !errors.is_empty() {
                 return Err(Status::invalid(&GroupKind::new("", "PodLogOptions"), name, &errors));
             }
-            format!("/containerLogs/{namespace}/{name}/{}", container_for(pod, asked)?)
+            request::path(["containerLogs", namespace, name, container_for(pod, asked)?])
         }
-        "portforward" => format!("/portForward/{namespace}/{name}"),
-        stream => format!("/{stream}/{namespace}/{name}/{}", container_for(pod, asked)?),
+        "portforward" => request::path(["portForward", namespace, name]),
+        stream => request::path([stream, namespace, name, container_for(pod, asked)?]),
     };
+    let path = path.map_err(|error| Status::bad_request(error.to_string()))?;
     let node_name = pod.str_at(&["spec", "nodeName"]);
     if node_name.is_empty() {
         return match cx.subresource {

@@ -11,6 +11,7 @@ use crate::common::{conditions, internal};
 const APPARMOR: [&str; 2] = ["securityContext", "appArmorProfile"];
 
 pub fn create(cx: &Context, pod: &mut Value) {
+    cx.warn(apparmor_warnings(pod));
     pod.set(&["status"], value!({"phase": "Pending"}));
     drop_disabled(cx, pod, None);
     gated_condition(cx.now, pod);
@@ -108,7 +109,7 @@ fn annotated_profile(annotations: &Value, container: &Value) -> Value {
 }
 
 /// A warning for each annotation that [`create`] will turn into a field, or that stands for none.
-pub fn apparmor_warnings(pod: &Value) -> Vec<String> {
+fn apparmor_warnings(pod: &Value) -> Vec<String> {
     if is_windows(pod) {
         return Vec::new();
     }

@@ -1,10 +1,10 @@
 //! Cases for the rules of pods.
 
 use object::{GroupVersionKind, Status, Value, value};
-use registry::{Deletion, Features, Strategy};
+use registry::{Features, Strategy};
 use request::User;
 
-use super::{Pod, bind, container_for, validate_binding};
+use super::{Pod, bind, columns, container_for, grace_period, validate_binding};
 use crate::check::{Check, yaml};
 use crate::common::recorded::{Kind, cases, context};
 
@@ -111,9 +111,7 @@ fn fields_of_features_that_are_off_go() {
 #[test]
 fn grace_ends_what_runs() {
     let check = |pod: &str, options: Value, seconds: i64| {
-        let (features, user) = (Features::default(), User::default());
-        let got = Pod.deletion(&context("", &features, &user), &yaml(pod), &options);
-        assert_eq!(got, Deletion::Graceful { grace_period_seconds: seconds }, "{pod} {options:?}");
+        assert_eq!(grace_period(&yaml(pod), &options), seconds, "{pod} {options:?}");
     };
     let bound = "{spec: {nodeName: m1, terminationGracePeriodSeconds: 30}}";
     check(bound, value!({}), 30);
@@ -221,7 +219,7 @@ fn rows_tell_how_a_pod_is() {
         "",
         "p 0/1 Signal:9 0 60m <none> <none> <none> <none>",
     );
-    let completed = Pod.row_conditions(&value!({"status": {"phase": "Succeeded"}}));
+    let completed = columns::conditions(&value!({"status": {"phase": "Succeeded"}}));
     assert_eq!(
         completed,
         [value!({

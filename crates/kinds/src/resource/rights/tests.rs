@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use object::{Timestamp, value};
-use registry::{Catalog, Features, Lookup};
+use registry::{Features, Lookup};
 
 use super::*;
 use crate::check::yaml;
@@ -40,17 +40,12 @@ fn status(more: &str) -> Value {
 fn check(rights: &'static [&'static str], user: &User, old: &str, new: &str, want: &str) {
     let (features, lookup) = (Features::default(), Rights(rights));
     let cx = Context {
-        now: Timestamp::ZERO,
-        user,
         namespace: "ns",
         group: "resource.k8s.io",
-        version: "v1",
         subresource: "status",
         verb: "update",
-        dry_run: false,
-        features: &features,
-        catalog: Catalog::empty(),
         lookup: &lookup,
+        ..Context::of_server(Timestamp::ZERO, user, &features)
     };
     let mut errors = Errors::new();
     let (new, old) = (status(new), status(old));

@@ -10,17 +10,14 @@ pub(super) struct Plain<'a> {
     pub is_structured: bool,
 }
 
+#[async_trait]
 impl Kind for Plain<'_> {
-    fn schema(&self, _: &str) -> Option<Schema<'_>> {
-        Some(self.schema)
+    fn schema(&self, _: &str) -> Result<Option<Schema<'_>>, String> {
+        Ok(Some(self.schema))
     }
 
-    fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
+    async fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
         Ok(object.clone())
-    }
-
-    fn settle(&self, merged: Value) -> Result<Value, String> {
-        Ok(merged)
     }
 
     fn is_structured(&self) -> bool {
@@ -130,8 +127,8 @@ fn check(random: &mut Random, resets: &Resets) -> (usize, usize, usize) {
             object.set(&["metadata", "uid"], "u");
             managed::clear(&mut object);
             let nothing = Value::map();
-            let live = fields.update_by_comparison(&nothing, object.clone(), "me", NOW);
-            assert_eq!(fields.update(&nothing, object.clone(), "me", NOW), live, "{}", go::json(&object));
+            let live = ready(fields.update_by_comparison(&nothing, object.clone(), "me", NOW));
+            assert_eq!(ready(fields.update(&nothing, object.clone(), "me", NOW)), live, "{}", go::json(&object));
             let mut new = live.clone();
             for _ in 0..1 + random.below(2) {
                 for part in ["metadata", "spec", "data", "status"] {
@@ -143,8 +140,14 @@ fn check(random: &mut Random, resets: &Resets) -> (usize, usize, usize) {
             if random.below(2) == 0 {
                 managed::clear(&mut new);
             }
-            let want = fields.update_by_comparison(&live, new.clone(), "me", LATER);
-            assert_eq!(fields.update(&live, new.clone(), "me", LATER), want, "{}\n{}", go::json(&live), go::json(&new));
+            let want = ready(fields.update_by_comparison(&live, new.clone(), "me", LATER));
+            assert_eq!(
+                ready(fields.update(&live, new.clone(), "me", LATER)),
+                want,
+                "{}\n{}",
+                go::json(&live),
+                go::json(&new)
+            );
             all += 1;
             created += usize::from(fields.of_one_owner(&nothing, &object, "me", NOW).is_some());
             updated += usize::from(fields.of_one_owner(&live, &new, "me", LATER).is_some());

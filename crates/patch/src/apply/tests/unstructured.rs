@@ -139,8 +139,8 @@ fn check(random: &mut Random, schema: Schema<'_>, subresource: &str, resets: &Re
     object.set(&["metadata"], any_metadata(random));
     object.set(&["metadata", "uid"], "u");
     let nothing = Value::map();
-    let created = fields.update_by_comparison(&nothing, object.clone(), "me", NOW);
-    assert_eq!(fields.update(&nothing, object.clone(), "me", NOW), created, "{}", go::json(&object));
+    let created = ready(fields.update_by_comparison(&nothing, object.clone(), "me", NOW));
+    assert_eq!(ready(fields.update(&nothing, object.clone(), "me", NOW)), created, "{}", go::json(&object));
     let live = as_stored(created.clone());
     let mut new = if random.below(2) == 0 { live.clone() } else { created };
     for _ in 0..random.below(3) {
@@ -153,8 +153,8 @@ fn check(random: &mut Random, schema: Schema<'_>, subresource: &str, resets: &Re
     if random.below(2) == 0 {
         managed::clear(&mut new);
     }
-    let want = fields.update_by_comparison(&live, new.clone(), "me", LATER);
-    assert_eq!(fields.update(&live, new.clone(), "me", LATER), want, "{}\n{}", go::json(&live), go::json(&new));
+    let want = ready(fields.update_by_comparison(&live, new.clone(), "me", LATER));
+    assert_eq!(ready(fields.update(&live, new.clone(), "me", LATER)), want, "{}\n{}", go::json(&live), go::json(&new));
     [(&nothing, &object), (&live, &new)]
         .map(|(live, new)| fields.update_of_one_owner(live, new.clone(), "me", LATER).is_ok())
 }

@@ -107,19 +107,8 @@ impl Cluster {
     }
 
     fn context(&self, dry_run: bool) -> Context<'_> {
-        Context {
-            now: Timestamp::new(0, 0),
-            user: &self.user,
-            namespace: "ns",
-            group: "",
-            version: "v1",
-            subresource: "",
-            verb: "",
-            dry_run,
-            features: &self.features,
-            catalog: registry::Catalog::empty(),
-            lookup: &*self.world,
-        }
+        let cx = Context::of_server(Timestamp::new(0, 0), &self.user, &self.features);
+        Context { namespace: "ns", dry_run, lookup: &*self.world, ..cx }
     }
 }
 
@@ -361,6 +350,9 @@ async fn addresses_of_services_that_another_server_has_written_are_taken() {
         let got = server.check_service(&**world, &stored[0]).await.unwrap();
         assert_eq!(got, [Finding::AddressMisnamed { address: nine(), service: found("a") }]);
     }
+    // Nothing is taken for a service that is deleted while it is looked at.
+    let got = server.check_service(&**world, &with_address("gone", "10.0.0.10")).await.unwrap();
+    assert_eq!((got.len(), world.addresses.lock().unwrap().contains_key("10.0.0.10")), (0, false));
 }
 
 #[tokio::test]

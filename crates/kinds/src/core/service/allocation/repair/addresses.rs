@@ -84,6 +84,12 @@ async fn check_pair(
     let (namespace, name) = id(service);
     // Another server may have created it meanwhile; if it is wrong, it is looked at again when it arrives.
     let created = store.create_address(address_object(&address, &namespace, &name)).await?;
+    let has_it = |service: Arc<Value>| has_address(&service, &address);
+    if created && !lookup.get("", "services", &namespace, &name).is_some_and(has_it) {
+        // The Service has gone meanwhile, or gave the address up, which may have been before there was one to delete.
+        store.delete_address(&address).await?;
+        return Ok(None);
+    }
     let service = (namespace, name);
     Ok(match was_misnamed {
         _ if !created => None,

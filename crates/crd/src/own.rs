@@ -1,0 +1,148 @@
+//! Definitions that are part of the program: they are not stored, and nothing in the API can change or delete them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object::{GroupVersionKind, Meta, Value};
+use registry::{Report, Resource, Strategy};
+use request::User;
+use rest::client::{Client, Collection};
+use storage::{Condition, Entry, Key};
+
+use crate::conversion::ConvertFn;
+use crate::definition::Definition;
+use crate::definitions::{Definitions, GROUP, RESOURCE};
+use crate::resource;
+
+/// A resource that the program defines, in the words of a CustomResourceDefinition.
+pub struct OwnDefinition {
+    /// A CustomResourceDefinition of apiextensions.k8s.io/v1.
+    pub definition: Value,
+    /// Converts objects between its versions; None if only the version's name changes.
+    pub convert: Option<Arc<ConvertFn>>,
+    /// Makes the objects when they are asked for, instead of storing them.
+    pub made: Option<Arc<dyn MakeObjects>>,
+}
+
+/// Makes the objects of a resource when they are asked for.
+#[async_trait]
+pub trait MakeObjects: Send + Sync + 'static {
+    /// All that the user sees in a namespace, or in all of them if it is "", in any order.
+    async fn objects(&self, user: &User, namespace: &str) -> Vec<Value>;
+}
+
+/// Why the resources of the program cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnDefinitionError {
+    #[error("own resources need customresourcedefinitions.apiextensions.k8s.io, which are not served")]
+    NotServed,
+    #[error("the definition {name} cannot be served: {why}")]
+    Definition { name: String, why: String },
+}
+
+/// A definition of the program whose resources are served.
+pub(crate) struct OwnServed {
+    pub definition: Definition,
+    pub resources: Vec<Arc<Resource>>,
+}
+
+/// Checks the definitions as if they were created, and puts what they serve into the catalog.
+pub(crate) async fn open(
+    definitions: &Arc<Definitions>,
+    own: Vec<OwnDefinition>,
+) -> Result<Vec<OwnServed>, OwnDefinitionError> {
+    let mut opened = Vec::with_capacity(own.len());
+    for own in own {
+        let name = own.definition.name().to_string();
+        let failed = |why: String| OwnDefinitionError::Definition { name: name.clone(), why };
+        let own = open_one(definitions, own).await.map_err(failed)?;
+        definitions.api.catalog.change(&own.resources, &[]);
+        (definitions.versions)(&name, Some(own.definition.served_versions()));
+        opened.push(own);
+    }
+    Ok(opened)
+}
+
+async fn open_one(definitions: &Arc<Definitions>, own: OwnDefinition) -> Result<OwnServed, String> {
+    let client = Client::new(definitions.api.clone(), "kube-apiserver");
+    let checked = client.check(&Collection::new(GROUP, "v1", RESOURCE), &own.definition).await;
+    let checked = checked.map_err(|failure| failure.message)?;
+    let mut definition = Definition::read(&checked);
+    definition.accepted = definition.requested.clone();
+    definition.established = true;
+    let mut value = Vec::new();
+    codec::json::encode(&checked, None, &mut value);
+    let entry = Entry {
+        key: Key::from(definition.name.as_bytes()),
+        value: value.into(),
+        create_revision: 0,
+        mod_revision: 0,
+        version: 1,
+        lease: 0,
+        condition: Condition::Good,
+    };
+    let opened = resource::open(&definition, &Arc::new(entry), &definitions.stores, own.convert).await;
+    let mut resources = opened.map_err(|error| error.to_string())?.resources;
+    if let Some(made) = own.made {
+        resources = resources.iter().map(|resource| Arc::new(reported(resource, &made))).collect();
+    }
+    Ok(OwnServed { definition, resources })
+}
+
+/// The resource with objects that are made when they are asked for.
+fn reported(resource: &Resource, made: &Arc<dyn MakeObjects>) -> Resource {
+    let strategy: Arc<dyn Strategy> = match &resource.storage {
+        Some(storage) => storage.strategy.clone(),
+        None => Arc::new(registry::Generic),
+    };
+    let report = Arc::new(Reported { made: made.clone(), kind: resource.kind.clone(), strategy });
+    Resource {
+        id: Resource::next_id(),
+        verbs: ["get", "list"].map(Into::into).to_vec(),
+        storage_version_hash: Default::default(),
+        subresources: Vec::new(),
+        storage: None,
+        report: Some(report),
+        withdrawn: Default::default(),
+        resource: resource.resource.clone(),
+        kind: resource.kind.clone(),
+        list_kind: resource.list_kind.clone(),
+        singular: resource.singular.clone(),
+        namespaced: resource.namespaced,
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
+        form: resource.form.clone(),
+        columns: resource.columns.clone(),
+        action: None,
+        deprecation: resource.deprecation.clone(),
+        conversion: None,
+        definition: resource.definition.clone(),
+    }
+}
+
+/// The report that reads of such a resource show.
+struct Reported {
+    made: Arc<dyn MakeObjects>,
+    kind: GroupVersionKind,
+    strategy: Arc<dyn Strategy>,
+}
+
+#[async_trait]
+impl Report for Reported {
+    async fn objects(&self, user: &User, namespace: &str) -> Vec<Value> {
+        let mut objects = self.made.objects(user, namespace).await;
+        objects.retain(|object| namespace.is_empty() || object.namespace() == namespace);
+        objects.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+        objects.iter_mut().for_each(|object| object.set_type(&self.kind));
+        objects
+    }
+
+    async fn object(&self, user: &User, namespace: &str, name: &str) -> Option<Value> {
+        let objects = self.objects(user, namespace).await;
+        objects.into_iter().find(|object| object.namespace() == namespace && object.name() == name)
+    }
+
+    fn strategy(&self) -> &dyn Strategy {
+        &*self.strategy
+    }
+}

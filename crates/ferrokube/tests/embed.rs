@@ -1,0 +1,204 @@
+//! Servers in this process: what builders may rely on.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ferrokube::audit::{Event, EventSink};
+use ferrokube::{Api as Profile, GroupResource, PathResponse, Resource, Server, User, async_trait};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{DynamicObject, ListParams, PostParams, WatchParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+/// Nothing here takes long; a test that waits in vain should fail, not hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: waited in vain"))
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "b"}})).unwrap()
+}
+
+async fn served(client: &Client) -> Vec<String> {
+    let mut names = Vec::new();
+    for group in client.list_api_groups().await.unwrap().groups {
+        let version = group.preferred_version.unwrap().group_version;
+        let listed = client.list_api_group_resources(&version).await.unwrap().resources;
+        names.extend(listed.into_iter().map(|one| format!("{}.{}", one.name, group.name)));
+    }
+    let core = client.list_core_api_resources("v1").await.unwrap().resources;
+    names.extend(core.into_iter().map(|one| one.name));
+    names
+}
+
+#[tokio::test]
+async fn a_server_without_a_listener_serves_its_process() {
+    let server = Server::builder().without_listener().start().await.unwrap();
+    assert_eq!(server.url(), None);
+    assert!(server.kubeconfig().is_err());
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let mut changes = std::pin::pin!(watcher(maps.clone(), watcher::Config::default()).applied_objects());
+    maps.create(&PostParams::default(), &config_map("x")).await.unwrap();
+    let seen = async {
+        while let Some(map) = changes.try_next().await.unwrap() {
+            if map.name_any() == "x" {
+                return;
+            }
+        }
+    };
+    soon("an informer", seen).await;
+    let local = server.local().get("/api/v1/namespaces/default/configmaps/x").await.unwrap();
+    assert_eq!((local.code, local.json::<ConfigMap>().unwrap().data.unwrap()["a"].as_str()), (200, "b"));
+    let missing = server.local().get("/api/v1/namespaces/default/configmaps/y").await.unwrap();
+    assert_eq!(missing.json::<ConfigMap>().unwrap_err().to_string(), "configmaps \"y\" not found (404)");
+    // A user in the process may do what a user may do.
+    let stranger = User { name: "stranger".into(), groups: vec![User::AUTHENTICATED.into()], ..User::default() };
+    let refused = Api::<ConfigMap>::default_namespaced(server.client_as(stranger)).list(&ListParams::default()).await;
+    assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 403));
+}
+
+#[tokio::test]
+async fn profiles_have_what_they_name() {
+    let pods = GroupResource::new("", "pods");
+    for (profile, has, has_not) in [
+        (Profile::minimal(), "customresourcedefinitions.apiextensions.k8s.io", "pods"),
+        (Profile::only([pods]), "pods", "configmaps"),
+        (Profile::kubernetes(), "deployments.apps", "none"),
+    ] {
+        let server = Server::builder().api(profile).without_listener().start().await.unwrap();
+        let names = served(&server.client()).await;
+        assert!(names.iter().any(|name| name == has) && !names.iter().any(|name| name == has_not), "{names:?}");
+        let namespaces = Api::<Namespace>::all(server.client()).list(&ListParams::default()).await.unwrap();
+        assert!(namespaces.iter().any(|namespace| namespace.name_any() == "default"));
+        server.stop().await;
+    }
+    let unknown = Profile::minimal().and("", "pots");
+    let refused = Server::builder().api(unknown).validate().unwrap_err().to_string();
+    assert!(refused.contains("pots"), "{refused}");
+}
+
+#[tokio::test]
+async fn options_are_validated_by_name() {
+    for (set, named) in [
+        (
+            Box::new(|o: &mut ferrokube::Options| o.serving.cors_origins = vec!["(".into()]) as Box<dyn FnOnce(&mut _)>,
+            "cors",
+        ),
+        (Box::new(|o: &mut ferrokube::Options| o.feature_gates = vec![("Unheard".into(), true)]), "Unheard"),
+        (Box::new(|o: &mut ferrokube::Options| o.own_service.reconciler = "x".into()), "endpoint-reconciler-type"),
+        (
+            Box::new(|o: &mut ferrokube::Options| o.admission_control = Some(vec!["Unheard".into()])),
+            "admission-control",
+        ),
+    ] {
+        let refused = Server::builder().options(set).validate().unwrap_err().to_string();
+        assert!(refused.contains(named), "{refused}");
+    }
+}
+
+struct Counter(Arc<AtomicUsize>);
+
+#[async_trait]
+impl EventSink for Counter {
+    async fn store(&self, events: &[Arc<Event>]) -> Result<(), String> {
+        let gets = events.iter().filter(|event| event.request_uri.starts_with("/hello"));
+        self.0.fetch_add(gets.count(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn parts_of_the_program_are_asked() {
+    let events = Arc::new(AtomicUsize::new(0));
+    let server = Server::builder()
+        .without_listener()
+        .audit(Counter(events.clone()))
+        .metrics(|out| out.push_str("hello_total 1\n"))
+        .path("/hello", |request| async move { PathResponse::json(&json!({"path": request.path})) })
+        .start()
+        .await
+        .unwrap();
+    let local = server.local();
+    for (path, code) in [("/hello", 200), ("/hello/you", 200), ("/hellos", 404)] {
+        assert_eq!(local.get(path).await.unwrap().code, code, "{path}");
+    }
+    let metrics = local.get("/metrics").await.unwrap();
+    assert!(String::from_utf8_lossy(&metrics.body).contains("hello_total 1"));
+    server.stop().await;
+    assert!(events.load(Ordering::Relaxed) >= 2);
+    assert!(local.get("/hello").await.is_err(), "a client does not keep its server");
+}
+
+#[tokio::test]
+async fn objects_can_be_made_when_they_are_asked_for() {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "visitors.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "visitors", "kind": "Visitor"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object", "properties": {"who": {"type": "string"}}}}
+            }}}],
+        },
+    });
+    let visitors = Resource::from_definition(definition.clone()).made_by(|user, _| async move {
+        let one = |namespace: &str, color: &str| {
+            json!({"metadata": {"name": "me", "namespace": namespace, "labels": {"color": color}}, "spec": {"who": user.name}})
+        };
+        vec![one("b", "red"), one("a", "blue")]
+    });
+    let server = Server::builder().api(Profile::minimal()).without_listener().resource(visitors).start().await.unwrap();
+    let client = server.client();
+    let kind = kube::api::GroupVersionKind::gvk("example.com", "v1", "Visitor");
+    let (kind, _) = kube::discovery::pinned_kind(&client, &kind).await.unwrap();
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let found = all.list(&ListParams::default()).await.unwrap();
+    assert_eq!(found.iter().map(|one| one.namespace().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(all.list(&ListParams::default().labels("color=red")).await.unwrap().items.len(), 1);
+    let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), "a", &kind);
+    assert_eq!(own.get("me").await.unwrap().data["spec"]["who"], "kubernetes-admin");
+    assert!(own.get_opt("you").await.unwrap().is_none());
+    // Nobody else can have the name.
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let created =
+        server.local().call(http::Method::POST, path, "application/json", definition.to_string()).await.unwrap();
+    assert_eq!(created.code, 201);
+    let stored = server.local().get(&format!("{path}/visitors.example.com")).await.unwrap().json::<serde_json::Value>();
+    let conditions = stored.unwrap()["status"]["conditions"].clone();
+    let accepted = conditions.as_array().unwrap().iter().find(|one| one["type"] == "NamesAccepted").unwrap().clone();
+    assert_eq!(accepted["status"], "False", "{conditions}");
+    assert_eq!(all.list(&ListParams::default()).await.unwrap().items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_server_stops() {
+    let server = Server::builder().without_listener().start().await.unwrap();
+    let pods: Api<Pod> = Api::all(server.client());
+    let mut watch = pods.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let stopping = tokio::spawn(server.stop());
+    soon("the end of the watch", async { while watch.next().await.is_some_and(|event| event.is_ok()) {} }).await;
+    soon("the end of the server", stopping).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_is_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = || Server::builder().data_dir(folder.path().join("data"));
+    let server = builder().start().await.unwrap();
+    let (url, kubeconfig) = (server.url().unwrap(), server.kubeconfig().unwrap());
+    assert!(kubeconfig.contains(&url));
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    maps.create(&PostParams::default(), &config_map("kept")).await.unwrap();
+    server.stop().await;
+    let server = builder().start().await.unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    assert!(maps.get_opt("kept").await.unwrap().is_some());
+}
