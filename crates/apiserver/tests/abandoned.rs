@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use apiserver::{Config, OwnServiceConfig, Running};
+use apiserver::{Config, OwnServiceConfig, ProgramParts, Running};
+use async_trait::async_trait;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -18,6 +19,8 @@ use object::{Meta, Value, value};
 use registry::Lookup;
 use request::{RequestInfo, User};
 use rest::{Body, Call, FinishWrite, Reply, ReplyBody};
+use storage::memory::MemoryStore;
+use storage::{Layer, Store, Write, Written};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -51,6 +54,23 @@ impl FinishWrite for Finished {
     }
 }
 
+/// A store whose every write waits before and after it takes place, however fast the machine is, so that a request can be dropped there.
+struct Waiting(MemoryStore);
+
+#[async_trait]
+impl Layer for Waiting {
+    fn below(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn write(&self, write: Write) -> storage::Result<Written> {
+        tokio::task::yield_now().await;
+        let written = self.0.write(write).await;
+        tokio::task::yield_now().await;
+        written
+    }
+}
+
 /// What became of a request that was dropped.
 #[derive(Debug, PartialEq)]
 enum Fate {
@@ -74,7 +94,8 @@ impl World {
             },
             ..Config::default()
         };
-        World { running: apiserver::start(config).await.unwrap(), _folder: folder }
+        let parts = ProgramParts { store: Some(Arc::new(Waiting(MemoryStore::new()))), ..ProgramParts::default() };
+        World { running: apiserver::start_with(config, parts).await.unwrap(), _folder: folder }
     }
 
     async fn reply(&self, (method, url, body): &Ask, finish: Option<Arc<dyn FinishWrite>>) -> Reply {

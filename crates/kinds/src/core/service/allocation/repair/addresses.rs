@@ -70,22 +70,29 @@ async fn check_pair(
         return Ok(Some(Finding::AddressOutOfRange { address, service: id(service) }));
     }
     let object = lookup.get(GROUP, "ipaddresses", "", &address);
-    if let Some(object) = &object {
-        let owner = owner_of(lookup, object);
-        match owner {
-            Some(owner) if id(&owner) != id(service) && has_address(&owner, &address) => {
-                return Ok(Some(Finding::AddressOfManyServices { address, service: id(service) }));
-            }
-            Some(owner) if id(&owner) == id(service) && has_labels(object) => return Ok(None),
-            _ => store.delete_address(&address).await?,
+    let owner = object.as_ref().and_then(|object| owner_of(lookup, object));
+    match (&object, owner) {
+        (Some(_), Some(owner)) if id(&owner) != id(service) && has_address(&owner, &address) => {
+            return Ok(Some(Finding::AddressOfManyServices { address, service: id(service) }));
         }
+        (Some(object), Some(owner)) if id(&owner) == id(service) && has_labels(object) => return Ok(None),
+        _ => {}
+    }
+    let (namespace, name) = id(service);
+    let has_it = |service: Arc<Value>| has_address(&service, &address);
+    let still_has_it = || lookup.get("", "services", &namespace, &name).is_some_and(has_it);
+    // A Service that is deleted or gives an address up does so before the IPAddress goes: where that is missing because of it,
+    // the Service as it is now says so.
+    if !still_has_it() {
+        return Ok(None);
     }
     let was_misnamed = object.is_some();
-    let (namespace, name) = id(service);
+    if was_misnamed {
+        store.delete_address(&address).await?;
+    }
     // Another server may have created it meanwhile; if it is wrong, it is looked at again when it arrives.
     let created = store.create_address(address_object(&address, &namespace, &name)).await?;
-    let has_it = |service: Arc<Value>| has_address(&service, &address);
-    if created && !lookup.get("", "services", &namespace, &name).is_some_and(has_it) {
+    if created && !still_has_it() {
         // The Service has gone meanwhile, or gave the address up, which may have been before there was one to delete.
         store.delete_address(&address).await?;
         return Ok(None);
