@@ -274,7 +274,7 @@ impl Objects for StoredObjects {
         let storage = self.resources.get(&(group, resource))?;
         // The cache may be behind, but only with what is new: what it does not know is asked for again.
         if let Some(object) = storage.cache.get(&storage.key(namespace, name)) {
-            return storage.decode_entry(object.entry()).ok().map(Arc::new);
+            return storage.load(&object).await.ok().map(Arc::new);
         }
         storage.get(namespace, name).await.ok().map(Arc::new)
     }

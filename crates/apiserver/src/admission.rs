@@ -38,8 +38,8 @@ pub fn chain(
         server,
         quotas,
         webhooks: webhook::WebhookSettings {
-            mutating: catalog.stored(webhook::GROUP, "mutatingwebhookconfigurations").cloned(),
-            validating: catalog.stored(webhook::GROUP, "validatingwebhookconfigurations").cloned(),
+            mutating: catalog.direct(webhook::GROUP, "mutatingwebhookconfigurations"),
+            validating: catalog.direct(webhook::GROUP, "validatingwebhookconfigurations"),
             services,
             egress: egress.clone(),
             ignore_budget: config.webhook_ignore_budget,
@@ -57,7 +57,7 @@ pub fn chain(
 
 /// Where policies and their bindings are stored; None where they are not served.
 fn policies(catalog: &Catalog, policies: &str, bindings: &str) -> Option<policy::Stored> {
-    let stored = |resource| catalog.stored(webhook::GROUP, resource).cloned();
+    let stored = |resource| catalog.direct(webhook::GROUP, resource);
     Some(policy::Stored { policies: stored(policies)?, bindings: stored(bindings)? })
 }
 
@@ -165,10 +165,7 @@ impl Quotas {
 #[async_trait]
 impl QuotaWriter for Quotas {
     async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
-        let storage = &self.storage;
-        storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
-        let snapshot = storage.cache.snapshot(&storage.range(namespace).into());
-        snapshot.objects.iter().map(|object| Ok(Arc::new(storage.decode_entry(object.entry())?))).collect()
+        Ok(self.storage.list(namespace).await?.into_iter().map(Arc::new).collect())
     }
 
     async fn update_used(

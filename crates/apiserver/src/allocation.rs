@@ -38,9 +38,7 @@ impl Allocations {
     }
 
     async fn all(&self, storage: &ResourceStorage) -> Result<Vec<Arc<Value>>, Status> {
-        storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
-        let snapshot = storage.cache.snapshot(&storage.range("").into());
-        snapshot.objects.iter().map(|object| Ok(Arc::new(storage.decode_entry(object.entry())?))).collect()
+        Ok(storage.list("").await?.into_iter().map(Arc::new).collect())
     }
 }
 

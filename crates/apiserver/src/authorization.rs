@@ -15,7 +15,7 @@ use authz::{
     Union, Verdict, Webhook, webhook,
 };
 use outbound::{Dial, Egress};
-use registry::{Catalog, Features, ResourceStorage};
+use registry::{Catalog, DirectStorage, Features};
 use request::{Access, User};
 use standalone::Identity;
 
@@ -300,7 +300,7 @@ fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
 }
 
 fn node(catalog: &Catalog, features: &Features) -> Result<Arc<Node>, StartError> {
-    let find = |group: &str, resource: &str| catalog.stored(group, resource).cloned();
+    let find = |group: &str, resource: &str| catalog.direct(group, resource);
     let sources = node::Sources {
         pods: needed(catalog, "Node", "", "pods")?,
         persistent_volumes: needed(catalog, "Node", "", "persistentvolumes")?,
@@ -325,9 +325,9 @@ async fn keep_current(node: Weak<Node>) {
     }
 }
 
-fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<Arc<ResourceStorage>, StartError> {
+fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<DirectStorage, StartError> {
     let off = || StartError::Setting(format!("{mode} needs {resource}.{group}, which is turned off"));
-    catalog.stored(group, resource).cloned().ok_or_else(off)
+    catalog.direct(group, resource).ok_or_else(off)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Budget, Cache, CacheOptions};
 use codec::StoredEncoding;
@@ -12,9 +13,8 @@ use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
 use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresource};
-use crate::storage::{Describer, ResourceStorage, StoredCodec};
 use crate::strategy::Generic;
-use crate::{Form, Lifecycle, Strategy, Withdrawn};
+use crate::{Describer, Form, Lifecycle, ResourceStorage, SealedCodec, StoredCodec, Strategy, Withdrawn};
 
 /// What the built-in catalog is made of besides the table.
 pub struct Setup {
@@ -119,7 +119,7 @@ impl Setup {
         let (path, always_json) = stored_at(group, name);
         let encoding = if always_json { StoredEncoding::Json } else { self.encoding };
         let written = self.lifecycle.written(table, kind);
-        let codec: Arc<dyn StoredCodec> = Arc::new(BuiltinCodec {
+        let codec = SealedCodec::new(BuiltinCodec {
             json_head: format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.group_version()),
             table,
             kind: kind.clone(),
@@ -260,8 +260,9 @@ struct BuiltinCodec {
     conversions: Vec<(GroupVersion, Arc<dyn Convert>)>,
 }
 
+#[async_trait]
 impl StoredCodec for BuiltinCodec {
-    fn encode(&self, object: &Value) -> Result<Bytes, String> {
+    async fn encode(&self, object: &Value) -> Result<Bytes, String> {
         match &self.written {
             None => self.encode_as(&self.kind, object),
             Some(written) => {

@@ -160,13 +160,13 @@ impl Snapshot {
 #[async_trait]
 impl Lookup for Snapshot {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let storage = self.catalog.stored(group, resource)?;
-        self.recent.get(storage, &storage.key(namespace, name))
+        let storage = self.catalog.direct(group, resource)?;
+        self.recent.get(&storage, &storage.key(namespace, name))
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {
-        let Some(storage) = self.catalog.stored(group, resource) else { return Vec::new() };
-        self.recent.list(storage, storage.range(namespace))
+        let Some(storage) = self.catalog.direct(group, resource) else { return Vec::new() };
+        self.recent.list(&storage, storage.range(namespace))
     }
 
     async fn may(&self, access: &Access<'_>) -> Result<(), String> {

@@ -109,7 +109,6 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     let mut page = list::page(scope, list_options).await?;
     page.read_all().await?;
-    page.prepared.join(scope.storage()?.prepare(page.objects.iter().map(|object| object.value())).await);
     list::check_readable(scope, &page.objects).await?;
     let mut deleting = FuturesUnordered::new();
     for object in &page.objects {
