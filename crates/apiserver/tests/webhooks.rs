@@ -463,6 +463,66 @@ async fn webhooks_see_custom_resources_in_the_version_they_ask_for() {
     assert_eq!((status, stored.field("spec")), (200, &value!({"width": 4})));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_converted_in_batches_and_once() {
+    let (node, hooks) = (node().await, Hooks::start().await);
+    let mut client = node.client().await;
+    hooks.answer("/convert", Answer::Convert);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(client.ask("POST", definitions, &boxes(&hooks)).await.0, 201);
+    let path = |version: &str| format!("/apis/example.com/{version}/namespaces/default/boxes");
+    // Six of these are more than a megabyte.
+    let padding = "x".repeat(200 * 1024);
+    let named = |version: &str, name: &str| {
+        let metadata = value!({"name": (name), "labels": {"a": "b"}, "annotations": {"padding": (padding.as_str())}});
+        value!({"apiVersion": (format!("example.com/{version}")), "kind": "Box", "metadata": metadata, "spec": {"width": 3}})
+    };
+    for number in 0..12 {
+        assert_eq!(client.ask("POST", &path("v2"), &named("v2", &format!("b{number:02}"))).await.0, 201);
+    }
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let (all, one) = (path("v1"), format!("{}/b07", path("v1")));
+    // What is asked for, and how many objects the webhook is asked about in each of its calls.
+    for (path, accept, asked) in [
+        (path("v2"), "", &[][..]),
+        (one.clone(), "", &[1]),
+        (all.clone(), "", &[6, 5]),
+        (all.clone(), "", &[]),
+        (one.clone(), "", &[]),
+        (one.clone(), table, &[]),
+        (all.clone(), table, &[]),
+        (format!("{all}?pretty=true"), "", &[]),
+        (format!("{all}?labelSelector=a%3Db&limit=7"), "", &[]),
+        (format!("{all}?fieldSelector=metadata.name%3Db03"), "", &[]),
+        (format!("{all}?resourceVersion=0"), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", &[]),
+    ] {
+        let status = client.ask_for(&path, accept).await.0;
+        let seen: Vec<_> =
+            hooks.take_seen("/convert").iter().map(|review| review.list_at(&["objects"]).len()).collect();
+        assert_eq!((status, seen.as_slice()), (200, asked), "{path} {accept}");
+    }
+    // The object is known in v1; the new one is stored in v2, and its answer is in v1 again.
+    let (_, mut changed) = client.ask("GET", &one, &Value::Null).await;
+    changed.set(&["spec", "size"], 9);
+    let (status, answer) = client.ask("PUT", &one, &changed).await;
+    assert_eq!((status, answer.at(&["spec", "size"]).as_int()), (200, Some(9)), "{answer:?}");
+    assert_eq!(hooks.take_seen("/convert").len(), 2);
+    let (_, read) = client.ask("GET", &one, &Value::Null).await;
+    assert_eq!(read.at(&["spec", "size"]).as_int(), Some(9));
+    hooks.take_seen("/convert");
+    // Objects that are not converted fail their list, which names them; others can be read alone.
+    hooks.answer("/convert", Answer::Body(500, b"no".to_vec()));
+    assert_eq!(client.ask("POST", &path("v2"), &named("v2", "a")).await.0, 201);
+    let (status, answer) = client.ask("GET", &all, &Value::Null).await;
+    let causes: Vec<&str> =
+        answer.list_at(&["details", "causes"]).iter().map(|cause| cause.str_at(&["field"])).collect();
+    assert_eq!((status, causes), (500, vec!["/registry/example.com/boxes/default/a"]), "{answer:?}");
+    assert_eq!(client.ask("GET", &format!("{all}/a"), &Value::Null).await.0, 500);
+    assert_eq!(client.ask("GET", &one, &Value::Null).await.0, 200);
+    hooks.answer("/convert", Answer::Convert);
+    assert_eq!(client.ask("GET", &all, &Value::Null).await.0, 200);
+}
+
 #[tokio::test]
 async fn images_are_decided_by_their_webhook() {
     let hooks = Hooks::start().await;
