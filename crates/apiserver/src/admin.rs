@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storage_embedded::{EmbeddedOptions, EmbeddedStore, Report};
+use storage_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, Report};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -103,6 +103,16 @@ async fn ask(mut stream: UnixStream, line: &str) -> Result<String, String> {
 /// A report in a line.
 pub fn describe(report: &Report) -> String {
     format!("revision {}, {} keys, {} bytes", report.revision, report.keys, report.record_bytes)
+}
+
+/// Why a store cannot be used and, if it is damaged, what can be done about it.
+pub fn with_way_out(error: &OpenError) -> String {
+    match error.is_damage() {
+        true => format!(
+            "{error}; `ferrokube repair` lists what is lost and keeps the rest, `ferrokube restore --force` goes back to a backup"
+        ),
+        false => error.to_string(),
+    }
 }
 
 fn socket_path(data_dir: &Path) -> PathBuf {

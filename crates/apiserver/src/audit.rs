@@ -120,7 +120,7 @@ impl Default for AuditConfig {
 
 impl AuditConfig {
     /// Records everything that a policy says in one file and one that came before it, unless flags say otherwise.
-    pub(crate) fn record(&mut self, log: &Path, policy: PathBuf, megabytes_max: u32) {
+    pub fn record(&mut self, log: &Path, policy: PathBuf, megabytes_max: u32) {
         self.log_path.get_or_insert_with(|| log.to_path_buf());
         self.policy_file.get_or_insert(policy);
         (self.max_megabytes, self.max_backups) = (megabytes_max.into(), 1);

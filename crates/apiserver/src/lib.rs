@@ -1,16 +1,15 @@
-//! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
+//! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags.
 
 mod accounts;
 mod actions;
-mod admin;
+#[cfg(feature = "embedded")]
+pub mod admin;
 mod admission;
 mod aggregation;
 mod allocation;
 mod audit;
 mod authentication;
 mod authorization;
-pub mod cli;
-mod client;
 mod components;
 mod config;
 mod consistency;
@@ -22,7 +21,7 @@ mod extensions;
 pub mod flags;
 mod fresh;
 pub mod kubeconfig;
-mod logging;
+pub mod logging;
 mod metered;
 mod metrics;
 mod openid;
@@ -34,7 +33,6 @@ mod profile;
 mod reload;
 mod reload_meters;
 mod repair;
-mod sealed;
 mod served;
 mod services;
 mod serving;
@@ -52,9 +50,9 @@ pub use audit::AuditConfig;
 pub use authentication::AuthenticationConfig;
 pub use authorization::AuthorizationConfig;
 pub use config::{Config, ServiceAccounts};
-pub use crd::{ConvertFn, MakeObjects, OwnDefinition};
+pub use crd::{ConvertFn, Feed, MakeObjects, OwnCall, OwnDefinition, OwnObjects, OwnSubresource};
 pub use debugging::Debugging;
-pub use extensions::ProgramParts;
+pub use extensions::{Built, MakePaths, ProgramParts};
 pub use own_service::OwnServiceConfig;
 pub use peering::PeerConfig;
 pub use pki::Pki;

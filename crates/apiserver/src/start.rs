@@ -11,7 +11,6 @@ use cache::Budget;
 use discovery::Discovery;
 use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
-use object::Clock;
 use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, Report, Setup};
 use rest::{Api, Body, Call, Limits, Reply, WatchMeters};
@@ -31,6 +30,7 @@ use crate::components::Components;
 use crate::definitions::{self, CustomNeeds};
 use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
+use crate::extensions::Built;
 use crate::fresh::Fresh;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
@@ -91,8 +91,6 @@ pub struct Running {
 
 /// What goes on beside requests.
 struct Background {
-    /// Whether the loops do what a controller manager would.
-    is_standalone: bool,
     loops: Vec<standalone::Loops>,
     own_service: Option<Arc<OwnService>>,
     peering: Peering,
@@ -102,11 +100,6 @@ struct Background {
 }
 
 impl Running {
-    /// Whether it does what a controller manager would.
-    pub fn is_standalone(&self) -> bool {
-        self.background.is_standalone
-    }
-
     /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
     /// is over.
     pub fn stop(mut self, delay: Duration) -> BoxFuture<'static, ()> {
@@ -153,9 +146,6 @@ pub fn start(config: Config) -> BoxFuture<'static, Result<Running, StartError>> 
 pub fn start_with(mut config: Config, extensions: ProgramParts) -> BoxFuture<'static, Result<Running, StartError>> {
     Box::pin(async move {
         config.settle().map_err(StartError::Setting)?;
-        if let Some(test) = &config.test {
-            config.store.memory = Some(test.memory.clone());
-        }
         if config.allows_everything() {
             tracing::warn!(
                 "AnonymousAuth is not allowed with the AlwaysAllow authorizer, which allows everything to everyone who is \
@@ -169,16 +159,15 @@ pub fn start_with(mut config: Config, extensions: ProgramParts) -> BoxFuture<'st
             fresh = Some(Fresh::directory(&config.data_dir).map_err(failed)?);
         }
         let signing_key = SigningKeySource::open(&config, fresh.clone());
-        let egress = config.egress().map_err(StartError::Setting)?;
-        config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
+        let egress = match extensions.egress.clone() {
+            Some(egress) => egress,
+            None => config.egress().map_err(StartError::Setting)?,
+        };
         config.store.kms_v1 = config.features().map_err(StartError::Setting)?.enabled("KMSv1");
         // Both wait for the disk, so they wait at the same time.
-        let store = store::open(&config.store, &config.data_dir, extensions.store.clone());
+        let store = store::open(&config.store, &config.data_dir, extensions.store.clone(), egress.etcd.clone());
         let (pki, opened) = tokio::join!(open_pki(&config), store);
-        let mut opened = opened?;
-        if let Some(test) = &config.test {
-            opened.store = test.clone();
-        }
+        let opened = opened?;
         let (store, is_own) = (opened.store.clone(), opened.is_own);
         let running = match pki.and_then(|own| own.settle(&mut config)) {
             Ok(pki) => match assemble(&config, extensions, Begun { pki, opened, egress, signing_key }).await {
@@ -229,9 +218,12 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let impersonation = Impersonation::new(api.features.enabled("ConstrainedImpersonation"));
     crate::metrics::contribute_impersonation(&metrics, &impersonation);
     extensions.add_metrics(&metrics);
-    let mut paths = paths(config, &api, &aggregator, &peering, &accounts, &advertised, &health);
-    // The own paths come first, so that they can stand in front of what the server lists.
-    paths.splice(0..0, extensions.paths.drain(..));
+    // The program's paths come first, so that they can stand in front of what the server lists.
+    let first = extensions.make_paths(&Built { api: &api, pki: &pki, address, prefix: config.store.prefix() });
+    let own_host = own_host(config, &advertised);
+    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), peering.peers.clone(), own_host.clone());
+    let openid = OpenId::new(&accounts, &config.service_accounts.jwks_uri, &own_host);
+    let paths = paths(config, &api, discovery, openid, &health, first);
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator: authentication.authenticator.clone(),
@@ -322,7 +314,7 @@ impl Core {
         for (plugin, sees) in extensions.admission.drain(..) {
             admission.push(plugin, sees);
         }
-        let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions.clock.clone());
+        let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions);
         host.connect(&api);
         kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
         Ok(Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings })
@@ -380,15 +372,11 @@ impl Assembled {
         }
         peering.begin(&mut tasks).await;
         peering.finish(self.hooks, &mut tasks);
-        if let Some(test) = &config.test {
-            test.connect(&api, &pki, address, config.store.prefix());
-        }
         let mut serving = JoinSet::new();
         if let Some(listener) = listener {
             serving.spawn(listener.serve(server.clone()));
         }
-        let is_standalone = config.standalone;
-        let background = Background { is_standalone, loops, own_service, peering, tasks, serving };
+        let background = Background { loops, own_service, peering, tasks, serving };
         let timeouts = serving::shutdown_timeouts(config);
         Ok(Running { address, pki, api, server, timeouts, background, store: opened })
     }
@@ -416,13 +404,13 @@ fn api(
     authorizer: Arc<dyn Authorizer>,
     features: Features,
     dial: Arc<Dialer>,
-    clock: Arc<dyn Clock>,
+    extensions: &mut ProgramParts,
 ) -> Arc<Api> {
     Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
         admission,
         authorizer,
-        clock,
+        clock: extensions.clock.clone(),
         features: Arc::new(features),
         limits: limits(config),
         describe_column: descriptions::column,
@@ -432,7 +420,7 @@ fn api(
         recent: rest::Recent::default(),
         answers: Arc::default(),
         definitions: Default::default(),
-        writes: config.test.clone().map(|test| test as Arc<dyn rest::RunWrite>),
+        writes: extensions.writes.take(),
     })
 }
 
@@ -565,28 +553,27 @@ async fn standalone_loops(
     Ok(Some(standalone::start(aggregator.clone(), authority).await))
 }
 
-/// Who answers for paths that are not resources.
-fn paths(
-    config: &Config,
-    api: &Arc<Api>,
-    aggregator: &Arc<Aggregator>,
-    peering: &Peering,
-    accounts: &Accounts,
-    advertised: &Advertised,
-    health: &Health,
-) -> Vec<Arc<dyn Paths>> {
-    let own = match config.external_hostname.as_str() {
+/// The host in URLs that others are told.
+fn own_host(config: &Config, advertised: &Advertised) -> String {
+    match config.external_hostname.as_str() {
         "" => SocketAddr::new(advertised.address, advertised.port).to_string(),
         host if host.contains(':') => host.to_string(),
         host => format!("{host}:{}", advertised.port),
-    };
-    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), peering.peers.clone(), own.clone());
-    let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
-    if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
-        paths.push(Arc::new(openid));
     }
+}
+
+/// Who answers for paths that are not resources: the given ones, and then the server's own.
+fn paths(
+    config: &Config,
+    api: &Arc<Api>,
+    discovery: Discovery,
+    openid: Option<OpenId>,
+    health: &Health,
+    mut paths: Vec<Arc<dyn Paths>>,
+) -> Vec<Arc<dyn Paths>> {
+    paths.push(Arc::new(DiscoveryPaths(discovery)));
+    paths.extend(openid.map(|openid| Arc::new(openid) as Arc<dyn Paths>));
     paths.extend(config.debugging.paths());
-    paths.extend(config.test.clone().map(|test| test as Arc<dyn Paths>));
     let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
     listed.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
     paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));

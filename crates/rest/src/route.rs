@@ -251,8 +251,16 @@ fn check_custom(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
         (Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection, Part::Object)
             | (Verb::List, Part::Report(_))
     );
-    let is_known = matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects;
-    if !is_known {
+    let is_known = match part {
+        // Of a program that the server is embedded in.
+        Part::Connect(_) => return Ok(()),
+        Part::Action(_) => info.verb == Verb::Create,
+        _ => matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects,
+    };
+    // Objects that such a program keeps can only be read.
+    let is_read = matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
+    let is_served = is_read || !info.subresource.is_empty() || scope.resource.serves(info.verb.as_str());
+    if !is_known || !is_served {
         return Err(Status::method_not_supported(&scope.group_resource(), info.verb.as_str()));
     }
     if info.verb == Verb::Patch {

@@ -11,7 +11,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
-use crate::Pki;
+use apiserver::Pki;
 
 /// Asks for a token of a service account that is valid for a day.
 pub async fn service_account_token(pki: &Pki, server: &str, namespace: &str, name: &str) -> Result<String, String> {

@@ -1,8 +1,8 @@
 //! `kubeconfig`: a kubeconfig for a user, printed. The certificate is signed by the data directory's own authority, so it
 //! works without a running server.
 
-use crate::flags::data_dir;
-use crate::{Pki, kubeconfig};
+use apiserver::flags::data_dir;
+use apiserver::{Pki, kubeconfig};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{data_dir_of, say};

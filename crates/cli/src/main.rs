@@ -10,5 +10,5 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let (commit, tree_state, seconds) = stamp::stamp!();
-    apiserver::cli::run(&server::Build::new(commit, tree_state, seconds))
+    cli::run(&server::Build::new(commit, tree_state, seconds))
 }

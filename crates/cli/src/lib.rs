@@ -1,11 +1,13 @@
-//! The commands: `serve` (the default), and those that maintain a server's data directory and users.
+//! The `ferrokube` command: `serve` (the default), and the commands that maintain a server's data directory and users.
 
+mod client;
 mod completion;
 mod envtest;
 mod kubeconfig;
 mod maintain;
 mod man;
 mod migrate;
+mod sealed;
 mod serve;
 mod test_server;
 mod version;
@@ -15,9 +17,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub(crate) use maintain::with_way_out;
-
-use crate::flags;
+use apiserver::flags;
 use clap::{ArgMatches, Command};
 
 /// Reads the command line and does what it says. `build` is what the program was built from.

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::flags::data_dir;
-use crate::store_path;
+use apiserver::flags::data_dir;
+use apiserver::store_path;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use storage::{Entry, Error, KeyRange, RangeQuery, Store};
 use storage_embedded::EmbeddedStore;

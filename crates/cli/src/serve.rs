@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Running, TestServer, flags, kubeconfig, start};
+use apiserver::{TestServer, flags, kubeconfig};
 use clap::ArgMatches;
+use ferrokube::{Options, Server};
 use server::Build;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -54,26 +56,28 @@ fn without_password(value: &str) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-async fn serve_until_told(mut config: crate::Config) -> Result<(), String> {
+async fn serve_until_told(options: Options) -> Result<(), String> {
     let began = Instant::now();
     let mut signals = Signals::listen()?;
-    let delay = config.shutdown_delay;
-    if envtest::has_stand_in(&config.store.etcd_servers).await {
+    let delay = options.shutdown_delay;
+    let in_memory = envtest::has_stand_in(&options.store.etcd_servers).await;
+    let greeting = Greeting::of(&options, in_memory);
+    let mut builder = Server::builder().data_dir(options.data_dir.clone()).options(|given| *given = options);
+    if in_memory {
         tracing::info!("etcd is the stand-in of this folder: objects are in memory and end with this server");
-        config.store.memory = Some(TestServer::memory());
+        builder = builder.store(Arc::new(TestServer::memory()));
     }
-    let greeting = Greeting::of(&config);
-    let running = tokio::select! {
-        started = start(config) => started.map_err(|error| error.to_string())?,
+    let server = tokio::select! {
+        started = builder.start() => started.map_err(|error| error.to_string())?,
         () = signals.next() => return Ok(()),
     };
-    greeting.say(&running, began.elapsed())?;
+    greeting.say(&server, began.elapsed())?;
     tell_systemd("READY=1");
     signals.next().await;
     tell_systemd("STOPPING=1");
     tracing::info!("stopping: letting requests finish; a second signal ends them");
     tokio::select! {
-        () = running.stop(delay) => Ok(()),
+        () = server.stop_after(delay) => Ok(()),
         () = signals.next() => Err("told twice to stop: requests in flight were not waited for".into()),
     }
 }
@@ -84,30 +88,33 @@ struct Greeting {
     etcd: Vec<String>,
     in_memory: bool,
     client_ca: Option<PathBuf>,
+    is_standalone: bool,
 }
 
 impl Greeting {
-    fn of(config: &crate::Config) -> Greeting {
+    fn of(options: &Options, in_memory: bool) -> Greeting {
         Greeting {
-            data_dir: config.data_dir.clone(),
-            etcd: config.store.etcd_servers.clone(),
-            in_memory: config.store.memory.is_some(),
-            client_ca: config.client_ca_file.clone(),
+            data_dir: options.data_dir.clone(),
+            etcd: options.store.etcd_servers.clone(),
+            in_memory,
+            client_ca: options.client_ca_file.clone(),
+            is_standalone: options.standalone,
         }
     }
 
     /// Writes the kubeconfig, if the server's own authority vouches for clients, and says where everything is and what to do next.
-    fn say(&self, running: &Running, took: Duration) -> Result<(), String> {
-        let mut lines = vec![format!("ferrokube is ready on https://{} ({} ms)", running.address, took.as_millis())];
+    fn say(&self, server: &Server, took: Duration) -> Result<(), String> {
+        let address = server.address().ok_or("the server does not listen")?;
+        let mut lines = vec![format!("ferrokube is ready on https://{address} ({} ms)", took.as_millis())];
         match self.etcd.is_empty() {
             _ if self.in_memory => lines.push("  data        in memory".to_string()),
             true => lines.push(format!("  data        {}", self.data_dir.display())),
             false => lines.push(format!("  data        etcd at {}", without_password(&self.etcd.join(",")))),
         }
         let mut next = String::new();
-        if running.pki.own.clients {
+        if server.vouches_for_clients() {
             let path = self.data_dir.join("kubeconfig");
-            let text = kubeconfig::admin(&running.pki, running.address).map_err(|error| error.to_string())?;
+            let text = server.kubeconfig().map_err(|error| error.to_string())?;
             let mut note = String::new();
             if let Err(error) = kubeconfig::write(&path, &text) {
                 let why = format!("cannot write {} on {}: {error}", path.display(), files::file_system(&path));
@@ -125,7 +132,7 @@ impl Greeting {
         } else {
             lines.push("  clients     with tokens; no client certificate is accepted".to_string());
         }
-        if running.is_standalone() {
+        if self.is_standalone {
             let alone =
                 "yes: namespaces, owned objects and service accounts are looked after (--standalone=false if not)";
             lines.push(format!("  alone       {alone}"));

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::say;
-use crate::flags::{ETCD, KUBE_APISERVER};
+use apiserver::flags::{ETCD, KUBE_APISERVER};
 
 /// Says that a folder was made by this command.
 const MARK: &str = "ferrokube-envtest";

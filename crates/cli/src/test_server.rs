@@ -14,8 +14,10 @@ use server::Build;
 
 use super::serve::Signals;
 use super::{name, say};
-use crate::logging::Logging;
-use crate::{Config, Running, TestServer, TestUser, flags, kubeconfig, start};
+use apiserver::flags;
+use apiserver::logging::Logging;
+use ferrokube::testing::TestUser;
+use ferrokube::{Options, Server};
 use folder::Folder;
 use until::Until;
 
@@ -99,13 +101,13 @@ pub fn run(matches: &ArgMatches, build: &Build) -> Result<(), String> {
     let began = Instant::now();
     let until = Until::begin();
     let folder = Folder::make().map_err(|error| format!("a temporary folder cannot be made: {error}"))?;
-    let Settled { mut config, logging, token } = plan(matches, &folder)?;
-    config.build = build.clone();
+    let Settled { mut options, logging } = plan(matches, &folder)?;
+    options.build = build.clone();
     let definitions = definitions::read(matches.get_many::<PathBuf>("crds").into_iter().flatten())?;
     let users = matches.get_many::<String>("user").into_iter().flatten();
     let users = users.map(|text| AskedUser::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let log = logging.begin();
-    config.debugging.set_verbosity = log.set_verbosity.clone();
+    options.debugging.set_verbosity = log.set_verbosity.clone();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
@@ -113,14 +115,13 @@ pub fn run(matches: &ArgMatches, build: &Build) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start threads: {error}"))?;
-    let session = TestSession { folder, token, definitions, users, prints_json: matches.get_flag("print-json"), began };
-    runtime.block_on(session.serve(config, until))
+    let session = TestSession { folder, definitions, users, prints_json: matches.get_flag("print-json"), began };
+    runtime.block_on(session.serve(options, until))
 }
 
 /// A test server on its way to serving.
 struct TestSession {
     folder: Folder,
-    token: String,
     definitions: Vec<Value>,
     users: Vec<AskedUser>,
     prints_json: bool,
@@ -128,18 +129,18 @@ struct TestSession {
 }
 
 impl TestSession {
-    async fn serve(self, config: Config, until: Until) -> Result<(), String> {
+    async fn serve(self, options: Options, until: Until) -> Result<(), String> {
         let mut signals = Signals::listen()?;
-        let test = config.test.clone().ok_or("the server is not one for tests")?;
-        let logs = config.audit.log_path.clone();
+        let logs = options.audit.log_path.clone();
         let ready = async {
-            let running = start(config).await.map_err(|error| error.to_string())?;
-            definitions::create(&running.api, &self.definitions).await?;
-            self.greet(&running, &test, logs).await?;
-            Ok::<Running, String>(running)
+            let builder = Server::builder().options(|given| *given = options).data_dir(self.folder.path()).resettable();
+            let server = builder.start().await.map_err(|error| error.to_string())?;
+            definitions::create(&server.running().api, &self.definitions).await?;
+            self.greet(&server, logs).await?;
+            Ok::<Server, String>(server)
         };
         let mut until = std::pin::pin!(until.over());
-        let running = tokio::select! {
+        let server = tokio::select! {
             ready = ready => ready?,
             () = signals.next() => return Ok(()),
             () = &mut until => return Ok(()),
@@ -149,34 +150,35 @@ impl TestSession {
             () = &mut until => {}
         }
         // Watches of a test that is over are not waited for.
-        let _ = tokio::time::timeout(STOP_TIMEOUT, running.stop(Duration::ZERO)).await;
+        let _ = tokio::time::timeout(STOP_TIMEOUT, server.stop()).await;
         Ok(())
     }
 
     /// Writes kubeconfigs and says where everything is.
-    async fn greet(&self, running: &Running, test: &TestServer, audit: Option<PathBuf>) -> Result<(), String> {
-        let admin = kubeconfig::admin(&running.pki, running.address).map_err(|error| error.to_string())?;
-        let path = self.folder.write("kubeconfig", &admin)?;
+    async fn greet(&self, server: &Server, audit: Option<PathBuf>) -> Result<(), String> {
+        let path = server.kubeconfig_file().map_err(|error| error.to_string())?;
+        let address = server.address().ok_or("the server does not listen")?;
+        let url = server.url().unwrap_or_default();
         let mut users = Value::map();
         for (number, user) in self.users.iter().enumerate() {
-            let text = test.user(&user.asked()).await.map_err(|why| format!("user {}: {why}", user.name))?;
+            let text = server.user(&user.asked()).await.map_err(|why| format!("user {}: {why}", user.name))?;
             let path = self.folder.write(&format!("user-{number}.kubeconfig"), &text)?;
             users.set(&[user.name.as_str()], path.display().to_string());
         }
         if !self.prints_json {
-            let (url, took) = (kubeconfig::url(running.address), self.began.elapsed().as_millis());
+            let took = self.began.elapsed().as_millis();
             say(&format!("ferrokube serves tests on {url} ({took} ms)"));
             say(&format!("  kubeconfig  {}", path.display()));
             return Ok(());
         }
         let mut line = value!({
-            "ca": (running.pki.authority().map_err(|error| error.to_string())?),
+            "ca": (server.authority().map_err(|error| error.to_string())?.unwrap_or_default()),
             "kubeconfig": (path.display().to_string()),
             "milliseconds": (i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)),
             "pid": (i64::from(std::process::id())),
-            "port": (i64::from(running.address.port())),
-            "token": (self.token.clone()),
-            "url": (kubeconfig::url(running.address)),
+            "port": (i64::from(address.port())),
+            "token": (server.token().unwrap_or_default().to_string()),
+            "url": url,
             "users": users,
             "version": (server::Version::default().git_version),
         });
@@ -198,13 +200,11 @@ const LOG: &str = "server.log";
 
 /// The command line, read.
 struct Settled {
-    config: Config,
+    options: Options,
     logging: Logging,
-    /// The administrator's.
-    token: String,
 }
 
-/// From the command line to a configuration.
+/// From the command line to options.
 fn plan(matches: &ArgMatches, folder: &Folder) -> Result<Settled, String> {
     let given = matches.get_many::<String>("flags").into_iter().flatten().cloned();
     let given = flags::command(&name()).try_get_matches_from(std::iter::once(name()).chain(given));
@@ -213,8 +213,6 @@ fn plan(matches: &ArgMatches, folder: &Folder) -> Result<Settled, String> {
     if given.value_source("secure-port") != Some(clap::parser::ValueSource::CommandLine) {
         config.port = 0;
     }
-    let made = TestServer::configure(&mut config, folder.path());
-    let token = made.map_err(|error| format!("cannot write to {}: {error}", folder.path().display()))?;
     config.standalone = !matches.get_flag("bare");
     if !config.standalone {
         config.disable_admission_plugins.push("ServiceAccount".into());
@@ -229,7 +227,7 @@ fn plan(matches: &ArgMatches, folder: &Folder) -> Result<Settled, String> {
         }
         None => logging.only_errors = logging.verbosity == 0,
     }
-    Ok(Settled { config, logging, token })
+    Ok(Settled { options: config, logging })
 }
 
 /// Who was asked for with `--user`.

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::admin::describe;
-use crate::flags::data_dir;
 use crate::sealed;
+use apiserver::admin::{describe, with_way_out};
+use apiserver::flags::data_dir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use storage_embedded::{OpenError, check as check_store, restore as restore_store};
+use storage_embedded::{check as check_store, restore as restore_store};
 
 use super::{data_dir_of, say};
 
@@ -71,12 +71,12 @@ pub fn backup(matches: &ArgMatches) -> Result<(), String> {
     }
     // A backup is read again before it counts, and gets its name when it has everything.
     let unfinished = match is_output {
-        true => files::with_suffix(&crate::store_path(&data_dir), &format!(".backup-{}", std::process::id())),
+        true => files::with_suffix(&apiserver::store_path(&data_dir), &format!(".backup-{}", std::process::id())),
         false => files::with_suffix(&target, ".unfinished"),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let report = runtime.block_on(crate::admin::backup(&data_dir, &unfinished))?;
+    let report = runtime.block_on(apiserver::admin::backup(&data_dir, &unfinished))?;
     let finished = finish(&unfinished, &target, keys.as_deref());
     let removed = std::fs::remove_file(&unfinished);
     finished?;
@@ -144,7 +144,7 @@ pub fn restore(matches: &ArgMatches) -> Result<(), String> {
     let source = file_of(matches)?;
     let data_dir = data_dir_of(matches);
     files::create_directory(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
-    let target = crate::store_path(&data_dir);
+    let target = apiserver::store_path(&data_dir);
     // The backup must be good before anything is moved.
     check_store(&source).map_err(|error| error.to_string())?;
     let keys = Keys::of(matches, &source)?;
@@ -229,7 +229,7 @@ impl Keys {
 }
 
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
-    let path = crate::store_path(&data_dir_of(matches));
+    let path = apiserver::store_path(&data_dir_of(matches));
     if !storage_embedded::exists(&path) {
         return Err(format!("{} does not exist", path.display()));
     }
@@ -240,7 +240,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
 
 pub fn repair(matches: &ArgMatches) -> Result<(), String> {
     let data_dir = data_dir_of(matches);
-    let path = crate::store_path(&data_dir);
+    let path = apiserver::store_path(&data_dir);
     match check_store(&path) {
         Ok(report) => {
             say(&format!("{} is whole: {}; there is nothing to repair", path.display(), describe(&report)));
@@ -266,16 +266,6 @@ pub fn repair(matches: &ArgMatches) -> Result<(), String> {
     let report = salvage.write(&path, RESTORE_SKIPS).map_err(|error| error.to_string())?;
     say(&format!("{} repaired: {}", path.display(), describe(&report)));
     Ok(())
-}
-
-/// Why a store cannot be used and, if it is damaged, what can be done about it.
-pub fn with_way_out(error: &OpenError) -> String {
-    match error.is_damage() {
-        true => format!(
-            "{error}; `ferrokube repair` lists what is lost and keeps the rest, `ferrokube restore --force` goes back to a backup"
-        ),
-        false => error.to_string(),
-    }
 }
 
 fn file_of(matches: &ArgMatches) -> Result<PathBuf, String> {
