@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use actions::TokenSettings;
 use async_trait::async_trait;
 use authn::service_account::{
     self, ExternalSigner, Issuer, Keys, Objects, PendingKey, ServiceAccountTokens, Signer, SigningKey,
@@ -75,6 +76,17 @@ impl Accounts {
             extended_seconds,
             lookup: flags.lookup,
         })
+    }
+
+    /// How tokens are issued.
+    pub fn tokens(&self) -> TokenSettings {
+        TokenSettings {
+            issuer: self.issuer.clone(),
+            audiences: self.audiences.clone(),
+            max_seconds: self.max_seconds,
+            extend_expiration: self.extend_expiration,
+            extended_seconds: self.extended_seconds,
+        }
     }
 
     /// Validates the tokens.

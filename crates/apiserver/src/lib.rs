@@ -1,7 +1,6 @@
 //! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags.
 
 mod accounts;
-mod actions;
 #[cfg(feature = "embedded")]
 pub mod admin;
 mod admission;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actions::Actions;
 use aggregator::Aggregator;
 use authz::{Authorizer, Permitted};
 use cache::Budget;
@@ -21,7 +22,6 @@ use storage::Store;
 use tokio::task::JoinSet;
 
 use crate::accounts::{Accounts, SigningKeySource};
-use crate::actions::{self, Actions};
 use crate::admission::Host;
 use crate::allocation::Allocations;
 use crate::authentication::{Authentication, Trust};
@@ -305,7 +305,7 @@ impl Core {
         let own_authorizers = std::mem::take(&mut extensions.authorizers);
         let authorization = Authorization::open(&config.authorization, &catalog, &features, egress, own_authorizers)?;
         let authorizer = authorization.authorizer.clone();
-        let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
+        let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.tokens());
         let followers = crd::Followers::default();
         followers.wrap(&mut catalog);
         let dial = set_unstored(config, &mut catalog, &actions, opened.store.clone(), egress)?;

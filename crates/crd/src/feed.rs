@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use object::{Clock, Meta, SystemClock, Time, Value, names};
+use object::timestamp::Time;
+use object::{Clock, Meta, SystemClock, Value, names};
 use registry::Resource;
 use storage::memory::MemoryStore;
 use storage::{Error, Key, Store};

@@ -371,9 +371,9 @@ async fn subresources_of_the_program_are_carried_out() {
     // A role must name the subresource.
     let reader = User { name: "reader".into(), groups: vec![User::AUTHENTICATED.into()], ..User::default() };
     let path = format!("{GADGETS}/known/grow");
-    let refused =
-        server.local_as(reader).call(http::Method::POST, &path, "application/json", growth(json!(1)).to_string());
-    assert_eq!(refused.await.unwrap().code, 403);
+    let reader = server.local_as(reader);
+    let refused = reader.call(http::Method::POST, &path, "application/json", growth(json!(1)).to_string()).await;
+    assert_eq!(refused.unwrap().code, 403);
     for wrong in ["status", "Grow", "proxy"] {
         let nothing = |_: ActionRequest| async { Ok(json!({})) };
         let resource = Resource::from_definition(gadgets()).action(wrong, "X", nothing);

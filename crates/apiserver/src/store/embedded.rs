@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use storage::Store;
 use storage_embedded::{EmbeddedOptions, EmbeddedStore, Reserve};
 
 use super::{Ask, Cluster, Opened, StoreConfig};

@@ -13,13 +13,13 @@ use authz::Authorizer;
 use hashbrown::HashMap;
 use registry::Action;
 
-use crate::accounts::Accounts;
+pub use token::TokenSettings;
 
 /// Group, resource and subresource to what a POST does there.
 pub type Actions = HashMap<(&'static str, &'static str, &'static str), Arc<dyn Action>>;
 
 /// All actions. Reviews ask the same authorizer and authenticator that requests go through.
-pub fn all(authorizer: Arc<dyn Authorizer>, authenticator: Arc<Authenticator>, accounts: Accounts) -> Actions {
+pub fn all(authorizer: Arc<dyn Authorizer>, authenticator: Arc<Authenticator>, tokens: TokenSettings) -> Actions {
     const AUTHORIZATION: &str = "authorization.k8s.io";
     const AUTHENTICATION: &str = "authentication.k8s.io";
     let access = |who| -> Arc<dyn Action> { Arc::new(reviews::AccessReview { authorizer: authorizer.clone(), who }) };
@@ -36,6 +36,6 @@ pub fn all(authorizer: Arc<dyn Authorizer>, authenticator: Arc<Authenticator>, a
     actions.insert(("", "bindings", ""), Arc::new(pods::Bind));
     actions.insert(("", "pods", "binding"), Arc::new(pods::Bind));
     actions.insert(("", "pods", "eviction"), Arc::new(evict::Evict));
-    actions.insert(("", "serviceaccounts", "token"), Arc::new(token::Issue { accounts, authorizer }));
+    actions.insert(("", "serviceaccounts", "token"), Arc::new(token::Issue { tokens, authorizer }));
     actions
 }

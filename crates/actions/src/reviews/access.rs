@@ -10,7 +10,7 @@ use object::{BadValue, Cursor, Errors, GroupKind, GroupVersion, Map, Meta, Statu
 use registry::{Action, ActionCall};
 use request::{Access, Selection, User};
 
-use crate::actions::token::strings;
+use crate::token::strings;
 
 /// Whose access is asked about.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use authn::service_account::{Bound, Claims, Reference};
+use authn::service_account::{Bound, Claims, Issuer, Reference};
 use authz::Authorizer;
 use object::timestamp::Time;
 use object::{
@@ -11,16 +11,29 @@ use object::{
 };
 use registry::{Action, ActionCall};
 
-use super::webhook_token;
-use crate::accounts::Accounts;
+use crate::webhook_token;
 
 /// Requests of exactly this length are for pods' mounted tokens, which may live on for a year.
 const POD_TOKEN_SECONDS: i64 = 3607;
 const SHORTEST_SECONDS: i64 = 10 * 60;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
+/// How tokens are issued.
+#[derive(Clone)]
+pub struct TokenSettings {
+    pub issuer: Arc<Issuer>,
+    /// Whom a token is for whose request names nobody.
+    pub audiences: Vec<String>,
+    /// The longest that a token is good for; 0 is without a limit.
+    pub max_seconds: i64,
+    /// Whether pods' tokens live on, so that clients which do not renew them keep working.
+    pub extend_expiration: bool,
+    /// For how long they do.
+    pub extended_seconds: i64,
+}
+
 pub struct Issue {
-    pub accounts: Accounts,
+    pub tokens: TokenSettings,
     pub authorizer: Arc<dyn Authorizer>,
 }
 
@@ -40,14 +53,14 @@ impl Action for Issue {
         let extended = self.extend(&bound, seconds, &audiences);
         let now = call.cx.now.secs;
         let about = Reference { name: account.name().into(), uid: account.uid().into() };
-        let lasts = if extended { self.accounts.extended_seconds } else { seconds };
+        let lasts = if extended { self.tokens.extended_seconds } else { seconds };
         let mut claims = Claims::new(account.namespace(), about, bound, audiences, now, lasts);
         claims.jti = uuid::Uuid::new_v4().to_string();
         if let Some(said) = &mut claims.kubernetes {
             said.warnafter = extended.then_some(now + seconds);
             said.attestations = webhook_token::attestations(&request);
         }
-        let token = self.accounts.issuer.issue(claims).await;
+        let token = self.tokens.issuer.issue(claims).await;
         let token = token.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
         request.set(&["status", "token"], token);
         let expires = Time(Timestamp::new(now + seconds, 0)).to_string();
@@ -87,7 +100,7 @@ impl Issue {
     fn complete(&self, call: &mut ActionCall<'_>) {
         let (request, account) = (&mut call.body, &call.about);
         if request.list_at(&["spec", "audiences"]).is_empty() {
-            request.set(&["spec", "audiences"], self.accounts.audiences.clone());
+            request.set(&["spec", "audiences"], self.tokens.audiences.clone());
         }
         for (field, value) in [("name", account.name()), ("namespace", account.namespace()), ("uid", account.uid())] {
             if request.meta_str(field).is_empty() {
@@ -115,7 +128,7 @@ impl Issue {
             ("", "Secret") => Bound::Secret(reference(&stored(call, "secrets", call.cx.namespace, name).await?)),
             _ if webhook_token::is_webhook(&kind) => {
                 let issuing = webhook_token::Issuing { call, authorizer: &*self.authorizer, account, kind: &kind };
-                issuing.bind(request, name, &self.accounts.audiences).await?
+                issuing.bind(request, name, &self.tokens.audiences).await?
             }
             _ => return Err(Status::bad_request(format!("cannot bind token to object of type {}", shown(&kind)))),
         };
@@ -135,7 +148,7 @@ impl Issue {
 
     /// How long the token is good for, and no longer than allowed.
     fn shortened(&self, call: &ActionCall<'_>, request: &mut Value) -> i64 {
-        let (wanted, longest) = (seconds(request), self.accounts.max_seconds);
+        let (wanted, longest) = (seconds(request), self.tokens.max_seconds);
         if longest == 0 || wanted <= longest {
             return wanted;
         }
@@ -146,8 +159,8 @@ impl Issue {
 
     /// Whether this is a pod's mounted token for this server, which works on after it was to expire.
     fn extend(&self, bound: &Bound, seconds: i64, audiences: &[String]) -> bool {
-        let for_us = audiences.iter().all(|audience| self.accounts.audiences.contains(audience));
-        self.accounts.extend_expiration && matches!(bound, Bound::Pod(..)) && seconds == POD_TOKEN_SECONDS && for_us
+        let for_us = audiences.iter().all(|audience| self.tokens.audiences.contains(audience));
+        self.tokens.extend_expiration && matches!(bound, Bound::Pod(..)) && seconds == POD_TOKEN_SECONDS && for_us
     }
 }
 
