@@ -14,7 +14,7 @@ use authn::service_account::{ExternalSigner, ServiceAccountTokens};
 use authn::{Authenticator, BootstrapTokens, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
 use object::Path;
 use outbound::Egress;
-use registry::{Catalog, Features};
+use registry::{Features, OwnClient};
 use rest::Api;
 use server::Metrics;
 use standalone::Identity;
@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 pub use self::flags::AuthenticationConfig;
 pub(crate) use self::flags::FLAGS;
 pub use self::trust::Trust;
-use crate::accounts::{Accounts, StoredObjects};
+use crate::accounts::Accounts;
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
 use crate::{Config, Pki, ProgramParts};
@@ -49,7 +49,7 @@ impl Authentication {
         features: &Features,
         pki: &Pki,
         accounts: &Accounts,
-        catalog: &Catalog,
+        client: Arc<dyn OwnClient>,
         egress: &Egress,
         own: &mut ProgramParts,
     ) -> Result<Authentication, String> {
@@ -102,9 +102,8 @@ impl Authentication {
         if let Some(clients) = &trust.clients {
             methods.push(Box::new(clients.clone()));
         }
-        let objects = Arc::new(StoredObjects::new(catalog, features.clone(), own.clock.clone()));
         let mut tokens = std::mem::take(&mut own.tokens);
-        tokens.extend(token_methods(config, accounts.method(objects, features), issuers, accounts, egress)?);
+        tokens.extend(token_methods(config, accounts.method(client, features), issuers, accounts, egress)?);
         let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
         authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
         Ok(Authentication {

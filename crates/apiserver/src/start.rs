@@ -13,7 +13,7 @@ use discovery::Discovery;
 use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
 use outbound::{Egress, WebhookOptions};
-use registry::{Catalog, Features, LiveCatalog, Report, Setup};
+use registry::{Catalog, Features, LiveCatalog, OwnClient, Report, Setup};
 use rest::{Api, Body, Call, Limits, Reply, WatchMeters};
 use server::tls::Handshake;
 use server::{Health, Hook, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Sparing};
@@ -23,7 +23,6 @@ use tokio::task::JoinSet;
 
 use crate::accounts::{Accounts, SigningKeySource};
 use crate::admission::Host;
-use crate::allocation::Allocations;
 use crate::authentication::{Authentication, Trust};
 use crate::authorization::Authorization;
 use crate::components::Components;
@@ -34,6 +33,7 @@ use crate::extensions::Built;
 use crate::fresh::Fresh;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
+use crate::own_client::ApiClient;
 use crate::peering::Peering;
 use crate::pki::{FrontProxy, Hosts, PkiError};
 use crate::served::Served;
@@ -297,11 +297,13 @@ impl Core {
         let engine = if config.store.etcd_servers.is_empty() { "embedded" } else { "etcd3" };
         let store = Metered::over(opened.store.clone(), timings.clone(), engine);
         let features = config.features().map_err(StartError::Setting)?;
-        let kinds = kinds_options(config)?;
+        let client = Arc::new(ApiClient::new(store.clone(), &config.store.prefix()));
+        let kinds = kinds_options(config, client.clone())?;
         let mut catalog = catalog(config, store.clone(), &kinds).await?;
         let accounts = Accounts::open(config, signing_key).await.map_err(StartError::Setting)?;
-        let authentication = Authentication::open(config, &features, pki, &accounts, &catalog, egress, extensions)
-            .map_err(StartError::Setting)?;
+        let authentication =
+            Authentication::open(config, &features, pki, &accounts, client.clone(), egress, extensions)
+                .map_err(StartError::Setting)?;
         let own_authorizers = std::mem::take(&mut extensions.authorizers);
         let authorization = Authorization::open(&config.authorization, &catalog, &features, egress, own_authorizers)?;
         let authorizer = authorization.authorizer.clone();
@@ -310,13 +312,12 @@ impl Core {
         followers.wrap(&mut catalog);
         let dial = set_unstored(config, &mut catalog, &actions, opened.store.clone(), egress)?;
         let host = host(config, &authorizer);
-        let mut admission = admission(config, &catalog, &features, &host, &authorization, egress)?;
+        let mut admission = admission(config, &catalog, &features, &host, client.clone(), &authorization, egress)?;
         for (plugin, sees) in extensions.admission.drain(..) {
             admission.push(plugin, sees);
         }
         let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions);
-        host.connect(&api);
-        kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
+        client.connect(&api);
         Ok(Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings })
     }
 }
@@ -436,10 +437,11 @@ fn admission(
     catalog: &Catalog,
     features: &Features,
     host: &Arc<Host>,
+    client: Arc<dyn OwnClient>,
     authorization: &Authorization,
     egress: &Egress,
 ) -> Result<::admission::Chain, StartError> {
-    let chain = crate::admission::chain(config, catalog, features, host.clone(), egress);
+    let chain = crate::admission::chain(config, catalog, features, host.clone(), client, egress);
     let mut chain = chain.map_err(StartError::Setting)?;
     if let Some(rbac) = authorization.rbac.clone() {
         let check = EscalationCheck { rbac, authorizer: authorization.authorizer.clone() };
@@ -474,9 +476,9 @@ async fn own_service(
     Ok(Some(Arc::new(own_service)))
 }
 
-fn kinds_options(config: &Config) -> Result<kinds::KindOptions, StartError> {
+fn kinds_options(config: &Config, client: Arc<dyn OwnClient>) -> Result<kinds::KindOptions, StartError> {
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
-    let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range));
+    let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range, client));
     Ok(kinds::KindOptions { event_ttl: config.event_ttl, allocation, ..kinds::KindOptions::default() })
 }
 

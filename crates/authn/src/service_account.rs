@@ -17,7 +17,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use object::{Value, quote};
+use object::quote;
+use registry::OwnClient;
 use request::User;
 
 pub use self::claims::{Bound, Claims, Kubernetes, Reference};
@@ -28,16 +29,6 @@ use crate::{Identity, Refused, Token, TokenMethod, intersection};
 
 /// Who tokens in secrets, from before there were bound ones, were issued by.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-
-/// The objects that tokens are bound to.
-#[async_trait]
-pub trait Objects: Send + Sync + 'static {
-    /// The object as it is now; None if it is gone.
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
-
-    /// Notes on a secret that the token in it was used on a day such as `2026-07-01`.
-    async fn token_used(&self, secret: &Value, day: &str);
-}
 
 /// Signs tokens.
 pub struct Issuer {
@@ -145,7 +136,7 @@ pub struct ServiceAccountTokens {
     pub lookup: bool,
     /// Whether tokens may be bound to webhook configurations.
     pub webhook_tokens: bool,
-    pub objects: Arc<dyn Objects>,
+    pub objects: Arc<dyn OwnClient>,
 }
 
 #[async_trait]

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use object::{Errors, Meta, Path, Status, Value, names, value};
 use rand::Rng;
-use registry::Context;
+use registry::{Context, OwnClient};
 
 use super::families::stays_preferring_dual_stack;
-use super::{Allocation, AllocationStore, Taken, invalid};
+use super::{Allocation, Taken, invalid};
 use crate::core::service::facts::*;
 
 pub(super) const GROUP: &str = "networking.k8s.io";
+pub(super) const RESOURCE: &str = "ipaddresses";
 pub(super) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 pub(super) const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 pub(super) const CONTROLLER: &str = "ipallocator.k8s.io";
@@ -202,8 +203,7 @@ impl Allocation {
         if cx.dry_run {
             return Ok(());
         }
-        let store = self.store()?;
-        if !take(store, address, service, taken).await? {
+        if !take(&self.client, address, service, taken).await? {
             return Err(Failure::Allocated);
         }
         Ok(())
@@ -222,15 +222,14 @@ impl Allocation {
             let network = networks.iter().find(|network| network.ready).ok_or(Failure::NotReady)?;
             return Ok(network.base.to_string());
         }
-        let store = self.store()?;
         let known = |name: &str| cx.lookup.get(GROUP, "ipaddresses", "", name).is_some();
-        if let Some(ip) = take_free(store, service, networks, &known, taken).await? {
+        if let Some(ip) = take_free(&self.client, service, networks, &known, taken).await? {
             return Ok(ip);
         }
-        let stored = store.addresses().await?;
+        let stored = self.client.list(GROUP, RESOURCE, "").await?;
         let stored: HashSet<&str> = stored.iter().map(|object| object.name()).collect();
         let known = |name: &str| stored.contains(name);
-        take_free(store, service, networks, &known, taken).await?.ok_or(Failure::Full)
+        take_free(&self.client, service, networks, &known, taken).await?.ok_or(Failure::Full)
     }
 }
 
@@ -242,7 +241,7 @@ fn set_ip(service: &mut Value, index: usize, ip: &str) {
 }
 
 async fn take_free(
-    store: &Arc<dyn AllocationStore>,
+    client: &Arc<dyn OwnClient>,
     service: &Value,
     networks: &[Network],
     known: &(dyn Fn(&str) -> bool + Sync),
@@ -252,7 +251,7 @@ async fn take_free(
         for part in network.parts() {
             for address in part.shuffled() {
                 let name = address.to_string();
-                if !known(&name) && take(store, address, service, taken).await? {
+                if !known(&name) && take(client, address, service, taken).await? {
                     return Ok(Some(name));
                 }
             }
@@ -261,15 +260,20 @@ async fn take_free(
     Ok(None)
 }
 
+/// Deletes the IPAddress of an address.
+pub(super) async fn give_back(client: &Arc<dyn OwnClient>, name: &str) -> Result<(), Status> {
+    client.delete(GROUP, RESOURCE, name).await
+}
+
 /// Tries to become the owner of an address.
 async fn take(
-    store: &Arc<dyn AllocationStore>,
+    client: &Arc<dyn OwnClient>,
     address: IpAddr,
     service: &Value,
     taken: &mut Taken,
 ) -> Result<bool, Failure> {
     let name = address.to_string();
-    let created = store.create_address(address_object(&name, service.namespace(), service.name())).await?;
+    let created = client.create(GROUP, RESOURCE, address_object(&name, service.namespace(), service.name())).await?;
     if created {
         taken.addresses.push(name);
     }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Errors, GroupResource, Path, Status, Value, value};
-use registry::{Context, Error};
+use registry::{Context, Error, OwnClient};
 use tokio::sync::Mutex;
 
-use super::{Allocation, AllocationStore, Taken, invalid};
+use super::{Allocation, Taken, invalid};
 use crate::core::service::facts::*;
 use bits::Bits;
 
@@ -100,7 +100,7 @@ impl NodePorts {
     /// Carries out a plan for a service's ports. The plan is made anew whenever the stored object turns out to be newer.
     async fn change(
         &self,
-        store: &Arc<dyn AllocationStore>,
+        client: &Arc<dyn OwnClient>,
         service: &Value,
         dry_run: bool,
         plan: impl Fn(&mut Value, &mut Ports) -> Result<(), Status>,
@@ -112,7 +112,7 @@ impl NodePorts {
                 Some(current) => current,
                 None => {
                     fresh = true;
-                    self.read(store).await?
+                    self.read(client).await?
                 }
             };
             let mut ports = Ports::new(self.range, current.bits.clone(), dry_run);
@@ -130,7 +130,7 @@ impl NodePorts {
                 *known = Some(current);
                 return Ok((planned, ports));
             }
-            if let Some(revision) = store.store_node_ports(&self.object(&ports.bits), Some(current.revision)).await? {
+            if let Some(revision) = client.store_node_ports(&self.object(&ports.bits), Some(current.revision)).await? {
                 *known = Some(Known { bits: ports.bits.clone(), revision });
                 return Ok((planned, ports));
             }
@@ -138,7 +138,7 @@ impl NodePorts {
         Err(too_busy())
     }
 
-    pub async fn release(&self, store: &Arc<dyn AllocationStore>, released: &[i64]) -> Result<(), Status> {
+    pub async fn release(&self, client: &Arc<dyn OwnClient>, released: &[i64]) -> Result<(), Status> {
         let mut known = self.known.lock().await;
         let mut fresh = false;
         for _ in 0..TRIES {
@@ -146,7 +146,7 @@ impl NodePorts {
                 Some(current) => current,
                 None => {
                     fresh = true;
-                    self.read(store).await?
+                    self.read(client).await?
                 }
             };
             let bits = released.iter().filter_map(|port| self.range.bit(*port));
@@ -159,7 +159,7 @@ impl NodePorts {
                 *known = Some(current);
                 return Ok(());
             }
-            let written = store.store_node_ports(&self.object(&current.bits), Some(current.revision)).await?;
+            let written = client.store_node_ports(&self.object(&current.bits), Some(current.revision)).await?;
             if let Some(revision) = written {
                 *known = Some(Known { bits: current.bits, revision });
                 return Ok(());
@@ -169,9 +169,9 @@ impl NodePorts {
     }
 
     /// What is stored; if nothing is, or it is about another range, what the services themselves use is stored first.
-    async fn read(&self, store: &Arc<dyn AllocationStore>) -> Result<Known, Status> {
+    async fn read(&self, client: &Arc<dyn OwnClient>) -> Result<Known, Status> {
         for _ in 0..TRIES {
-            let stored = store.node_ports().await?;
+            let stored = client.node_ports().await?;
             let revision = stored.as_ref().map(|(_, revision)| *revision);
             if let Some((object, revision)) = stored
                 && let Some(bits) = self.bits(&object)
@@ -179,12 +179,12 @@ impl NodePorts {
                 return Ok(Known { bits, revision });
             }
             let mut bits = Bits::new(usize::from(self.range.size));
-            for service in store.services().await? {
+            for service in client.list("", "services", "").await? {
                 ports_in_use(&service).iter().filter_map(|port| self.range.bit(*port)).for_each(|bit| {
                     bits.set(bit);
                 });
             }
-            if let Some(revision) = store.store_node_ports(&self.object(&bits), revision).await? {
+            if let Some(revision) = client.store_node_ports(&self.object(&bits), revision).await? {
                 return Ok(Known { bits, revision });
             }
         }
@@ -216,12 +216,12 @@ impl NodePorts {
     /// Replaces what is stored by what `change` makes of it; for [`super::repair`].
     pub async fn rewrite(
         &self,
-        store: &Arc<dyn AllocationStore>,
+        client: &Arc<dyn OwnClient>,
         change: impl FnOnce(&[i64]) -> Vec<i64>,
     ) -> Result<(), Status> {
         let mut known = self.known.lock().await;
         *known = None;
-        let current = self.read(store).await?;
+        let current = self.read(client).await?;
         let taken: Vec<i64> = current.bits.iter().map(|bit| self.range.port(bit)).collect();
         let mut bits = Bits::new(usize::from(self.range.size));
         for port in change(&taken) {
@@ -231,7 +231,7 @@ impl NodePorts {
             *known = Some(current);
             return Ok(());
         }
-        match store.store_node_ports(&self.object(&bits), Some(current.revision)).await? {
+        match client.store_node_ports(&self.object(&bits), Some(current.revision)).await? {
             Some(revision) => {
                 *known = Some(Known { bits, revision });
                 Ok(())
@@ -251,7 +251,7 @@ impl Allocation {
         plan: impl Fn(&mut Value, &mut Ports) -> Result<(), Status> + Send + Sync,
     ) -> Result<(), Status> {
         let (planned, ports) = if may_have_node_ports(service) {
-            self.node_ports.change(self.store()?, service, cx.dry_run, plan).await?
+            self.node_ports.change(&self.client, service, cx.dry_run, plan).await?
         } else {
             // Only ports that are let go; nothing needs to be known for that.
             let mut ports = Ports::new(self.node_ports.range, Bits::new(0), cx.dry_run);
