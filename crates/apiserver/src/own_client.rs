@@ -66,16 +66,14 @@ impl OwnClient for ApiClient {
         let storage = self.storage(group, resource)?;
         // The cache may be behind, but only with what is new: what it does not know is asked for again.
         if let Some(object) = storage.cache.get(&storage.key(namespace, name)) {
-            return storage.decode_entry(object.entry()).ok().map(Arc::new);
+            return storage.load(&object).await.ok().map(Arc::new);
         }
         storage.get(namespace, name).await.ok().map(Arc::new)
     }
 
     async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
         let Some(storage) = self.storage(group, resource) else { return Ok(Vec::new()) };
-        storage.cache.fresh().await.map_err(|error| storage.read_failed(error, "list"))?;
-        let snapshot = storage.cache.snapshot(&storage.range(namespace).into());
-        snapshot.objects.iter().map(|object| Ok(Arc::new(storage.decode_entry(object.entry())?))).collect()
+        Ok(storage.list(namespace).await?.into_iter().map(Arc::new).collect())
     }
 
     async fn create(&self, group: &str, resource: &str, object: Value) -> Result<bool, Status> {
