@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use storage_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, Report};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -14,6 +15,9 @@ use crate::store_path;
 const LINE_MAX: u64 = 8 * 1024;
 /// The longest path a socket may have is shorter than most paths may be.
 const SOCKET_PATH_MAX: usize = 100;
+
+/// How long it waits when a connection cannot be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Listens until it is dropped.
 pub struct Admin {
@@ -48,8 +52,15 @@ impl Admin {
         use std::os::unix::fs::PermissionsExt;
         let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
         let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, store.clone()));
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::spawn(answer(stream, store.clone()))),
+                    // Most likely there are no file descriptors left, which passes.
+                    Err(error) => {
+                        tracing::debug!(%error, "cannot accept an administrative command");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
             }
         });
         Some(Admin { task, path })
@@ -62,7 +73,7 @@ async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
     if BufReader::new(read.take(LINE_MAX)).read_line(&mut line).await.is_err() {
         return;
     }
-    let reply = match line.trim_end().split_once(' ') {
+    let reply = match line.strip_suffix('\n').and_then(|line| line.split_once(' ')) {
         Some(("backup", target)) => match store.backup(Path::new(target)).await {
             Ok(report) => format!("ok {}\n", describe(&report)),
             Err(error) => format!("error {error}\n"),
@@ -79,7 +90,10 @@ pub async fn backup(data_dir: &Path, target: &Path) -> Result<String, String> {
     }
     let absolute = std::path::absolute(target).map_err(|error| error.to_string())?;
     if let Ok(stream) = UnixStream::connect(socket_path(data_dir)).await {
-        return ask(stream, &format!("backup {}\n", absolute.display())).await;
+        // The line that asks for it ends with the path.
+        let path = absolute.to_str().filter(|path| !path.contains('\n'));
+        let path = path.ok_or("the path of the backup is not a line of text")?;
+        return ask(stream, &format!("backup {path}\n")).await;
     }
     let path = store_path(data_dir);
     if !path.exists() {

@@ -13,6 +13,7 @@ mod config;
 mod consistency;
 mod debugging;
 mod definitions;
+pub mod descriptors;
 mod dial;
 mod escalation;
 mod extensions;

@@ -41,8 +41,8 @@ use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
 use crate::{
-    Config, OwnDefinition, Pki, ProgramParts, aggregation, consistency, own_objects, own_service, repair, serving,
-    traces,
+    Config, OwnDefinition, Pki, ProgramParts, aggregation, consistency, descriptors, own_objects, own_service, repair,
+    serving, traces,
 };
 
 /// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
@@ -500,7 +500,9 @@ async fn listen(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Listener, 
     trust.connect(&tls);
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
-    let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
+    let mut options = config.serving.connections.clone();
+    options.max_connections = options.max_connections.min(descriptors::for_clients());
+    let listener = Listener::bind(address, tls, options).await.map_err(failed)?;
     let address = listener.address().map_err(failed)?;
     Ok((listener, address))
 }

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use super::say;
 use apiserver::flags::{ETCD, KUBE_APISERVER};
 
+const KUBECTL: &str = "kubectl";
 /// Says that a folder was made by this command.
 const MARK: &str = "ferrokube-envtest";
 /// How long the stand-in may take to say what it is.
@@ -38,15 +39,23 @@ pub fn run(matches: &ArgMatches) -> Result<(), String> {
     let folder = matches.get_one::<PathBuf>("folder").ok_or("which folder?")?;
     let failed = |error: io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(failed)?;
+    if !folder.join(MARK).is_file() {
+        // Those of another origin are not ours to replace.
+        for path in [KUBE_APISERVER, ETCD, KUBECTL].map(|name| folder.join(name)) {
+            if std::fs::symlink_metadata(&path).is_ok() {
+                return Err(format!("{} exists, in a folder that was not made by this command", path.display()));
+            }
+        }
+        std::fs::write(folder.join(MARK), concat!(env!("CARGO_PKG_VERSION"), "\n")).map_err(failed)?;
+    }
     let program = std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
     for name in [KUBE_APISERVER, ETCD] {
         place(&program, &folder.join(name)).map_err(failed)?;
     }
-    if let Some(kubectl) = on_path("kubectl") {
-        let link = folder.join("kubectl");
+    let link = folder.join(KUBECTL);
+    if let Some(kubectl) = on_path(KUBECTL, folder) {
         remove(&link).and_then(|()| std::os::unix::fs::symlink(kubectl, &link)).map_err(failed)?;
     }
-    std::fs::write(folder.join(MARK), concat!(env!("CARGO_PKG_VERSION"), "\n")).map_err(failed)?;
     say(&std::path::absolute(folder).map_err(failed)?.display().to_string());
     Ok(())
 }
@@ -64,10 +73,13 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// A program that a shell would start, other than one in this folder.
 #[allow(clippy::disallowed_methods)]
-fn on_path(name: &str) -> Option<PathBuf> {
+fn on_path(name: &str, other_than: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())?;
+    let other_than = std::fs::canonicalize(other_than).ok();
+    let mut folders = std::env::split_paths(&path).filter(|folder| std::fs::canonicalize(folder).ok() != other_than);
+    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()))?;
     std::path::absolute(found).ok()
 }
 

@@ -1,7 +1,9 @@
 //! `backup`, `restore`, `check` and `repair`: looking after a data directory.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::sealed;
 use apiserver::admin::{describe, with_way_out};
@@ -13,6 +15,9 @@ use super::{data_dir_of, say};
 
 /// Revisions that a restored store skips, so that a client never meets one it has seen with other content.
 const RESTORE_SKIPS: i64 = 1_000_000_000;
+/// What is put aside has this in its name.
+const BEFORE_RESTORE: &str = "before-restore";
+const BEFORE_REPAIR: &str = "before-repair";
 
 /// The folder of a data directory that has keys and certificates, and their name in a backup.
 const PKI: &str = "pki";
@@ -143,35 +148,43 @@ fn finish(unfinished: &Path, target: &Path, keys: Option<&[u8]>) -> Result<(), S
 pub fn restore(matches: &ArgMatches) -> Result<(), String> {
     let source = file_of(matches)?;
     let data_dir = data_dir_of(matches);
-    files::create_directory(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     let target = apiserver::store_path(&data_dir);
-    // The backup must be good before anything is moved.
-    check_store(&source).map_err(|error| error.to_string())?;
+    if is_same_file(&source, &target) {
+        return Err(format!("{} is the store itself, not a backup of it", source.display()));
+    }
+    // The backup must be good before anything is made or moved.
+    let backup = check_store(&source).map_err(|error| error.to_string())?;
+    files::create_directory(&data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     let keys = Keys::of(matches, &source)?;
     let pki = data_dir.join(PKI);
-    let has_other_keys = keys.differ_from(&pki)?;
-    if has_other_keys && !matches.get_flag("force") {
-        return Err(format!("{} has other keys than the backup; --force puts them aside", pki.display()));
-    }
-    if storage_embedded::exists(&target) {
-        if !matches.get_flag("force") {
+    if !matches.get_flag("force") {
+        if keys.differ_from(&pki)? {
+            return Err(format!("{} has other keys than the backup; --force puts them aside", pki.display()));
+        }
+        if storage_embedded::exists(&target) {
             return Err(format!("{} exists; --force puts it aside", target.display()));
         }
-        // A server that has the store open would go on writing to the file that was moved.
-        let lock = target.exists().then(|| storage_embedded::lock(&target)).transpose();
-        let lock = lock.map_err(|error| error.to_string())?;
-        put_aside(&data_dir, &target, "before-restore")?;
-        drop(lock);
     }
-    if has_other_keys {
-        let aside = files::with_suffix(&pki, ".before-restore");
-        std::fs::rename(&pki, &aside)
-            .map_err(|error| format!("cannot move {} to {}: {error}", pki.display(), aside.display()))?;
-    }
-    let report = restore_store(&source, &target, RESTORE_SKIPS).map_err(|error| error.to_string())?;
-    let word = keys.write(&data_dir.join(PKI))?;
+    let skips = revisions_to_skip(&target, backup.revision)?;
+    let report = storage_embedded::replace(&target, BEFORE_RESTORE, |fresh| restore_store(&source, fresh, skips));
+    let report = report.map_err(|error| error.to_string())?;
+    let word = keys.write(&pki)?;
     say(&format!("{} restored: {}; {word}", target.display(), describe(&report)));
     Ok(())
+}
+
+/// How many revisions later than its backup a store goes on, so that it is beyond all that clients have seen of the one before: of
+/// the store that is there, or of one that is gone, for which the time stands, since it grows faster than revisions do.
+fn revisions_to_skip(target: &Path, backup: i64) -> Result<i64, String> {
+    let seen = storage_embedded::last_revision(target).map_err(|error| error.to_string())?;
+    let milliseconds = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis());
+    let seen = seen.unwrap_or_else(|| i64::try_from(milliseconds()).unwrap_or(0));
+    Ok(seen.max(backup) - backup + RESTORE_SKIPS)
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
 /// The keys and certificates of a backup.
@@ -219,11 +232,28 @@ impl Keys {
             }
             Keys::Open(files) => files,
         };
-        files::create_directory(folder).map_err(|error| format!("cannot create {shown}: {error}"))?;
-        for (name, contents) in files {
-            let path = folder.join(name);
-            files::replace(&path, contents).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        if sealed::read_folder(folder)? == *files {
+            return Ok(format!("its keys and certificates are those in {shown}"));
         }
+        let fresh = files::with_suffix(folder, ".replacement");
+        let failed = |path: &Path, error: std::io::Error| format!("cannot write {}: {error}", path.display());
+        if fresh.exists() {
+            std::fs::remove_dir_all(&fresh).map_err(|error| failed(&fresh, error))?;
+        }
+        files::create_directory(&fresh).map_err(|error| failed(&fresh, error))?;
+        for (name, contents) in files {
+            let path = fresh.join(name);
+            files::replace(&path, contents).map_err(|error| failed(&path, error))?;
+        }
+        // An empty folder is in the way of nothing.
+        if std::fs::remove_dir(folder).is_err() && folder.exists() {
+            let aside = files::unused_name(folder, BEFORE_RESTORE, Path::exists);
+            let aside = aside.ok_or_else(|| format!("too many folders like {shown} were put aside"))?;
+            std::fs::rename(folder, &aside).map_err(|error| failed(&aside, error))?;
+        }
+        std::fs::rename(&fresh, folder)
+            .and_then(|()| files::sync_directory(folder))
+            .map_err(|error| failed(folder, error))?;
         Ok(format!("{} keys and certificates restored in {shown}", files.len()))
     }
 }
@@ -262,28 +292,12 @@ pub fn repair(matches: &ArgMatches) -> Result<(), String> {
     if !losses.is_empty() && !matches.get_flag("accept-loss") {
         return Err("nothing was changed; --accept-loss goes on without what is lost".into());
     }
-    put_aside(&data_dir, &path, "before-repair")?;
-    let report = salvage.write(&path, RESTORE_SKIPS).map_err(|error| error.to_string())?;
+    let report = storage_embedded::replace(&path, BEFORE_REPAIR, |fresh| salvage.write(fresh, RESTORE_SKIPS));
+    let report = report.map_err(|error| error.to_string())?;
     say(&format!("{} repaired: {}", path.display(), describe(&report)));
     Ok(())
 }
 
 fn file_of(matches: &ArgMatches) -> Result<PathBuf, String> {
     matches.get_one::<PathBuf>("file").cloned().ok_or_else(|| "which file?".into())
-}
-
-/// Renames the store and the files of its write-ahead log.
-fn put_aside(data_dir: &Path, store: &Path, suffix: &str) -> Result<(), String> {
-    let stem = store.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let entries = std::fs::read_dir(data_dir).map_err(|error| error.to_string())?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_aside = name.contains(".before-restore") || name.contains(".before-repair");
-        // The reserve holds nothing and is used again.
-        if name.starts_with(&stem) && !is_aside && !name.ends_with(".reserve") {
-            let aside = data_dir.join(name.replacen(&stem, &format!("{stem}.{suffix}"), 1));
-            std::fs::rename(&path, &aside).map_err(|error| format!("cannot move {}: {error}", path.display()))?;
-        }
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apiserver::{TestServer, flags, kubeconfig};
+use apiserver::{TestServer, descriptors, flags, kubeconfig};
 use clap::ArgMatches;
 use ferrokube::{Options, Server};
 use server::Build;
@@ -29,6 +29,7 @@ pub fn run(matches: &ArgMatches, called_as: &str, build: &Build) -> Result<(), S
         _ => {}
     }
     let mut serve = flags::serve(matches, called_as)?;
+    descriptors::allow_all();
     serve.config.serve_removed = serves_removed()?;
     serve.config.build = build.clone();
     let log = serve.logging.begin();

@@ -14,7 +14,7 @@ use server::Build;
 
 use super::serve::Signals;
 use super::{name, say};
-use apiserver::flags;
+use apiserver::{descriptors, flags};
 use apiserver::logging::Logging;
 use ferrokube::testing::TestUser;
 use ferrokube::{Options, Server};
@@ -100,6 +100,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, build: &Build) -> Result<(), String> {
     let began = Instant::now();
     let until = Until::begin();
+    descriptors::allow_all();
     let folder = Folder::make().map_err(|error| format!("a temporary folder cannot be made: {error}"))?;
     let Settled { mut options, logging } = plan(matches, &folder)?;
     options.build = build.clone();

@@ -141,6 +141,7 @@ impl Server {
             open: peer.begin(),
             seat: None,
             first: None,
+            head: None,
             watch: None,
             code: 0,
             bytes: 0,
@@ -317,6 +318,11 @@ impl Server {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let upgrade = upgrade.filter(|_| parts.headers.contains_key(http::header::UPGRADE));
         let (client, record) = (Some(peer.address.ip()), tracked.record.clone());
+        let head = self.unfinished.head(&user, &parts);
+        tracked.head = match head {
+            Ok(head) => head,
+            Err(status) => return failure(&status, &self.api.accept_of_status(&parts.headers, &query)),
+        };
         let http::request::Parts { method, uri, headers, version, .. } = parts;
         let body = Receiving::new(incoming, || self.unfinished.account(&user.name));
         let call = Box::new(Call { info, user, method, uri, headers, query, timeout, client, record, finish: None });

@@ -23,6 +23,7 @@ pub struct Metrics {
     pub authorization: Authorization,
     panics: AtomicU64,
     handshake_errors: AtomicU64,
+    refused_connections: AtomicU64,
     certificates: Certificates,
     /// Functions of other crates that write more metrics: store latencies, object counts.
     extra: Mutex<Vec<Contribution>>,
@@ -39,6 +40,11 @@ impl Metrics {
     /// Counts a failed TLS handshake.
     pub fn handshake_failed(&self) {
         self.handshake_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that was closed at once because its address has too many.
+    pub fn connection_refused(&self) {
+        self.refused_connections.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a request with a client certificate that expires in so many seconds.
@@ -78,6 +84,11 @@ impl Metrics {
                 "apiserver_tls_handshake_errors_total",
                 "Connections that did not get through TLS.",
                 &self.handshake_errors,
+            ),
+            (
+                "ferrokube_refused_connections_total",
+                "Connections that were closed at once because their addresses had too many.",
+                &self.refused_connections,
             ),
         ] {
             head(out, name, "counter", help)?;

@@ -22,6 +22,7 @@ use crate::metrics::Series;
 use crate::peer::{OpenRequest, Peer};
 use crate::seats::Seat;
 use crate::trace;
+use crate::unfinished::Account;
 
 /// Responses up to this size are handed to the connection and not followed any further.
 const HANDED_OVER_BYTES: usize = 64 * 1024;
@@ -42,6 +43,8 @@ pub struct Tracked {
     pub seat: Option<Seat>,
     /// The beginning of a watch, or its end, that was made while it had its seat.
     pub first: Option<Option<Result<Bytes, Aborted>>>,
+    /// Counts headers that are longer than most.
+    pub head: Option<Account>,
     /// Counts a watch, which adds to the seats that writes of the same resource need.
     pub watch: Option<flow::WatchTicket>,
     pub record: Option<Arc<Record>>,
