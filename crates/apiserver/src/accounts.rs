@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actions::TokenSettings;
 use authn::service_account::{
-    self, ExternalSigner, Issuer, Keys, PendingKey, ServiceAccountTokens, Signer, SigningKey,
+    self, AccountMeters, ExternalSigner, Issuer, Keys, PendingKey, ServiceAccountTokens, Signer, SigningKey,
 };
 use registry::{Features, OwnClient};
 use tokio::task::JoinHandle;
@@ -33,6 +33,7 @@ pub struct Accounts {
     /// How long pods' tokens live on.
     pub extended_seconds: i64,
     pub lookup: bool,
+    pub meters: Arc<AccountMeters>,
 }
 
 /// Pods' tokens that live on do so for a year.
@@ -70,6 +71,7 @@ impl Accounts {
             extend_expiration: flags.extend_token_expiration,
             extended_seconds,
             lookup: flags.lookup,
+            meters: Arc::default(),
         })
     }
 
@@ -93,6 +95,7 @@ impl Accounts {
             lookup: self.lookup,
             webhook_tokens: features.enabled("APIServerWebhookAuthenticationToken"),
             objects,
+            meters: self.meters.clone(),
         }
     }
 }

@@ -185,8 +185,7 @@ impl AuditConfig {
             let read = |why: &dyn std::fmt::Display| format!("initializing audit webhook: {why}");
             let (url, options) =
                 Kubeconfig::read(file).and_then(|config| config.current()).map_err(|why| read(&why))?;
-            let options = outbound::ClientOptions { dial: egress.to_control_plane(), ..options };
-            let client = Client::new(&options).map_err(|why| read(&why))?;
+            let client = Client::new(&egress.of_control_plane(options)).map_err(|why| read(&why))?;
             let options = WebhookOptions {
                 client,
                 url,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
 use authn::jwt::{ALGORITHMS, Egress as IssuerEgress, JwtIssuers, JwtMeters, JwtOptions};
-use authn::service_account::{ExternalSigner, ServiceAccountTokens};
+use authn::service_account::{AccountMeters, ExternalSigner, ServiceAccountTokens};
 use authn::{Authenticator, BootstrapTokens, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
 use object::Path;
 use outbound::Egress;
@@ -38,6 +38,7 @@ pub struct Authentication {
     pub authenticator: Arc<Authenticator>,
     pub trust: Arc<Trust>,
     jwt_meters: Arc<JwtMeters>,
+    account_meters: Arc<AccountMeters>,
     file: Option<ConfigurationFile>,
     external_signer: Option<Arc<ExternalSigner>>,
 }
@@ -110,6 +111,7 @@ impl Authentication {
             authenticator: Arc::new(authenticator),
             trust,
             jwt_meters,
+            account_meters: accounts.meters.clone(),
             file,
             external_signer: accounts.external.clone(),
         })
@@ -118,9 +120,11 @@ impl Authentication {
     /// Adds the metrics of authentication.
     pub fn contribute(&self, metrics: &Metrics) {
         let (authenticator, jwt) = (self.authenticator.clone(), self.jwt_meters.clone());
+        let accounts = self.account_meters.clone();
         let (reloads, external) = (self.file.as_ref().map(|file| file.meters.clone()), self.external_signer.clone());
         metrics.contribute(move |out| {
-            let written = authenticator.meters.write(out).and_then(|()| jwt.write(out));
+            let written =
+                authenticator.meters.write(out).and_then(|()| jwt.write(out)).and_then(|()| accounts.write(out));
             let written = written.and_then(|()| reloads.as_ref().map_or(Ok(()), |reloads| reloads.write(out)));
             let written = written.and_then(|()| external.as_ref().map_or(Ok(()), |signer| signer.write_metrics(out)));
             written.expect("writing to a string cannot fail");
@@ -169,7 +173,7 @@ fn token_methods(
     let flags = &config.authentication;
     if let Some(file) = &flags.webhook_config_file {
         let (version, ttl) = (flags.webhook_version.as_str(), flags.webhook_cache_ttl);
-        let webhook = TokenWebhook::open(file, version, own.audiences.clone(), ttl, egress.control_plane.clone())?;
+        let webhook = TokenWebhook::open(file, version, own.audiences.clone(), ttl, egress)?;
         tokens.push(Box::new(webhook));
     }
     Ok(tokens)

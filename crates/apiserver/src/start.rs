@@ -299,7 +299,7 @@ impl Core {
         let features = config.features().map_err(StartError::Setting)?;
         let client = Arc::new(ApiClient::new(store.clone(), &config.store.prefix()));
         let kinds = kinds_options(config, client.clone())?;
-        let mut catalog = catalog(config, store.clone(), &kinds).await?;
+        let mut catalog = catalog(config, &features, store.clone(), &kinds).await?;
         let accounts = Accounts::open(config, signing_key).await.map_err(StartError::Setting)?;
         let authentication =
             Authentication::open(config, &features, pki, &accounts, client.clone(), egress, extensions)
@@ -637,7 +637,12 @@ async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
     })
 }
 
-async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOptions) -> Result<Catalog, StartError> {
+async fn catalog(
+    config: &Config,
+    features: &Features,
+    store: Arc<dyn Store>,
+    kinds: &kinds::KindOptions,
+) -> Result<Catalog, StartError> {
     let strategies = kinds::strategies_with(kinds)
         .into_iter()
         .map(|(group, resource, strategy)| ((group, resource), strategy))
@@ -656,6 +661,7 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOpti
             .map(|(group, version, resource, c)| ((group, version, resource), c))
             .collect(),
         encoding: config.store.encoding,
+        names_unreadable: features.enabled("AllowUnsafeMalformedObjectDeletion"),
         enabled: Box::new(move |resource, default| served.has(resource, default)),
         lifecycle,
     };

@@ -7,6 +7,7 @@ mod bound;
 mod claims;
 mod external;
 mod legacy;
+mod meters;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use request::User;
 
 pub use self::claims::{Bound, Claims, Kubernetes, Reference};
 pub use self::external::ExternalSigner;
+pub use self::meters::AccountMeters;
 use crate::jws::Jws;
 pub use crate::keys::{KeyError, PublicKey, SigningKey, key_set, read_public_keys};
 use crate::{Identity, Refused, Token, TokenMethod, intersection};
@@ -137,6 +139,7 @@ pub struct ServiceAccountTokens {
     /// Whether tokens may be bound to webhook configurations.
     pub webhook_tokens: bool,
     pub objects: Arc<dyn OwnClient>,
+    pub meters: Arc<AccountMeters>,
 }
 
 #[async_trait]
@@ -166,12 +169,19 @@ impl ServiceAccountTokens {
     async fn identify_bound(&self, token: &Token<'_>, signed: &Jws) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed).await?;
         let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
-        Ok(Identity { user: check.user(&claims).await?, audiences, ..Identity::default() })
+        let user = check.user(&claims).await?;
+        match claims.kubernetes.as_ref().and_then(|said| said.warnafter).filter(|threshold| *threshold != 0) {
+            None => {}
+            Some(threshold) if token.now > threshold => self.meters.stale.increment(),
+            Some(_) => self.meters.valid.increment(),
+        }
+        Ok(Identity { user, audiences, ..Identity::default() })
     }
 
     async fn identify_legacy(&self, token: &Token<'_>, signed: &Jws) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed).await?;
-        let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
+        let check =
+            legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup, meters: &self.meters };
         let (user, warnings) = check.user(token.text, &claims).await?;
         Ok(Identity { user, audiences, warnings, ..Identity::default() })
     }
@@ -188,7 +198,12 @@ impl ServiceAccountTokens {
         let claims: Claims =
             serde_json::from_slice(&signed.payload).map_err(|error| Refused::because(error.to_string()))?;
         // Tokens that do not say are from before audiences, and meant for API servers.
-        let meant = if claims.aud.is_empty() { &self.audiences } else { &claims.aud };
+        let meant = if claims.aud.is_empty() {
+            self.meters.legacy.increment();
+            &self.audiences
+        } else {
+            &claims.aud
+        };
         let audiences = intersection(meant, token.audiences);
         if audiences.is_empty() && !self.audiences.is_empty() {
             return Err(Refused::because(format!(

@@ -31,6 +31,7 @@ async fn run() {
         strategies: Default::default(),
         conversions: Default::default(),
         encoding: Default::default(),
+        names_unreadable: true,
         enabled: Box::new(|_, on| on),
         lifecycle: Default::default(),
     };

@@ -110,6 +110,7 @@ impl Definitions {
                     meters: setup.meters,
                     expressions: setup.expressions,
                     cbor: setup.api.features.enabled("CBORServingAndStorage"),
+                    names_unreadable: setup.api.features.enabled("AllowUnsafeMalformedObjectDeletion"),
                 },
                 followed: watch::Sender::new(0),
                 owed: watch::Sender::new(HashSet::new()),

@@ -42,6 +42,8 @@ pub struct Stores {
     pub expressions: Arc<cel::Pool>,
     /// Objects are stored as CBOR instead of JSON.
     pub cbor: bool,
+    /// Whether errors name objects that cannot be read: the gate `AllowUnsafeMalformedObjectDeletion`.
+    pub names_unreadable: bool,
 }
 
 /// What is served of one definition.
@@ -117,6 +119,7 @@ pub async fn open(
         cache: cache.clone(),
         prefix: prefix.clone(),
         root: stores.prefix.len(),
+        names_unreadable: stores.names_unreadable,
     };
     let served = parts.iter().zip(&schemas.versions).filter(|((version, ..), _)| version.served);
     let resources = served.map(|((version, kind, codec, strategy), (_, shape))| {

@@ -28,6 +28,8 @@ pub struct Setup {
     pub conversions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Convert>>,
     /// `--storage-media-type`: how built-in resources are written. Both forms are read.
     pub encoding: StoredEncoding,
+    /// Whether errors name objects that cannot be read: the gate `AllowUnsafeMalformedObjectDeletion`.
+    pub names_unreadable: bool,
     /// Whether a resource is served: its name, and whether its version is by default.
     pub enabled: Box<dyn Fn(&GroupVersionResource, bool) -> bool + Send + Sync>,
     /// Decides what has been removed, and in which version objects are written.
@@ -145,6 +147,7 @@ impl Setup {
             cache,
             prefix,
             root: self.prefix.len(),
+            names_unreadable: self.names_unreadable,
         }))
     }
 

@@ -172,8 +172,12 @@ impl ResourceStorage {
         entry: &Entry,
         decode: impl FnOnce(&Bytes) -> Result<Value, String>,
     ) -> Result<Value, Unreadable> {
-        let sealed =
-            |why: &str| Unreadable::Sealed(format!("data from the storage is not transformable revision=0: {why}"));
+        let sealed = |why: &str| {
+            Unreadable::Sealed(match self.names_unreadable {
+                true => format!("data from the storage is not transformable revision=0: {why}"),
+                false => why.to_string(),
+            })
+        };
         if let Some(why) = entry.sealed() {
             return Err(sealed(why));
         }
@@ -181,7 +185,10 @@ impl ResourceStorage {
             return Err(sealed("identity transformer tried to read encrypted data"));
         }
         let mut object = decode(&entry.value).map_err(|why| {
-            Unreadable::Undecodable(format!("object not decodable revision={}: {why}", entry.mod_revision))
+            Unreadable::Undecodable(match self.names_unreadable {
+                true => format!("object not decodable revision={}: {why}", entry.mod_revision),
+                false => why,
+            })
         })?;
         object.set_meta_str("resourceVersion", &entry.mod_revision.to_string());
         Ok(object)

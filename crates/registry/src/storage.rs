@@ -27,6 +27,8 @@ pub struct ResourceStorage {
     pub prefix: String,
     /// How much of it all resources have in common: `/registry`.
     pub root: usize,
+    /// Whether errors name objects that cannot be read: the gate `AllowUnsafeMalformedObjectDeletion`.
+    pub names_unreadable: bool,
 }
 
 /// Looking at an object whose header is known costs about as much as reading so many bytes.
@@ -68,7 +70,10 @@ impl ResourceStorage {
     pub fn unreadable(&self, entry: &Entry, why: Unreadable) -> Error {
         let key = entry.key.to_string();
         tracing::error!(key, %why, "a stored object cannot be read");
-        Error::Unreadable { key: self.below_root(&key).to_string(), why }
+        match self.names_unreadable {
+            true => Error::Unreadable { key: self.below_root(&key).to_string(), why },
+            false => Error::Unnamed(why),
+        }
     }
 
     /// The key without the prefix that all resources share, as upstream's errors show it.

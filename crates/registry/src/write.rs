@@ -215,7 +215,7 @@ impl Write<'_> {
     pub async fn current(&self) -> Result<Option<Value>, Error> {
         let (storage, options) = (self.storage, self.options);
         let object = match &self.stored {
-            Some(stored) => Some(storage.load(stored).await.map_err(Error::Unchangeable)?),
+            Some(stored) => Some(storage.load(stored).await.map_err(Error::Unnamed)?),
             None if options.create || storage.strategy.facts().allows_create_on_update => None,
             None => return Err(storage.not_found(self.name)),
         };

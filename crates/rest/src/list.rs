@@ -313,12 +313,19 @@ where
 {
     let Ok(storage) = scope.storage() else { return status };
     let mut causes = Vec::new();
-    note_unreadable(storage, batch, &mut causes).await;
-    refuse_unreadable(storage, causes, rest).await.err().unwrap_or(status)
+    let refused = async {
+        note_unreadable(storage, batch, &mut causes).await?;
+        refuse_unreadable(storage, causes, rest).await
+    };
+    refused.await.err().unwrap_or(status)
 }
 
-/// Adds the objects of a batch that cannot be read, up to the number that one answer names.
-async fn note_unreadable<O>(storage: &ResourceStorage, batch: &Readables<O>, causes: &mut Vec<Cause>)
+/// Adds the objects of a batch that cannot be read, up to the number that one answer names. Fails at the first where errors do not name them.
+async fn note_unreadable<O>(
+    storage: &ResourceStorage,
+    batch: &Readables<O>,
+    causes: &mut Vec<Cause>,
+) -> Result<(), Status>
 where
     O: AsRef<[Arc<Object>]>,
 {
@@ -327,13 +334,17 @@ where
         let bytes = object.value().len();
         if let Err(unreadable) = aside(bytes, || storage.read(object)) {
             let field = object.key().to_string();
+            if !storage.names_unreadable {
+                return Err(unreadable.in_list(&field));
+            }
             causes.push(Cause { reason: "UnexpectedServerResponse".into(), message: unreadable.at(&field), field });
         }
         if causes.len() == UNREADABLE_MAX {
-            return;
+            break;
         }
         pace.worked(bytes).await;
     }
+    Ok(())
 }
 
 /// Fails if there are objects that cannot be read: those that were noted, and more among these.
@@ -346,7 +357,7 @@ async fn refuse_unreadable(
     while causes.len() < UNREADABLE_MAX
         && let Some(batch) = batches.next().await
     {
-        note_unreadable(storage, &batch, &mut causes).await;
+        note_unreadable(storage, &batch, &mut causes).await?;
     }
     if causes.is_empty() {
         return Ok(());

@@ -6,6 +6,7 @@ use registry::{OwnChange, OwnClient};
 use request::User;
 
 use super::claims::Claims;
+use super::meters::AccountMeters;
 use super::user;
 use crate::Refused;
 
@@ -19,6 +20,7 @@ pub struct Check<'a> {
     pub objects: &'a dyn OwnClient,
     pub now: i64,
     pub lookup: bool,
+    pub meters: &'a AccountMeters,
 }
 
 impl Check<'_> {
@@ -51,6 +53,7 @@ impl Check<'_> {
             self.note_use(&secret, &today).await;
         }
         if secret.label(INVALID_SINCE).is_some_and(|since| !since.is_empty()) {
+            self.meters.invalidated.increment();
             return Err(Refused::because(format!(
                 "the token in secret {namespace}/{} for service account {namespace}/{name} has been marked invalid. Use \
                  tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' \
@@ -59,6 +62,8 @@ impl Check<'_> {
             )));
         }
         let generated = account.list_at(&["secrets"]).iter().any(|entry| entry.str_at(&["name"]) == secret.name());
+        let uses = if generated { &self.meters.auto } else { &self.meters.manual };
+        uses.increment();
         Ok(if generated { vec![GENERATED.to_string()] } else { Vec::new() })
     }
 

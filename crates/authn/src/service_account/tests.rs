@@ -61,6 +61,7 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
         lookup: true,
         webhook_tokens: false,
         objects,
+        meters: Arc::default(),
     };
     (Issuer::new(ISSUER, Signer::Key(key.into())), method)
 }

@@ -15,6 +15,7 @@ async fn catalog() -> Catalog {
         strategies: Default::default(),
         conversions: Default::default(),
         encoding: Default::default(),
+        names_unreadable: true,
         enabled: Box::new(|version, on| on || version.group.ends_with("k8s.io")),
         lifecycle: Default::default(),
     };

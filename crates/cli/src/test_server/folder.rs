@@ -1,9 +1,9 @@
 //! The folder of a test server: keys, certificates and kubeconfigs. It is in memory where the system has such a place, and goes
 //! away with the server. What a killed server left is removed by the next one of the same user.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -11,6 +11,8 @@ use tempfile::TempDir;
 const PREFIX: &str = "ferrokube-test-";
 /// Locked for as long as the server lives.
 const LOCK: &str = "lock";
+/// Others do not even see which files there are.
+const DIRECTORY_MODE: u32 = 0o700;
 /// Files here are never written to a disk.
 const IN_MEMORY: &str = "/dev/shm";
 
@@ -22,11 +24,15 @@ pub struct Folder {
 impl Folder {
     pub fn make() -> io::Result<Folder> {
         let shared = Path::new(IN_MEMORY);
-        let (folder, parent) = match tempfile::Builder::new().prefix(PREFIX).tempdir_in(shared) {
+        let make = |parent: &Path| {
+            let for_owner = Permissions::from_mode(DIRECTORY_MODE);
+            tempfile::Builder::new().prefix(PREFIX).permissions(for_owner).tempdir_in(parent)
+        };
+        let (folder, parent) = match make(shared) {
             Ok(folder) => (folder, shared.to_path_buf()),
             Err(_) => {
                 let parent = std::env::temp_dir();
-                (tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?, parent)
+                (make(&parent)?, parent)
             }
         };
         remove_left_behind(&parent);
@@ -87,6 +93,7 @@ mod tests {
         let made = Folder::make().unwrap();
         let path = made.folder.path().to_path_buf();
         assert!(path.join(LOCK).exists());
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, DIRECTORY_MODE);
         drop(made);
         assert!(!path.exists());
     }

@@ -101,6 +101,12 @@ fn unfinished_headers(bytes: usize) -> Vec<u8> {
     sent
 }
 
+/// Waits until the server has closed a connection.
+async fn closed(stream: &mut TlsStream<TcpStream>) {
+    let mut answer = [0; 4096];
+    while stream.read(&mut answer).await.is_ok_and(|read| read > 0) {}
+}
+
 /// A client without credentials sends headers that do not end over many connections: beyond what one address may have, they are closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_heads_are_bounded_by_address() {
@@ -116,11 +122,7 @@ async fn unfinished_heads_are_bounded_by_address() {
             let _ = stream.write_all(&sent).await;
             open.push(stream);
         }
-        let closed = async |stream: &mut TlsStream<TcpStream>| {
-            let mut answer = [0; 4096];
-            while stream.read(&mut answer).await.is_ok_and(|read| read > 0) {}
-        };
-        let mut closing: FuturesUnordered<_> = open.iter_mut().map(closed).collect();
+        let mut closing: FuturesUnordered<_> = open.iter_mut().map(|stream| closed(stream)).collect();
         let first = tokio::time::timeout(PATIENCE, closing.next()).await;
         assert!(first.is_ok(), "{} heads of {} bytes are held", allowed + 20, sent.len());
         // Another address may send long headers meanwhile.

@@ -107,6 +107,10 @@ const SHARED: &[(&str, &[Hog])] = &[
     ("other encodings of objects", &[Hog::Encodings]),
     ("answers that were not read yet", &[Hog::Unread("/large"), Hog::Unread("?watch=true&resourceVersion=0")]),
     ("log lines about requests", &[Hog::Strangers]),
+    // These two need a client at another address, which module `connections` has, and so it tests long headers.
+    ("connections", &[]),
+    ("requests whose headers have begun to arrive", &[]),
+    ("headers of more than 16 KiB", &[]),
     // As etcd's quota, this one belongs to all; module `space` tests what goes on beyond it.
     ("bytes in the embedded store", &[]),
 ];

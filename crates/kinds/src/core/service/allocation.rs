@@ -6,6 +6,7 @@
 
 mod addresses;
 mod families;
+mod meters;
 mod node_ports;
 pub mod repair;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use object::{Errors, GroupKind, Meta, Status, Value};
 use registry::{Context, OwnClient, Undo};
 
+pub use meters::AllocationMeters;
 pub use node_ports::PortRange;
 
 use super::facts::*;
@@ -29,6 +31,7 @@ pub struct Allocation {
     families: Vec<IpFamily>,
     node_ports: NodePorts,
     client: Arc<dyn OwnClient>,
+    pub meters: Arc<AllocationMeters>,
 }
 
 /// A client of nothing.
@@ -53,7 +56,9 @@ impl Allocation {
         if families.is_empty() {
             families.push(IpFamily::V4);
         }
-        Allocation { families, node_ports: NodePorts::new(node_ports), client }
+        let meters = Arc::<AllocationMeters>::default();
+        let node_ports = NodePorts::new(node_ports, meters.clone());
+        Allocation { families, node_ports, client, meters }
     }
 
     /// Takes what a new service needs and writes it into the service.

@@ -5,12 +5,14 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use object::{Errors, Meta, Path, Status, Value, names, value};
 use rand::Rng;
 use registry::{Context, OwnClient};
 
 use super::families::stays_preferring_dual_stack;
+use super::meters::Scope;
 use super::{Allocation, Taken, invalid};
 use crate::core::service::facts::*;
 
@@ -166,8 +168,16 @@ impl Allocation {
             invalid(service, &errors)
         };
         let networks = networks(cx, family);
+        let began = Instant::now();
+        let note = |scope: Scope, taken: Option<&str>| {
+            if !cx.dry_run {
+                self.meters.address(&networks, scope, taken.and_then(names::parse_ip_sloppy), began.elapsed());
+            }
+        };
         if wanted.is_empty() {
-            return match self.take_any(cx, service, &networks, taken).await {
+            let found = self.take_any(cx, service, &networks, taken).await;
+            note(Scope::Dynamic, found.as_deref().ok());
+            return match found {
                 Ok(ip) => Ok(ip),
                 Err(Failure::Full) => {
                     let name = object::quote(service.name());
@@ -176,7 +186,9 @@ impl Allocation {
                 Err(failure) => Err(refuse(format!("failed to allocate IP: {failure}"))),
             };
         }
-        match self.take_this(cx, service, wanted, &networks, taken).await {
+        let found = self.take_this(cx, service, wanted, &networks, taken).await;
+        note(Scope::Static, found.is_ok().then_some(wanted));
+        match found {
             Ok(()) => Ok(wanted.to_string()),
             Err(failure) => Err(refuse(format!("failed to allocate IP {wanted}: {failure}"))),
         }
@@ -305,14 +317,14 @@ impl From<Status> for Failure {
 
 /// A network that addresses are taken from.
 #[derive(Debug)]
-struct Network {
-    text: String,
+pub(super) struct Network {
+    pub text: String,
     base: IpAddr,
     first: u128,
     last: u128,
     /// So many of the first addresses are for services that ask for one by name.
     reserved: u128,
-    ready: bool,
+    pub ready: bool,
 }
 
 /// Every network of a family that a ServiceCIDR has.
@@ -339,7 +351,7 @@ fn is_ready(service_cidr: &Value) -> bool {
 }
 
 impl Network {
-    fn new(text: &str, ready: bool) -> Option<Network> {
+    pub fn new(text: &str, ready: bool) -> Option<Network> {
         let cidr = names::parse_cidr_sloppy(text)?;
         let base = cidr.network();
         if base.is_ipv6() && cidr.prefix_length < V6_PREFIX_MIN {
@@ -364,7 +376,12 @@ impl Network {
         IpFamily::of(self.base)
     }
 
-    fn has(&self, address: IpAddr) -> bool {
+    /// How many addresses there are.
+    pub fn size(&self) -> u128 {
+        (self.last - self.first).saturating_add(1)
+    }
+
+    pub fn has(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.base.is_ipv4() && (self.first..=self.last).contains(&to_number(address))
     }
 

@@ -15,7 +15,8 @@ use object::{Errors, GroupResource, Path, Status, Value, value};
 use registry::{Context, Error, OwnClient};
 use tokio::sync::Mutex;
 
-use super::{Allocation, Taken, invalid};
+use super::meters::Scope;
+use super::{Allocation, AllocationMeters, Taken, invalid};
 use crate::core::service::facts::*;
 use bits::Bits;
 
@@ -83,6 +84,7 @@ pub(super) struct NodePorts {
     range: PortRange,
     /// What was stored when we last looked. Writes of this server queue here instead of racing each other.
     known: Arc<Mutex<Option<Known>>>,
+    meters: Arc<AllocationMeters>,
 }
 
 /// Which ports are taken, as of a revision of the stored object.
@@ -93,8 +95,14 @@ struct Known {
 }
 
 impl NodePorts {
-    pub fn new(range: PortRange) -> NodePorts {
-        NodePorts { range, known: Arc::default() }
+    pub fn new(range: PortRange, meters: Arc<AllocationMeters>) -> NodePorts {
+        NodePorts { range, known: Arc::default(), meters }
+    }
+
+    /// Notes what a plan has come to that was made with ports as they are stored.
+    fn note(&self, ports: &Ports) {
+        ports.scopes.iter().for_each(|(scope, is_taken)| self.meters.port(*scope, *is_taken));
+        self.meters.set_ports(ports.bits.iter().count(), usize::from(self.range.size));
     }
 
     /// Carries out a plan for a service's ports. The plan is made anew whenever the stored object turns out to be newer.
@@ -121,6 +129,9 @@ impl NodePorts {
                 // What looks taken may have been given back by another server.
                 Err(_) if !fresh => continue,
                 Err(status) => {
+                    ports.scopes.retain(|(_, is_taken)| !is_taken);
+                    ports.bits.clone_from(&current.bits);
+                    self.note(&ports);
                     *known = Some(current);
                     return Err(status);
                 }
@@ -131,6 +142,7 @@ impl NodePorts {
                 return Ok((planned, ports));
             }
             if let Some(revision) = client.store_node_ports(&self.object(&ports.bits), Some(current.revision)).await? {
+                self.note(&ports);
                 *known = Some(Known { bits: ports.bits.clone(), revision });
                 return Ok((planned, ports));
             }
@@ -161,6 +173,7 @@ impl NodePorts {
             }
             let written = client.store_node_ports(&self.object(&current.bits), Some(current.revision)).await?;
             if let Some(revision) = written {
+                self.meters.set_ports(current.bits.iter().count(), usize::from(self.range.size));
                 *known = Some(Known { bits: current.bits, revision });
                 return Ok(());
             }
@@ -283,6 +296,8 @@ pub(super) struct Ports {
     dry_run: bool,
     taken: Vec<i64>,
     let_go: Vec<i64>,
+    /// What was tried, and whether it succeeded, for metrics.
+    scopes: Vec<(Scope, bool)>,
 }
 
 /// Why there is no port, in upstream's words.
@@ -298,10 +313,22 @@ enum Failure {
 
 impl Ports {
     fn new(range: PortRange, bits: Bits, dry_run: bool) -> Ports {
-        Ports { range, bits, dry_run, taken: Vec::new(), let_go: Vec::new() }
+        Ports { range, bits, dry_run, taken: Vec::new(), let_go: Vec::new(), scopes: Vec::new() }
     }
 
     fn take(&mut self, port: i64) -> Result<(), Failure> {
+        let taken = self.take_this(port);
+        self.note(Scope::Static, taken.is_ok());
+        taken
+    }
+
+    fn note(&mut self, scope: Scope, is_taken: bool) {
+        if !self.dry_run {
+            self.scopes.push((scope, is_taken));
+        }
+    }
+
+    fn take_this(&mut self, port: i64) -> Result<(), Failure> {
         let bit = self.range.bit(port);
         if self.taken.contains(&port) || bit.is_some_and(|bit| self.bits.has(bit)) {
             return Err(Failure::Allocated);
@@ -326,7 +353,9 @@ impl Ports {
             self.taken.push(port);
             return Ok(port);
         }
-        let bit = self.bits.any_clear(self.range.reserved()).ok_or(Failure::Full)?;
+        let bit = self.bits.any_clear(self.range.reserved());
+        self.note(Scope::Dynamic, bit.is_some());
+        let bit = bit.ok_or(Failure::Full)?;
         self.bits.set(bit);
         self.taken.push(self.range.port(bit));
         Ok(self.range.port(bit))
