@@ -501,15 +501,16 @@ async fn objects_are_converted_in_batches_and_once() {
             hooks.take_seen("/convert").iter().map(|review| review.list_at(&["objects"]).len()).collect();
         assert_eq!((status, seen.as_slice()), (200, asked), "{path} {accept}");
     }
-    // The object is known in v1; the new one is stored in v2, and its answer is in v1 again.
+    // A new state of the object is converted when it is first read.
     let (_, mut changed) = client.ask("GET", &one, &Value::Null).await;
     changed.set(&["spec", "size"], 9);
     let (status, answer) = client.ask("PUT", &one, &changed).await;
     assert_eq!((status, answer.at(&["spec", "size"]).as_int()), (200, Some(9)), "{answer:?}");
-    assert_eq!(hooks.take_seen("/convert").len(), 2);
-    let (_, read) = client.ask("GET", &one, &Value::Null).await;
-    assert_eq!(read.at(&["spec", "size"]).as_int(), Some(9));
     hooks.take_seen("/convert");
+    for calls in [1, 0] {
+        let (_, read) = client.ask("GET", &one, &Value::Null).await;
+        assert_eq!((read.at(&["spec", "size"]).as_int(), hooks.take_seen("/convert").len()), (Some(9), calls));
+    }
     // Objects that are not converted fail their list, which names them; others can be read alone.
     hooks.answer("/convert", Answer::Body(500, b"no".to_vec()));
     assert_eq!(client.ask("POST", &path("v2"), &named("v2", "a")).await.0, 201);

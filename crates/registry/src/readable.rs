@@ -20,21 +20,21 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 const CONVERTED_KEY: u64 = 1 << 63;
 
 /// The object that a webhook made, in CBOR, or why it made none.
-type Conversion = Result<Bytes, String>;
+type ConvertedBytes = Result<Bytes, String>;
 
 /// Objects of one resource that can be decoded; `O` holds them.
 #[derive(Default)]
 pub struct Readables<O> {
     objects: O,
-    /// What a webhook made of each; empty where none converts objects of the resource.
-    converted: Vec<Option<Conversion>>,
+    /// The answers of a webhook, one for each; empty where none converts objects of the resource.
+    converted: Vec<Option<ConvertedBytes>>,
 }
 
 /// One of them.
 #[derive(Clone, Copy)]
 pub struct Readable<'a> {
     object: &'a Arc<Object>,
-    converted: Option<&'a Conversion>,
+    converted: Option<&'a ConvertedBytes>,
 }
 
 impl<O: AsRef<[Arc<Object>]>> Readables<O> {
@@ -127,7 +127,7 @@ impl ResourceStorage {
         enough.map_or(objects.len(), |last| last + 1).min(BATCH_OBJECTS_MAX)
     }
 
-    async fn converted(&self, objects: &[Arc<Object>]) -> Vec<Option<Conversion>> {
+    async fn converted(&self, objects: &[Arc<Object>]) -> Vec<Option<ConvertedBytes>> {
         let key = CONVERTED_KEY | self.id;
         let mut all: Vec<_> = objects.iter().map(|object| object.kept_rendition(key).map(Ok)).collect();
         let missing = all.iter_mut().zip(objects).filter(|(known, _)| known.is_none());

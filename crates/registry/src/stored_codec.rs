@@ -26,7 +26,7 @@ pub trait StoredCodec: Send + Sync + 'static {
         false
     }
 
-    /// What the conversion webhook makes of stored objects; it is asked for all of them at once. None for what `decode` reads
+    /// Has the conversion webhook convert stored objects; it is asked for all of them at once. None for what `decode` reads
     /// without it, or says why it cannot.
     async fn converted(&self, stored: &[Bytes]) -> Vec<Option<Result<Value, String>>> {
         vec![None; stored.len()]
@@ -92,7 +92,7 @@ impl SealedCodec {
         self.0.schema_in(version)
     }
 
-    /// What an object that was encoded as these bytes will be read as.
+    /// The object as it will be read, after it was encoded as these bytes.
     pub(crate) async fn decoded(&self, object: Value, bytes: &Bytes) -> Result<Value, String> {
         if let Some(decoded) = self.0.as_decoded(object) {
             return Ok(decoded);

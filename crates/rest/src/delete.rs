@@ -47,7 +47,7 @@ async fn remove(scope: &Scope, attributes: &Attributes<'_>, name: &str) -> Resul
     loop {
         let planned = removal.plan().await?;
         if let Some(current) = planned.asks_about() {
-            scope.api.admission.validate(attributes, None, Some(current)).await?;
+            scope.api.admission.admit_deletion(attributes, current).await?;
         }
         scope.begin(cx);
         if let Some(deleted) = removal.commit(planned).await? {

@@ -22,6 +22,7 @@ mod paths;
 mod peer;
 mod polls;
 mod receive;
+mod refused;
 mod seats;
 mod shares;
 mod sparing;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use registry::Catalog;
+use rest::Call;
 
 use authorization::Authorization;
 use metrics::{Histogram, head};
@@ -35,6 +37,30 @@ type Contribution = Arc<dyn Fn(&mut String) + Send + Sync>;
 impl Metrics {
     pub fn panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The metrics that a request counts for; None if it asks for what is not served, so that clients cannot make up labels.
+    pub fn series(&self, catalog: &Catalog, call: &Call, body_bytes: Option<u64>) -> Option<Arc<Series>> {
+        let info = &call.info;
+        let resource = match info.is_resource {
+            true => {
+                let resource = catalog.get(&info.group, &info.version, &info.resource)?;
+                if !info.subresource.is_empty() {
+                    resource.subresource(&info.subresource)?;
+                }
+                Some(resource)
+            }
+            false => None,
+        };
+        if let Some(bytes) = body_bytes.filter(|bytes| *bytes > 0) {
+            self.requests.body(info, bytes);
+        }
+        let dry_run = call.query.iter().any(|(key, value)| key == "dryRun" && value == "All");
+        let series = self.requests.series(&Labels::of(info, &call.method, &call.headers, dry_run));
+        if let Some(old) = resource.and_then(|resource| resource.deprecation.as_ref()) {
+            series.deprecated(&old.removed_release);
+        }
+        Some(series)
     }
 
     /// Counts a failed TLS handshake.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::request::Parts;
+use http::{HeaderMap, Uri};
 use object::Status;
 use request::User;
 
@@ -38,9 +38,9 @@ impl Unfinished {
     }
 
     /// Counts the headers of a request if they are longer than most. Members of `system:masters` are never refused.
-    pub fn head(&self, user: &User, parts: &Parts) -> Result<Option<Account>, Status> {
-        let headers: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        let bytes = headers + parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    pub fn head(&self, user: &User, headers: &HeaderMap, uri: &Uri) -> Result<Option<Account>, Status> {
+        let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let bytes = fields + uri.path_and_query().map_or(0, |target| target.as_str().len());
         if bytes <= SHORT_HEAD_BYTES || user.groups.iter().any(|group| group == User::MASTERS) {
             return Ok(None);
         }
