@@ -290,7 +290,6 @@ const MADE_WITH_FORMAT: &[(&str, usize, &str)] = &[
     ("crates/discovery/src/openapi/routes.rs", 2, "shown: paths that the server has"),
     ("crates/discovery/src/openapi/routes/custom.rs", 1, "shown: paths that the server has"),
     ("crates/discovery/src/openapi/routes/fixed.rs", 1, "shown: paths that the server has"),
-    ("crates/ferrokube/src/server.rs", 1, "the server's own address"),
     ("crates/outbound/src/credentials.rs", 1, "a token from a file; what is no header value is an error"),
     ("crates/outbound/src/get.rs", 1, "a token; what is no header value is an error"),
     ("crates/outbound/src/otlp.rs", 2, "an endpoint that a file of the administrator names"),

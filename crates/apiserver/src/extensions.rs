@@ -16,12 +16,12 @@ use storage::Store;
 
 use crate::Pki;
 
-/// What there is of a server when the paths of the program are made.
+/// The parts of a server that there are when the paths of the program are made.
 pub struct Built<'a> {
     pub api: &'a Arc<Api>,
     pub pki: &'a Pki,
     pub address: SocketAddr,
-    /// What all keys in the store begin with.
+    /// The beginning of all keys in the store.
     pub prefix: String,
 }
 

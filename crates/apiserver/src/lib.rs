@@ -50,7 +50,7 @@ pub use audit::AuditConfig;
 pub use authentication::AuthenticationConfig;
 pub use authorization::AuthorizationConfig;
 pub use config::{Config, ServiceAccounts};
-pub use crd::{ConvertFn, Feed, MakeObjects, OwnCall, OwnDefinition, OwnObjects, OwnSubresource};
+pub use crd::{ConvertFn, FedObjects, MakeObjects, OwnCall, OwnDefinition, OwnObjects, OwnSubresource};
 pub use debugging::Debugging;
 pub use extensions::{Built, MakePaths, ProgramParts};
 pub use own_service::OwnServiceConfig;

@@ -17,7 +17,7 @@ const MANAGER: &str = "kube-apiserver";
 
 /// The client through the API's storage, and for node ports an object of its own beside it.
 pub struct ApiClient {
-    /// What admission and the kinds are made with leads here, and the API is made of them, so it comes later. Weak, because it has them.
+    /// Admission and the kinds have this client, and the API is made of them, so it comes later; weak, because it leads here.
     api: OnceLock<Weak<Api>>,
     store: Arc<dyn Store>,
     /// Where the node ports are: `/registry/ranges/servicenodeports`.

@@ -87,7 +87,7 @@ fn it_says_what_a_client_needs() {
     assert!(server.text("version").starts_with("v1."));
     let ask = |path: &str, token: &str| {
         let mut curl = Command::new("curl");
-        curl.args(["--silent", "--cacert"]).arg(server.folder().join("data/pki/ca.crt"));
+        curl.args(["--silent", "--cacert"]).arg(server.folder().join("pki/ca.crt"));
         let output =
             curl.args(["--header", &format!("Authorization: Bearer {token}")]).arg(server.text("url") + path).output();
         String::from_utf8(output.unwrap().stdout).unwrap()

@@ -1,4 +1,4 @@
-//! [`Feed`]: the objects of a resource that the program keeps. Clients can get, list and watch them, and change nothing.
+//! [`FedObjects`]: the objects of a resource that the program keeps. Clients can get, list and watch them, and change nothing.
 //!
 //! They are in a store in memory of their own, so that reads and watches are those of every stored resource.
 
@@ -16,27 +16,27 @@ use crate::resource::Stores;
 
 /// How many bytes of old states are kept for watches that begin in the past.
 const HISTORY_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// What all keys begin with.
+/// The beginning of all keys.
 const PREFIX: &str = "/feed";
 const VERBS: [&str; 3] = ["get", "list", "watch"];
 
 /// Keeps the objects of one resource. Clones keep the same.
 #[derive(Clone)]
-pub struct Feed {
+pub struct FedObjects {
     store: MemoryStore,
-    /// What the keys of the resource begin with.
+    /// The beginning of the resource's keys.
     prefix: String,
     api_version: String,
     kind: String,
     is_namespaced: bool,
 }
 
-impl Feed {
+impl FedObjects {
     /// That of the resource of a CustomResourceDefinition, which should have one version that is stored.
-    pub fn of(definition: &Value) -> Feed {
+    pub fn of(definition: &Value) -> FedObjects {
         let definition = Definition::read(definition);
         let version = definition.storage_version().map(|version| version.name.clone()).unwrap_or_default();
-        Feed {
+        FedObjects {
             store: MemoryStore::with_history(HISTORY_BYTES_MAX),
             prefix: format!("{PREFIX}/{}/{}/", definition.group, definition.requested.plural),
             api_version: format!("{}/{version}", definition.group),

@@ -22,6 +22,6 @@ mod strategy;
 
 pub use conversion::{ConversionMeters, ConvertFn};
 pub use definitions::{Definitions, Setup};
-pub use feed::Feed;
+pub use feed::FedObjects;
 pub use followed::Followers;
 pub use own::{MakeObjects, OwnCall, OwnDefinition, OwnDefinitionError, OwnObjects, OwnSubresource};

@@ -12,7 +12,7 @@ use storage::{Condition, Entry, Key};
 use crate::conversion::ConvertFn;
 use crate::definition::Definition;
 use crate::definitions::{Definitions, GROUP, RESOURCE};
-use crate::feed::{self, Feed};
+use crate::feed::{self, FedObjects};
 use crate::resource;
 
 /// A resource that the program defines, in the words of a CustomResourceDefinition.
@@ -36,18 +36,18 @@ pub enum OwnObjects {
     /// Nowhere: they are made when they are asked for.
     Made(Arc<dyn MakeObjects>),
     /// With the program, which says what changes.
-    Fed(Feed),
+    Fed(FedObjects),
 }
 
 /// A subresource that the program carries out.
 pub struct OwnSubresource {
     /// Its name, as the path has it.
     pub name: String,
-    /// What a request for it does.
+    /// It is carried out, or passed on.
     pub does: OwnCall,
 }
 
-/// What a request for a subresource of the program does.
+/// How requests for a subresource of the program are answered.
 pub enum OwnCall {
     /// A POST with an object of this kind is carried out.
     Action { kind: String, action: Arc<dyn Action> },

@@ -7,14 +7,14 @@ use crate::values::to_value;
 /// Keeps the objects of a resource, [`crate::Resource::fed`]: what the program puts here, clients can get, list and watch. Clones keep the
 /// same objects. They end with the program.
 #[derive(Clone)]
-pub struct Feed(apiserver::Feed);
+pub struct Feed(apiserver::FedObjects);
 
 impl Feed {
-    pub(crate) fn new(feed: apiserver::Feed) -> Feed {
+    pub(crate) fn new(feed: apiserver::FedObjects) -> Feed {
         Feed(feed)
     }
 
-    pub(crate) fn into_inner(self) -> apiserver::Feed {
+    pub(crate) fn into_inner(self) -> apiserver::FedObjects {
         self.0
     }
 

@@ -88,7 +88,7 @@ impl Resource {
 
     /// Keeps the objects with the program, which puts them into the [`Feed`]: GET, LIST and WATCH. Each server has its own.
     pub fn fed(mut self) -> (Resource, Feed) {
-        let feed = Feed::new(apiserver::Feed::of(&to_value(&self.definition).unwrap_or_default()));
+        let feed = Feed::new(apiserver::FedObjects::of(&to_value(&self.definition).unwrap_or_default()));
         self.objects = OwnObjects::Fed(feed.clone().into_inner());
         (self, feed)
     }

@@ -176,7 +176,7 @@ impl Server {
             .ok_or_else(|| Error::Test("the server cannot be emptied: it was not made resettable".into()))
     }
 
-    /// What the server is made of. It changes with every version.
+    /// The parts of the server, which change with every version.
     #[doc(hidden)]
     pub fn running(&self) -> &Running {
         &self.running

@@ -354,7 +354,7 @@ async fn subresources_of_the_program_are_carried_out() {
         ("known/grow", growth(json!(2)), 201, "/kind", json!("GadgetGrowth")),
         ("known/grow", growth(json!("x")), 422, "/reason", json!("Invalid")),
         ("missing/grow", growth(json!(1)), 404, "/reason", json!("NotFound")),
-        ("known/grow", json!({"apiVersion": "example.com/v1", "kind": "Gadget"}), 400, "/reason", json!("BadRequest")),
+        ("known/grow", json!({"apiVersion": "example.com/v1", "kind": "Gadget"}), 422, "/reason", json!("Invalid")),
         ("known/shrink", growth(json!(1)), 404, "/reason", json!("NotFound")),
     ] {
         let (got, answer) = post(format!("{GADGETS}/{path}"), body).await;

@@ -46,7 +46,7 @@ pub trait OwnClient: Send + Sync + 'static {
     }
 }
 
-/// What becomes of an object; None leaves it as it is.
+/// The object that takes the place of another; None leaves that as it is.
 pub type MakeChange<'a> = dyn Fn(&Value) -> Option<Value> + Send + Sync + 'a;
 
 /// Which object is changed.
