@@ -62,7 +62,7 @@ pub use serving::{Kubelets, Serving};
 pub use shown_metrics::ShownMetrics;
 pub use start::{Running, StartError, start, start_with};
 pub use storage::memory::Reverted;
-pub use store::StoreConfig;
+pub use store::{StoreConfig, UNFINISHED_MIGRATION};
 pub use test_server::{TestDefinitions, TestServer, TestUser};
 pub use versions::Versions;
 

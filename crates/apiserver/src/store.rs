@@ -29,6 +29,9 @@ use overrides::Override;
 /// How often the encryption configuration is looked at, as upstream does.
 const ENCRYPTION_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The key that a store has while `ferrokube migrate` copies into it: what is there is not all.
+pub const UNFINISHED_MIGRATION: &str = "/ferrokube/unfinished-migration";
+
 /// The quota of the embedded store: etcd's default.
 const QUOTA_BYTES: u64 = 2 << 30;
 
@@ -219,7 +222,11 @@ pub(crate) async fn open(
         Some(store) => {
             Opened { is_own: false, ..Opened::of(Cluster { ask: ask_status(&store), store, is_embedded: false }) }
         }
-        None => open_configured(config, data_dir, to_etcd).await?,
+        None => {
+            let opened = open_configured(config, data_dir, to_etcd).await?;
+            check_complete(&opened).await?;
+            opened
+        }
     };
     if config.encryption_reload && config.encryption_config.is_none() {
         let why = "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config";
@@ -241,6 +248,20 @@ pub(crate) async fn open(
         opened.encryption = Some(encryption);
     }
     Ok(opened)
+}
+
+/// Fails if a migration into the store was cut off: a server would take what was not copied for deleted.
+async fn check_complete(opened: &Opened) -> Result<(), StartError> {
+    let found = opened.store.get(UNFINISHED_MIGRATION.as_bytes(), None).await;
+    match found.map_err(|error| StartError::Store(error.to_string()))?.entry {
+        None => Ok(()),
+        Some(_) => {
+            opened.close().await;
+            Err(StartError::Store(
+                "`ferrokube migrate` did not copy everything into it; --resume goes on with it".into(),
+            ))
+        }
+    }
 }
 
 async fn open_configured(

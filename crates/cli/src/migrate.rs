@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::flags::data_dir;
-use apiserver::store_path;
+use apiserver::{UNFINISHED_MIGRATION, store_path};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use storage::{Entry, Error, KeyRange, RangeQuery, Store};
 use storage_embedded::EmbeddedStore;
@@ -144,6 +144,9 @@ async fn copy(
     if !target.entries.is_empty() && !resume {
         return Err("the target has content; --resume adds what is missing and overwrites what differs".into());
     }
+    if from.get(UNFINISHED_MIGRATION.as_bytes(), None).await.map_err(failed)?.entry.is_some() {
+        return Err("the source is itself the target of a copy that was cut off".into());
+    }
     let mut progress = Progress::default();
     let mut query = RangeQuery::new(range.clone()).limit(PAGE);
     let (mut copied, mut there) = (0, 0);
@@ -152,6 +155,9 @@ async fn copy(
         progress.all.get_or_insert(page.count);
         if page.count == 0 {
             return Err(format!("the source has no keys below {prefix}; --etcd-prefix says what its keys begin with"));
+        }
+        if copied + there == 0 {
+            mark_unfinished(to).await.map_err(failed)?;
         }
         let is_of_server = |entry: &Entry| of_servers.iter().any(|range| range.contains(&entry.key));
         let entries: Vec<_> = page.entries.iter().filter(|entry| !is_of_server(entry)).collect();
@@ -169,8 +175,17 @@ async fn copy(
             _ => break,
         }
     }
+    to.delete(UNFINISHED_MIGRATION.into(), None).await.map_err(failed)?;
     progress.end();
     Ok((copied, there))
+}
+
+/// Keeps servers from starting on a target that does not have everything yet.
+async fn mark_unfinished(target: &Arc<dyn Store>) -> Result<(), Error> {
+    match target.create(UNFINISHED_MIGRATION.into(), bytes::Bytes::from_static(b"{}"), None).await {
+        Ok(_) | Err(Error::KeyExists(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes one key, unless it is there with this value.

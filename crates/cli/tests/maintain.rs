@@ -192,6 +192,32 @@ async fn keys_are_put_aside_again_and_again() {
     assert_eq!(keys(&data).await, ["/old"]);
 }
 
+/// A target that does not have everything yet is not served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_was_cut_off_is_not_served() {
+    let Some(etcd) = storage_etcd::testing::Cluster::single() else { return };
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let (data, back) = (folder.path("data"), folder.path("back"));
+    write(&data, "/registry/some").await;
+    let migrate = |to: &str, data: &Path, more: &[&str]| {
+        let mut command = ferrokube();
+        command.args(["migrate", "--to", to, "--etcd-servers", &etcd.endpoints().join(","), "--data-dir"]);
+        command.arg(data).args(more).output().unwrap()
+    };
+    // What a copy leaves that was killed.
+    write(&data, "/ferrokube/unfinished-migration").await;
+    let output = ferrokube().args(["--secure-port=0", "--data-dir"]).arg(&data).output().unwrap();
+    assert!(!output.status.success() && said(&output).contains("--resume goes on with it"), "{}", said(&output));
+    let output = migrate("etcd", &data, &[]);
+    assert!(!output.status.success() && said(&output).contains("was cut off"), "{}", said(&output));
+    // A copy that ends takes the mark away.
+    write(&back, "/registry/other").await;
+    assert!(migrate("etcd", &back, &[]).status.success());
+    let output = migrate("embedded", &data, &["--resume"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(keys(&data).await, ["/registry/other", "/registry/some"]);
+}
+
 /// The line by which a server is asked for a backup has the whole path.
 #[test]
 fn paths_of_backups_are_one_line() {

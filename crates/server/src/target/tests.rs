@@ -206,7 +206,7 @@ fn heads_are_measured_until_they_end() {
 #[tokio::test]
 async fn too_much_of_unfinished_requests_ends_a_connection() {
     let sent = format!("GET / HTTP/1.1\r\nX: {}", "a".repeat(100_000));
-    let connections = crate::connections::Connections::new(1000);
+    let connections = crate::connections::Connections::new(10_000);
     let place = || connections.open([127, 0, 0, 1].into()).unwrap();
     let mut held = Vec::new();
     let refused = loop {
