@@ -14,8 +14,8 @@ use server::Build;
 
 use super::serve::Signals;
 use super::{name, say};
-use apiserver::{descriptors, flags};
 use apiserver::logging::Logging;
+use apiserver::{descriptors, flags};
 use ferrokube::testing::TestUser;
 use ferrokube::{Options, Server};
 use folder::Folder;
