@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["aggregator", "actions"],
     &["peers"],
     &["crd", "discovery", "bootstrap", "standalone", "server"],
+    &["console"],
     &["apiserver"],
     &["ferrokube"],
     &["cli", "testing", "difftest"],

@@ -1,5 +1,5 @@
 //! The administrative socket in the data directory, mode 0600: one line in, one line out. `ferrokube backup` uses it when the
-//! server is running.
+//! server is running, and `ferrokube console`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use storage_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, Report};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::store_path;
+use crate::own_console::OwnConsoleCell;
+use crate::{kubeconfig, store_path};
 
 /// Longest request line that is read.
 const LINE_MAX: u64 = 8 * 1024;
@@ -34,7 +35,7 @@ impl Drop for Admin {
 
 impl Admin {
     /// None, with a warning, where there cannot be such a socket; the server does not depend on it.
-    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>) -> Option<Admin> {
+    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>, console: OwnConsoleCell) -> Option<Admin> {
         let path = socket_path(data_dir);
         if path.as_os_str().len() > SOCKET_PATH_MAX {
             tracing::debug!("the data directory's path is too long for a socket; backups need a stopped server");
@@ -54,7 +55,7 @@ impl Admin {
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => drop(tokio::spawn(answer(stream, store.clone()))),
+                    Ok((stream, _)) => drop(tokio::spawn(answer(stream, store.clone(), console.clone()))),
                     // Most likely there are no file descriptors left, which passes.
                     Err(error) => {
                         tracing::debug!(%error, "cannot accept an administrative command");
@@ -67,7 +68,7 @@ impl Admin {
     }
 }
 
-async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
+async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>, console: OwnConsoleCell) {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     if BufReader::new(read.take(LINE_MAX)).read_line(&mut line).await.is_err() {
@@ -77,6 +78,10 @@ async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
         Some(("backup", target)) => match store.backup(Path::new(target)).await {
             Ok(report) => format!("ok {}\n", describe(&report)),
             Err(error) => format!("error {error}\n"),
+        },
+        None if line.trim_end() == "console" => match console.get() {
+            Some(console) => format!("ok {}\n", console.make_code()),
+            None => "error the server has no console\n".to_string(),
         },
         _ => "error unknown command\n".to_string(),
     };
@@ -101,6 +106,17 @@ pub async fn backup(data_dir: &Path, target: &Path) -> Result<String, String> {
     }
     let store = EmbeddedStore::open(EmbeddedOptions::at(path)).map_err(|error| error.to_string())?;
     store.backup(&absolute).await.map(|report| describe(&report)).map_err(|error| error.to_string())
+}
+
+/// A link that signs a browser on this machine in to the console of the data directory's server, once.
+pub async fn console_link(data_dir: &Path) -> Result<String, String> {
+    let connected = UnixStream::connect(socket_path(data_dir)).await;
+    let why = |error| format!("no server with an embedded store runs on {}: {error}", data_dir.display());
+    let code = ask(connected.map_err(why)?, "console\n").await?;
+    let path = data_dir.join("kubeconfig");
+    let server = kubeconfig::server_of(&path);
+    let why = |error| format!("where the server is cannot be read from {}: {error}", path.display());
+    Ok(console::link(&server.map_err(why)?, &code))
 }
 
 async fn ask(mut stream: UnixStream, line: &str) -> Result<String, String> {

@@ -25,6 +25,7 @@ mod metered;
 mod metrics;
 mod openid;
 mod own_client;
+mod own_console;
 mod own_objects;
 mod own_service;
 mod peering;

@@ -2,6 +2,7 @@
 
 mod client;
 mod completion;
+mod console;
 mod envtest;
 mod kubeconfig;
 mod maintain;
@@ -32,6 +33,7 @@ pub fn run(build: &server::Build) -> ExitCode {
         None => serve::run(&matches, &name(), build),
         Some(("serve", matches)) => serve::run(matches, &name(), build),
         Some(("kubeconfig", matches)) => kubeconfig::run(matches),
+        Some(("console", matches)) => console::run(matches),
         Some(("backup", matches)) => maintain::backup(matches),
         Some(("restore", matches)) => maintain::restore(matches),
         Some(("check", matches)) => maintain::check(matches),
@@ -87,6 +89,7 @@ fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .subcommand(serve.name("serve").about("Serve the Kubernetes API (the default)").long_about(None))
         .subcommand(kubeconfig::command())
+        .subcommand(console::command())
         .subcommands(maintain::commands())
         .subcommand(migrate::command())
         .subcommand(test_server::command())
