@@ -15,6 +15,7 @@ mod debugging;
 mod definitions;
 pub mod descriptors;
 mod dial;
+mod discovery_paths;
 mod escalation;
 mod extensions;
 pub mod flags;

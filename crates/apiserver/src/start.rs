@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actions::Actions;
 use aggregator::Aggregator;
-use authz::{Authorizer, Permitted};
+use authz::Authorizer;
 use cache::Budget;
 use console::{Console, StaticPages};
 use discovery::Discovery;
@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
 use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, OwnClient, Report, Setup};
-use rest::{Api, Body, Call, Limits, Reply, WatchMeters};
+use rest::{Api, Limits, WatchMeters};
 use server::tls::Handshake;
 use server::{
     Health, Hook, Impersonation, Lifecycle, Listener, Paths, PublicPages, Seats, Server, ShutdownTimeouts, Sparing,
@@ -31,6 +31,7 @@ use crate::authorization::Authorization;
 use crate::components::Components;
 use crate::definitions::{self, CustomNeeds};
 use crate::dial::Dialer;
+use crate::discovery_paths::DiscoveryPaths;
 use crate::escalation::EscalationCheck;
 use crate::extensions::Built;
 use crate::fresh::Fresh;
@@ -685,18 +686,4 @@ async fn catalog(
         kinds::apiextensions::serve_v1beta1(&mut catalog);
     }
     Ok(catalog)
-}
-
-/// The crates `discovery` and `server` do not depend on each other; the server knows discovery only as a `Paths`.
-struct DiscoveryPaths(Discovery);
-
-#[async_trait::async_trait]
-impl Paths for DiscoveryPaths {
-    async fn answer(&self, call: &Permitted<Call>, _: &mut Body) -> Option<Reply> {
-        self.0.answer(call).await
-    }
-
-    fn listed(&self) -> Vec<String> {
-        self.0.listed()
-    }
 }
