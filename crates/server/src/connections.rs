@@ -12,7 +12,7 @@ const HEAD_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Those of nearly all requests are shorter, and are not counted.
 pub const SHORT_HEAD_BYTES: usize = 16 * 1024;
 
-/// What connections share.
+/// The number of connections, the bytes of requests that begin to arrive, and windows.
 #[derive(Clone)]
 pub struct Connections {
     open: Shares<IpAddr>,
@@ -44,7 +44,7 @@ pub struct ConnectionPlace {
 }
 
 impl ConnectionPlace {
-    /// What its HTTP/2 may send of bodies.
+    /// How much it may send of bodies over HTTP/2.
     pub fn window(&self) -> Window {
         self.shared.windows.open(self.address)
     }

@@ -48,7 +48,7 @@ impl<K: Eq + Hash + Clone> Shares<K> {
     }
 }
 
-/// What one holder has of it, until this is dropped.
+/// A part of it that one holder has until this is dropped.
 pub struct Share<K: Eq + Hash + Clone> {
     all: Shares<K>,
     holder: K,

@@ -296,7 +296,7 @@ pub(super) struct Ports {
     dry_run: bool,
     taken: Vec<i64>,
     let_go: Vec<i64>,
-    /// What was tried, and whether it succeeded, for metrics.
+    /// Each attempt to take a port, and whether it succeeded, for metrics.
     scopes: Vec<(AllocationMode, bool)>,
 }
 
