@@ -11,6 +11,7 @@ mod generate;
 mod record;
 mod reliability;
 mod test;
+mod tour;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "record" => record::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
+        Some((command, [])) if command == "tour" => tour::run(),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "cluster" => cluster::run(rest),
         Some((command, rest)) if command == "reliability" => reliability::run(rest),
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
         _ => Err(
             "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
-             components <name>… | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
+             components <name>… | tour | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),
         ),
     };

@@ -163,7 +163,7 @@ fn the_command_line_counts_more() {
         "apiServer: {certSANs: [a], extraArgs: [{name: event-ttl, value: 3h}, {name: secure-port, value: '7'}]}";
     let found = served(extra, &["--secure-port=8", "--data-dir=d"]).unwrap();
     assert_eq!((found.config.port, found.config.event_ttl.as_secs()), (8, 3 * 3600));
-    assert_eq!(found.config.data_dir, Path::new("d"));
+    assert!(found.config.data_dir.ends_with("d"), "{}", found.config.data_dir.display());
     assert_eq!(found.config.authorization.modes.join(","), "Node,RBAC");
     assert!(!found.config.standalone, "{}", found.standalone_because);
     assert!(found.without_effect.contains(&"apiServer.certSANs".to_string()), "{:?}", found.without_effect);
