@@ -2,13 +2,10 @@
 package main
 
 import (
-	"os"
-
 	"k8s.io/kubernetes/cmd/kubeadm/app"
+	utilerrors "k8s.io/kubernetes/cmd/kubeadm/app/util/errors"
 )
 
 func main() {
-	if err := app.Run(); err != nil {
-		os.Exit(1)
-	}
+	utilerrors.HandleError(app.Run())
 }
