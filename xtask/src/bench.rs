@@ -8,14 +8,7 @@ use crate::components;
 use crate::conformance::target_folder;
 
 pub fn run(arguments: &[String]) -> Result<String, String> {
-    crate::test::cargo_run(&[
-        "build",
-        "--release",
-        "--package",
-        "ferrokube-apiserver",
-        "--package",
-        "ferrokube-bench",
-    ])?;
+    crate::test::cargo_run(&["build", "--release", "--package", "ferrokube-cli", "--package", "ferrokube-bench"])?;
     let release = target_folder().join("release");
     let mut command = Command::new(release.join("bench"));
     command.arg("--ferrokube").arg(release.join("ferrokube"));

@@ -10,14 +10,7 @@ use crate::conformance::target_folder;
 pub fn run(arguments: &[String]) -> Result<String, String> {
     let given = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let (upstream, mixed) = (given("--kube-apiserver"), given("--mixed"));
-    crate::test::cargo_run(&[
-        "build",
-        "--release",
-        "--package",
-        "ferrokube-apiserver",
-        "--package",
-        "ferrokube-cluster",
-    ])?;
+    crate::test::cargo_run(&["build", "--release", "--package", "ferrokube-cli", "--package", "ferrokube-cluster"])?;
     let release = target_folder().join("release");
     let wanted: &[&str] = match upstream || mixed {
         true => &["etcd", "porcupine", "kube-apiserver"],

@@ -8,6 +8,7 @@ mod components;
 mod conformance;
 mod dist;
 mod generate;
+mod packages;
 mod record;
 mod reliability;
 mod test;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "cluster" => cluster::run(rest),
         Some((command, rest)) if command == "reliability" => reliability::run(rest),
+        Some((command, rest)) if command == "packages" => packages::run(rest),
         Some((command, rest)) if command == "dist" => dist::run(rest),
         Some((command, names)) if command == "suites" => test::program().and_then(|program| dist::suites(&program, names)),
         Some((command, names)) if command == "conformance" => conformance::run(names),
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
         _ => Err(
             "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
-             components <name>… | tour | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
+             components <name>… | packages | tour | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),
         ),
     };

@@ -17,12 +17,12 @@ const LAYERS: &[&[&str]] = &[
     &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],
     &["rest"],
-    &["aggregator"],
+    &["aggregator", "actions"],
     &["peers"],
     &["crd", "discovery", "bootstrap", "standalone", "server"],
     &["apiserver"],
     &["ferrokube"],
-    &["testing", "difftest"],
+    &["cli", "testing", "difftest"],
     &["clients", "bench", "cluster", "hostile"],
     &["xtask"],
 ];
@@ -216,9 +216,9 @@ fn every_file_belongs_somewhere() {
 
 /// How many types of the server have the name of another one. It may only get smaller: a reader who greps a name should find one
 /// thing. The crate for other programs is left out, whose users see no other types.
-const SHARED_NAMES: usize = 609;
+const SHARED_NAMES: usize = 607;
 /// How many doc comments begin with "What" instead of saying what it is. It may only get smaller.
-const DOCS_WITH_WHAT: usize = 605;
+const DOCS_WITH_WHAT: usize = 603;
 
 #[test]
 fn names_and_comments_only_get_better() {
@@ -276,9 +276,9 @@ const MADE_WITH_FORMAT: &[(&str, usize, &str)] = &[
     ("crates/aggregator/src/availability.rs", 1, "an address that was resolved, and a path of the module for paths"),
     ("crates/aggregator/src/backend.rs", 1, "an address that was resolved, and a path that the caller made"),
     ("crates/aggregator/src/openapi.rs", 1, "compared with, not asked for"),
-    ("crates/apiserver/src/actions/webhook_token.rs", 1, "compared with, not asked for"),
-    ("crates/apiserver/src/cli/migrate.rs", 1, "the range of keys that a flag names"),
-    ("crates/apiserver/src/cli/serve.rs", 1, "shown to the administrator"),
+    ("crates/actions/src/webhook_token.rs", 1, "compared with, not asked for"),
+    ("crates/cli/src/migrate.rs", 1, "the range of keys that a flag names"),
+    ("crates/cli/src/serve.rs", 1, "shown to the administrator"),
     ("crates/apiserver/src/components.rs", 1, "shown in an error"),
     ("crates/apiserver/src/debugging/profiling.rs", 1, "shown in an error"),
     ("crates/apiserver/src/kubeconfig.rs", 1, "the server's own address"),
@@ -290,7 +290,6 @@ const MADE_WITH_FORMAT: &[(&str, usize, &str)] = &[
     ("crates/discovery/src/openapi/routes.rs", 2, "shown: paths that the server has"),
     ("crates/discovery/src/openapi/routes/custom.rs", 1, "shown: paths that the server has"),
     ("crates/discovery/src/openapi/routes/fixed.rs", 1, "shown: paths that the server has"),
-    ("crates/ferrokube/src/server.rs", 1, "the server's own address"),
     ("crates/outbound/src/credentials.rs", 1, "a token from a file; what is no header value is an error"),
     ("crates/outbound/src/get.rs", 1, "a token; what is no header value is an error"),
     ("crates/outbound/src/otlp.rs", 2, "an endpoint that a file of the administrator names"),

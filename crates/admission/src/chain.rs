@@ -142,6 +142,23 @@ impl Chain {
         self.entries.iter().map(|entry| &**entry).filter(|entry| entry.sees.sees(attributes))
     }
 
+    /// Asks both halves about a deletion, which neither changes.
+    pub async fn admit_deletion(&self, attributes: &Attributes<'_>, old: &Value) -> Result<(), Status> {
+        let (mut began, mut outcome) = (Instant::now(), Ok(()));
+        let step = began;
+        for entry in self.seeing(attributes) {
+            outcome = entry.plugin.mutate_deletion(attributes, old).await;
+            began = entry.timings.observe(Step::Admit, attributes.operation, &outcome, began);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.steps.observe(Step::Admit, attributes.operation, &outcome, step);
+        outcome?;
+        self.validate(attributes, None, Some(old)).await
+    }
+
+    /// Asks every plugin about a write that is about to be stored.
     pub async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -150,19 +167,6 @@ impl Chain {
     ) -> Result<(), Status> {
         attributes.named(object.map_or("", |object| object.name()));
         let mut began = Instant::now();
-        if let (None, Some(old)) = (object, old) {
-            let mut outcome = Ok(());
-            let step = began;
-            for entry in self.seeing(attributes) {
-                outcome = entry.plugin.mutate_deletion(attributes, old).await;
-                began = entry.timings.observe(Step::Admit, attributes.operation, &outcome, began);
-                if outcome.is_err() {
-                    break;
-                }
-            }
-            began = self.steps.observe(Step::Admit, attributes.operation, &outcome, step);
-            outcome?;
-        }
         let (step, mut outcome) = (began, Ok(()));
         for entry in self.seeing(attributes) {
             outcome = entry.plugin.validate(attributes, object, old).await;

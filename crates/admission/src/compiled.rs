@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use object::{Meta, Status, Value};
 use parking_lot::Mutex;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use storage::{Entry, Revision};
 
 use crate::parts::{Item, Parts};
@@ -13,7 +13,7 @@ use crate::parts::{Item, Parts};
 /// Compiled objects of one resource. A write that was answered is seen by every request that starts afterwards, because the
 /// cache is current before the answer is sent.
 pub struct Compiled<T> {
-    storage: Arc<ResourceStorage>,
+    storage: DirectStorage,
     compile: Box<dyn Fn(&Value) -> T + Send + Sync>,
     latest: ArcSwap<Snapshot<T>>,
     /// Held while a snapshot is made, so that it is made once for all requests that wait for it.
@@ -42,7 +42,7 @@ impl<T> Snapshot<T> {
 }
 
 impl<T> Compiled<T> {
-    pub fn new(storage: Arc<ResourceStorage>, compile: impl Fn(&Value) -> T + Send + Sync + 'static) -> Compiled<T> {
+    pub fn new(storage: DirectStorage, compile: impl Fn(&Value) -> T + Send + Sync + 'static) -> Compiled<T> {
         let empty = Snapshot { revision: None, items: Parts::default() };
         Compiled { storage, compile: Box::new(compile), latest: ArcSwap::from_pointee(empty), making: Mutex::new(()) }
     }

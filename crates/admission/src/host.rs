@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 pub use cel::library::authorizer::Answer;
-use object::Status;
 use request::Access;
 
 /// The server as plugins see it, besides its objects and its catalog, which are in the request's context.
@@ -18,7 +17,4 @@ pub trait Host: Send + Sync + 'static {
             Err(reason) => Answer { reason, ..Answer::default() },
         }
     }
-
-    /// Creates a namespace; one that exists already is fine.
-    async fn make_namespace(&self, name: &str) -> Result<(), Status>;
 }

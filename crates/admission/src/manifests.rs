@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use object::{Value, quote};
 use parking_lot::Mutex;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 
 pub use self::load::SUFFIX;
 use self::load::load;
@@ -29,7 +29,7 @@ pub struct Source<T> {
     /// What the plugin configures, in errors: `webhook` or `policy`.
     pub what: &'static str,
     /// The resources whose objects may be in the files, with the names of their kinds.
-    pub kinds: Vec<(&'static str, Arc<ResourceStorage>)>,
+    pub kinds: Vec<(&'static str, DirectStorage)>,
     /// Refuses objects that only the API can have.
     pub check: fn(&Value, &Path) -> Result<(), String>,
     /// Makes what requests use of all objects, which are sorted by name.

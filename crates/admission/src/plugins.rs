@@ -34,8 +34,9 @@ mod volume_resize;
 use std::sync::Arc;
 
 use object::{GroupResource, Status};
+use registry::OwnClient;
 
-pub use self::resource_quota::{QuotaWriter, recount as quota};
+pub use self::resource_quota::recount as quota;
 use crate::Operation::{self, Connect, Create, Delete, Update};
 use crate::chain::Sees;
 use crate::{AdmissionMeters, Attributes, Chain, Configuration, Host, Plugin, policy, webhook};
@@ -50,7 +51,8 @@ pub struct PluginSettings<'a> {
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub server: Arc<dyn Host>,
-    pub quotas: Arc<dyn QuotaWriter>,
+    /// For quotas and namespaces.
+    pub client: Arc<dyn OwnClient>,
     pub webhooks: webhook::WebhookSettings,
     pub policies: policy::PolicySettings,
     pub meters: Arc<AdmissionMeters>,
@@ -189,7 +191,7 @@ fn plugin(name: &str, settings: &PluginSettings<'_>) -> Result<Option<Arc<dyn Pl
     let plugin: Arc<dyn Plugin> = match name {
         "AlwaysAdmit" => Arc::new(always::AlwaysAdmit),
         "AlwaysDeny" => Arc::new(always::AlwaysDeny),
-        "NamespaceAutoProvision" => Arc::new(namespaces::NamespaceAutoProvision { server: server() }),
+        "NamespaceAutoProvision" => Arc::new(namespaces::NamespaceAutoProvision { client: settings.client.clone() }),
         "NamespaceLifecycle" => Arc::new(namespace_lifecycle::NamespaceLifecycle),
         "NamespaceExists" => Arc::new(namespaces::NamespaceExists),
         "LimitPodHardAntiAffinityTopology" => Arc::new(refusals::LimitPodHardAntiAffinityTopology),
@@ -244,7 +246,7 @@ fn plugin(name: &str, settings: &PluginSettings<'_>) -> Result<Option<Arc<dyn Pl
             };
             Arc::new(policy::ValidatingPolicies(policies))
         }
-        "ResourceQuota" => Arc::new(resource_quota::ResourceQuota::new(settings.quotas.clone(), config)?),
+        "ResourceQuota" => Arc::new(resource_quota::ResourceQuota::new(settings.client.clone(), config)?),
         _ => return Ok(None),
     };
     Ok(Some(plugin))
@@ -264,20 +266,20 @@ pub(crate) fn plain_failure(message: impl Into<String>) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugins::testing::{NoQuotas, Open, no_webhooks};
+    use crate::plugins::testing::{NoObjects, Open, no_webhooks};
 
     fn names(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
         let strings = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
         let (enabled, disabled) = (strings(enabled), strings(disabled));
         let config = Configuration::default();
-        let (server, quotas) = (Arc::new(Open), Arc::new(NoQuotas));
+        let (server, client) = (Arc::new(Open), Arc::new(NoObjects));
         let settings = PluginSettings {
             enabled: &enabled,
             disabled: &disabled,
             config: &config,
             toleration_seconds: (300, 300),
             server,
-            quotas,
+            client,
             webhooks: no_webhooks(),
             policies: policy::PolicySettings::default(),
             meters: Arc::new(AdmissionMeters::new("")),

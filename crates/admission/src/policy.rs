@@ -26,7 +26,7 @@ use arc_swap::ArcSwapOption;
 use cel::Pool;
 use object::{Meta, Status, Value, quote};
 use parking_lot::Mutex;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 
 pub use self::conditions::Conditions;
 use self::definition::{Binding, Definition};
@@ -41,8 +41,8 @@ use crate::{Attributes, Host, plugins, webhook};
 /// The stored policies and bindings of one kind; None where they are not served.
 #[derive(Clone)]
 pub struct Stored {
-    pub policies: Arc<ResourceStorage>,
-    pub bindings: Arc<ResourceStorage>,
+    pub policies: DirectStorage,
+    pub bindings: DirectStorage,
 }
 
 /// What the two policy plugins are made of.

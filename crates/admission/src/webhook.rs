@@ -19,7 +19,7 @@ use std::time::Duration;
 use cel::Pool;
 use object::{GroupResource, Meta, Status, Value, quote};
 use outbound::{Egress, Kubeconfig, Resolve, WebhookOptions, Webhooks};
-use registry::ResourceStorage;
+use registry::DirectStorage;
 
 use self::budget::Breaker;
 pub(crate) use self::call::Step;
@@ -39,8 +39,8 @@ pub const GROUP: &str = "admissionregistration.k8s.io";
 #[derive(Clone)]
 pub struct WebhookSettings {
     /// The stored configurations; None where they are not served.
-    pub mutating: Option<Arc<ResourceStorage>>,
-    pub validating: Option<Arc<ResourceStorage>>,
+    pub mutating: Option<DirectStorage>,
+    pub validating: Option<DirectStorage>,
     /// How services are found.
     pub services: Arc<dyn Resolve>,
     /// How they and URLs are reached.
@@ -80,7 +80,7 @@ pub(crate) fn options(
 
 fn manifest_source(
     plugin: &str,
-    configurations: &Arc<ResourceStorage>,
+    configurations: &DirectStorage,
     settings: &plugins::PluginSettings<'_>,
 ) -> manifests::Source<Vec<Configured>> {
     let (plugin, kind) = match plugin {
@@ -135,7 +135,7 @@ fn kubeconfig(plugin: &str, config: &Configuration) -> Result<Kubeconfig, String
 /// What one webhook plugin works with.
 pub struct WebhookPluginOptions {
     /// The stored MutatingWebhookConfigurations or ValidatingWebhookConfigurations.
-    pub configurations: Arc<ResourceStorage>,
+    pub configurations: DirectStorage,
     /// Configurations from files.
     pub manifests: Option<Arc<Manifests<Vec<Configured>>>>,
     pub clients: Arc<Webhooks>,

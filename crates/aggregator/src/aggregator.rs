@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use hashbrown::{HashMap, HashSet};
 use object::{GroupVersion, Str, Value};
 use parking_lot::RwLock;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use rest::Api;
 use rest::client::Client;
 use tokio::sync::oneshot;
@@ -61,14 +61,14 @@ impl Aggregator {
     pub fn start<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let catalog = self.client.api.catalog.load_full();
-            let served = catalog.get(GROUP, "v1", "apiservices").and_then(|served| served.storage.clone());
+            let served = catalog.get(GROUP, "v1", "apiservices").and_then(|served| served.storage.as_ref()?.direct());
             let Some(storage) = served else { return };
             let (ready, is_ready) = oneshot::channel();
             let follower = self.clone();
             tasks.spawn(async move {
                 let mut ready = Some(ready);
                 let mut remotes = Remotes::default();
-                let followed = storage.clone();
+                let followed = (*storage).clone();
                 follow::follow(followed, "", move |batch| {
                     follower.apply(&storage, batch, &mut remotes);
                     ready.take().map(|ready| ready.send(()));
@@ -159,7 +159,7 @@ impl Aggregator {
         self.meters.write(out)
     }
 
-    fn apply(self: &Arc<Self>, storage: &ResourceStorage, batch: Batch, remotes: &mut Remotes) {
+    fn apply(self: &Arc<Self>, storage: &DirectStorage, batch: Batch, remotes: &mut Remotes) {
         let mut changed: Vec<Str> = Vec::new();
         if batch.complete {
             let there: HashSet<String> = batch.set.iter().map(|object| follow::name_of(storage, object)).collect();
@@ -171,7 +171,7 @@ impl Aggregator {
             changed.extend(self.forget(&follow::name_of(storage, object).into()));
         }
         for object in &batch.set {
-            match storage.read(object.entry()) {
+            match storage.read_entry(object.entry()) {
                 Ok(object) => changed.extend(self.learn(&object)),
                 Err(why) => tracing::error!(key = %object.key().to_string(), %why, "an APIService cannot be read"),
             }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use object::{GroupVersion, Str, quote};
-use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Protocols, Resolve, Roots};
+use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Resolve, Roots};
 use request::User;
 use tokio::sync::{Notify, watch};
 
@@ -167,9 +167,9 @@ fn open(reference: &Reference, settings: &AggregatorSettings) -> Result<Arc<Clie
         roots,
         server_name: Some(format!("{}.{}.svc", reference.name, reference.namespace)),
         credentials: Credentials { certificate: settings.certificate.clone(), ..Credentials::default() },
-        protocols: Protocols::Any,
         user_agent: "kube-aggregator".into(),
         dial: settings.dial.clone(),
+        ..ClientOptions::default()
     };
     Client::new(&options).map(Arc::new).map_err(|error| error.to_string())
 }

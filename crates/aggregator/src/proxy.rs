@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use outbound::{Address, Client, Error};
@@ -192,9 +192,7 @@ pub fn unreachable(upgrades: bool, why: &str) -> Reply {
 
 /// A failure as upstream's proxy writes it.
 pub fn refused(status: StatusCode, why: &str) -> Reply {
-    let mut reply = Reply::text(status, format!("{why}\n"));
-    reply.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    reply
+    Reply::plain(status, format!("{why}\n"))
 }
 
 /// Sends requests to one address.
@@ -222,6 +220,8 @@ impl ForwardClient for Connection {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -3,15 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use actions::TokenSettings;
 use authn::service_account::{
-    self, ExternalSigner, Issuer, Keys, Objects, PendingKey, ServiceAccountTokens, Signer, SigningKey,
+    self, AccountMeters, ExternalSigner, Issuer, Keys, PendingKey, ServiceAccountTokens, Signer, SigningKey,
 };
-use hashbrown::HashMap;
-use object::{Clock, GroupVersionKind, Meta, Status, Value};
-use registry::{Catalog, Context, Features, Form, ResourceStorage, UpdateOptions, UpdateScope};
-use request::User;
-use rest::ManagedKind;
+use registry::{Features, OwnClient};
 use tokio::task::JoinHandle;
 
 use crate::config::ServiceAccounts as Flags;
@@ -37,6 +33,7 @@ pub struct Accounts {
     /// How long pods' tokens live on.
     pub extended_seconds: i64,
     pub lookup: bool,
+    pub meters: Arc<AccountMeters>,
 }
 
 /// Pods' tokens that live on do so for a year.
@@ -74,11 +71,23 @@ impl Accounts {
             extend_expiration: flags.extend_token_expiration,
             extended_seconds,
             lookup: flags.lookup,
+            meters: Arc::default(),
         })
     }
 
+    /// How tokens are issued.
+    pub fn tokens(&self) -> TokenSettings {
+        TokenSettings {
+            issuer: self.issuer.clone(),
+            audiences: self.audiences.clone(),
+            max_seconds: self.max_seconds,
+            extend_expiration: self.extend_expiration,
+            extended_seconds: self.extended_seconds,
+        }
+    }
+
     /// Validates the tokens.
-    pub fn method(&self, objects: Arc<dyn Objects>, features: &Features) -> ServiceAccountTokens {
+    pub fn method(&self, objects: Arc<dyn OwnClient>, features: &Features) -> ServiceAccountTokens {
         ServiceAccountTokens {
             issuers: self.issuers.clone(),
             keys: self.keys.clone(),
@@ -86,6 +95,7 @@ impl Accounts {
             lookup: self.lookup,
             webhook_tokens: features.enabled("APIServerWebhookAuthenticationToken"),
             objects,
+            meters: self.meters.clone(),
         }
     }
 }
@@ -216,72 +226,4 @@ fn check(flags: &Flags) -> Result<(), String> {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-}
-
-/// The objects that tokens are bound to, as the store has them.
-pub struct StoredObjects {
-    resources: HashMap<(&'static str, &'static str), Arc<ResourceStorage>>,
-    secret: Option<(GroupVersionKind, Form)>,
-    features: Features,
-    clock: Arc<dyn Clock>,
-}
-
-/// What tokens are bound to: group and resource.
-const BOUND: [(&str, &str); 6] = [
-    ("", "serviceaccounts"),
-    ("", "pods"),
-    ("", "secrets"),
-    ("", "nodes"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-];
-
-const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
-
-impl StoredObjects {
-    pub fn new(catalog: &Catalog, features: Features, clock: Arc<dyn Clock>) -> StoredObjects {
-        let found = |(group, resource)| Some(((group, resource), catalog.stored(group, resource)?.clone()));
-        let secret = catalog.get("", "v1", "secrets").map(|secrets| (secrets.kind.clone(), secrets.form.clone()));
-        StoredObjects { resources: BOUND.into_iter().filter_map(found).collect(), secret, features, clock }
-    }
-
-    async fn mark(&self, secret: &Value, day: &str) -> Result<(), Status> {
-        let (Some(storage), Some((kind, form))) = (self.resources.get(&("", "secrets")), &self.secret) else {
-            return Ok(());
-        };
-        let user = User::loopback();
-        let now = self.clock.now();
-        let cx = Context { namespace: secret.namespace(), ..Context::of_server(now, &user, &self.features) };
-        let uid = Some(secret.uid().to_string());
-        let options = UpdateOptions { uid, scope: UpdateScope::Other, ..UpdateOptions::default() };
-        let tracked = ManagedKind { kind, form, subresource: "", resets: &[] };
-        let mut write = storage.begin(&cx, secret.name(), &options).await?;
-        loop {
-            let live = write.existing().await?;
-            let mut marked = live.clone();
-            marked.set(&["metadata", "labels", LAST_USED], day);
-            let marked = rest::track(&tracked, &live, marked, "kube-apiserver", now).await;
-            if write.store(marked, Some(&live)).await?.is_some() {
-                return Ok(());
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Objects for StoredObjects {
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let storage = self.resources.get(&(group, resource))?;
-        // The cache may be behind, but only with what is new: what it does not know is asked for again.
-        if let Some(object) = storage.cache.get(&storage.key(namespace, name)) {
-            return storage.decode_entry(object.entry()).ok().map(Arc::new);
-        }
-        storage.get(namespace, name).await.ok().map(Arc::new)
-    }
-
-    async fn token_used(&self, secret: &Value, day: &str) {
-        if let Err(status) = self.mark(secret, day).await {
-            tracing::warn!(secret = secret.name(), why = status.message, "cannot note when a token was last used");
-        }
-    }
 }

@@ -26,6 +26,9 @@ const BACKUP: &str = "backup";
 /// The longest path a socket may have is shorter than most paths may be.
 const SOCKET_PATH_MAX: usize = 100;
 
+/// How long it waits when a connection cannot be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Listens until it is dropped.
 pub struct Admin {
     task: tokio::task::JoinHandle<()>,
@@ -59,8 +62,15 @@ impl Admin {
         use std::os::unix::fs::PermissionsExt;
         let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
         let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, store.clone()));
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::spawn(answer(stream, store.clone()))),
+                    // Most likely there are no file descriptors left, which passes.
+                    Err(error) => {
+                        tracing::debug!(%error, "cannot accept an administrative command");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
             }
         });
         Some(Admin { task, path })
@@ -73,7 +83,7 @@ async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
     if BufReader::new(read.take(LINE_MAX)).read_line(&mut line).await.is_err() {
         return;
     }
-    let reply = match line.trim_end().split_once(' ') {
+    let reply = match line.strip_suffix('\n').and_then(|line| line.split_once(' ')) {
         Some((BACKUP, target)) => reply(store.backup(Path::new(target)).await),
         Some((TELL_BACKUP, target)) => reply(tell_backup(&mut write, &store, Path::new(target)).await),
         _ => "error unknown command\n".to_string(),
@@ -135,10 +145,13 @@ pub async fn backup(data_dir: &Path, target: &Path, meter: &Arc<Meter>) -> Resul
     let absolute = std::path::absolute(target).map_err(other)?;
     let connect = || UnixStream::connect(socket_path(data_dir));
     if let Ok(stream) = connect().await {
-        return match ask(stream, TELL_BACKUP, &absolute, meter).await {
+        // The line that asks for it ends with the path.
+        let path = absolute.to_str().filter(|path| !path.contains('\n'));
+        let path = path.ok_or_else(|| BackupError::Other("the path of the backup is not a line of text".into()))?;
+        return match ask(stream, TELL_BACKUP, path, meter).await {
             // The server is of an earlier version.
             Err(BackupError::Other(why)) if why == "unknown command" => {
-                ask(connect().await.map_err(other)?, BACKUP, &absolute, meter).await
+                ask(connect().await.map_err(other)?, BACKUP, path, meter).await
             }
             answered => answered,
         };
@@ -157,9 +170,9 @@ pub async fn backup(data_dir: &Path, target: &Path, meter: &Arc<Meter>) -> Resul
 }
 
 /// Asks a running server, and notes how far it says it is.
-async fn ask(mut stream: UnixStream, what: &str, target: &Path, meter: &Meter) -> Result<Summary, BackupError> {
+async fn ask(mut stream: UnixStream, what: &str, path: &str, meter: &Meter) -> Result<Summary, BackupError> {
     let failed = |error: std::io::Error| BackupError::Other(format!("the server did not finish: {error}"));
-    stream.write_all(format!("{what} {}\n", target.display()).as_bytes()).await.map_err(failed)?;
+    stream.write_all(format!("{what} {path}\n").as_bytes()).await.map_err(failed)?;
     let mut lines = BufReader::new(stream).lines();
     while let Some(line) = lines.next_line().await.map_err(failed)? {
         if let Some(reached) = heard(&line) {
@@ -207,6 +220,16 @@ impl FromStr for Summary {
             Some(Summary { revision: revision.parse().ok()?, keys: keys.parse().ok()?, bytes: bytes.parse().ok()? })
         };
         read().ok_or_else(|| format!("the server answered {}", object::quote(text)))
+    }
+}
+
+/// Why a store cannot be used and, if it is damaged, what can be done about it.
+pub fn with_way_out(error: &OpenError) -> String {
+    match error.is_damage() {
+        true => format!(
+            "{error}; `ferrokube repair` lists what is lost and keeps the rest, `ferrokube restore --force` goes back to a backup"
+        ),
+        false => error.to_string(),
     }
 }
 

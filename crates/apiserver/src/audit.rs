@@ -120,7 +120,7 @@ impl Default for AuditConfig {
 
 impl AuditConfig {
     /// Records everything that a policy says in one file and one that came before it, unless flags say otherwise.
-    pub(crate) fn record(&mut self, log: &Path, policy: PathBuf, megabytes_max: u32) {
+    pub fn record(&mut self, log: &Path, policy: PathBuf, megabytes_max: u32) {
         self.log_path.get_or_insert_with(|| log.to_path_buf());
         self.policy_file.get_or_insert(policy);
         (self.max_megabytes, self.max_backups) = (megabytes_max.into(), 1);
@@ -185,8 +185,7 @@ impl AuditConfig {
             let read = |why: &dyn std::fmt::Display| format!("initializing audit webhook: {why}");
             let (url, options) =
                 Kubeconfig::read(file).and_then(|config| config.current()).map_err(|why| read(&why))?;
-            let options = outbound::ClientOptions { dial: egress.to_control_plane(), ..options };
-            let client = Client::new(&options).map_err(|why| read(&why))?;
+            let client = Client::new(&egress.of_control_plane(options)).map_err(|why| read(&why))?;
             let options = WebhookOptions {
                 client,
                 url,

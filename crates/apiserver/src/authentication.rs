@@ -10,11 +10,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
 use authn::jwt::{ALGORITHMS, Egress as IssuerEgress, JwtIssuers, JwtMeters, JwtOptions};
-use authn::service_account::{ExternalSigner, ServiceAccountTokens};
+use authn::service_account::{AccountMeters, ExternalSigner, ServiceAccountTokens};
 use authn::{Authenticator, BootstrapTokens, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
 use object::Path;
 use outbound::Egress;
-use registry::{Catalog, Features};
+use registry::{Features, OwnClient};
 use rest::Api;
 use server::Metrics;
 use standalone::Identity;
@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 pub use self::flags::AuthenticationConfig;
 pub(crate) use self::flags::FLAGS;
 pub use self::trust::Trust;
-use crate::accounts::{Accounts, StoredObjects};
+use crate::accounts::Accounts;
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
 use crate::{Config, Pki, ProgramParts};
@@ -38,6 +38,7 @@ pub struct Authentication {
     pub authenticator: Arc<Authenticator>,
     pub trust: Arc<Trust>,
     jwt_meters: Arc<JwtMeters>,
+    account_meters: Arc<AccountMeters>,
     file: Option<ConfigurationFile>,
     external_signer: Option<Arc<ExternalSigner>>,
 }
@@ -49,7 +50,7 @@ impl Authentication {
         features: &Features,
         pki: &Pki,
         accounts: &Accounts,
-        catalog: &Catalog,
+        client: Arc<dyn OwnClient>,
         egress: &Egress,
         own: &mut ProgramParts,
     ) -> Result<Authentication, String> {
@@ -102,15 +103,15 @@ impl Authentication {
         if let Some(clients) = &trust.clients {
             methods.push(Box::new(clients.clone()));
         }
-        let objects = Arc::new(StoredObjects::new(catalog, features.clone(), own.clock.clone()));
         let mut tokens = std::mem::take(&mut own.tokens);
-        tokens.extend(token_methods(config, accounts.method(objects, features), issuers, accounts, egress)?);
+        tokens.extend(token_methods(config, accounts.method(client, features), issuers, accounts, egress)?);
         let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
         authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
         Ok(Authentication {
             authenticator: Arc::new(authenticator),
             trust,
             jwt_meters,
+            account_meters: accounts.meters.clone(),
             file,
             external_signer: accounts.external.clone(),
         })
@@ -119,9 +120,11 @@ impl Authentication {
     /// Adds the metrics of authentication.
     pub fn contribute(&self, metrics: &Metrics) {
         let (authenticator, jwt) = (self.authenticator.clone(), self.jwt_meters.clone());
+        let accounts = self.account_meters.clone();
         let (reloads, external) = (self.file.as_ref().map(|file| file.meters.clone()), self.external_signer.clone());
         metrics.contribute(move |out| {
-            let written = authenticator.meters.write(out).and_then(|()| jwt.write(out));
+            let written =
+                authenticator.meters.write(out).and_then(|()| jwt.write(out)).and_then(|()| accounts.write(out));
             let written = written.and_then(|()| reloads.as_ref().map_or(Ok(()), |reloads| reloads.write(out)));
             let written = written.and_then(|()| external.as_ref().map_or(Ok(()), |signer| signer.write_metrics(out)));
             written.expect("writing to a string cannot fail");
@@ -170,7 +173,7 @@ fn token_methods(
     let flags = &config.authentication;
     if let Some(file) = &flags.webhook_config_file {
         let (version, ttl) = (flags.webhook_version.as_str(), flags.webhook_cache_ttl);
-        let webhook = TokenWebhook::open(file, version, own.audiences.clone(), ttl, egress.control_plane.clone())?;
+        let webhook = TokenWebhook::open(file, version, own.audiences.clone(), ttl, egress)?;
         tokens.push(Box::new(webhook));
     }
     Ok(tokens)

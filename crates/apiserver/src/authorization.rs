@@ -14,8 +14,8 @@ use authz::{
     Abac, AlwaysAllow, AlwaysDeny, Authorizer, AuthzMeters, Configuration, Decision, Named, ReviewVersion, RulesFor,
     Union, Verdict, Webhook, webhook,
 };
-use outbound::{Dial, Egress};
-use registry::{Catalog, Features, ResourceStorage};
+use outbound::Egress;
+use registry::{Catalog, DirectStorage, Features};
 use request::{Access, User};
 use standalone::Identity;
 
@@ -159,8 +159,7 @@ impl Authorization {
         own: Vec<(String, Arc<dyn Authorizer>)>,
     ) -> Result<Authorization, StartError> {
         let (configuration, text) = config.configuration().map_err(StartError::Setting)?;
-        let dial = egress.control_plane.clone();
-        let lasting = Lasting { own, ..Lasting::open(&configuration, config, catalog, features, dial)? };
+        let lasting = Lasting { own, ..Lasting::open(&configuration, config, catalog, features, egress)? };
         let (meters, rbac) = (lasting.meters.clone(), lasting.rbac.clone());
         let union = lasting.union(&configuration).map_err(StartError::Setting)?;
         let (Some(file), Some(text)) = (&config.file, text) else {
@@ -182,7 +181,7 @@ struct Lasting {
     node: Option<Arc<Node>>,
     rbac: Option<Arc<Rbac>>,
     abac: Option<Arc<Abac>>,
-    dial: Option<Arc<dyn Dial>>,
+    egress: Egress,
     meters: Arc<AuthzMeters>,
     modes: BTreeSet<String>,
 }
@@ -193,7 +192,7 @@ impl Lasting {
         config: &AuthorizationConfig,
         catalog: &Catalog,
         features: &Features,
-        dial: Option<Arc<dyn Dial>>,
+        egress: &Egress,
     ) -> Result<Lasting, StartError> {
         let modes = configuration.lasting_modes();
         let node = modes.contains("Node").then(|| node(catalog, features)).transpose()?;
@@ -201,7 +200,7 @@ impl Lasting {
         let abac = |path: &PathBuf| Abac::read(path).map(Arc::new).map_err(StartError::Setting);
         let policy_file = config.policy_file.clone().unwrap_or_default();
         let abac = modes.contains("ABAC").then(|| abac(&policy_file)).transpose()?;
-        Ok(Lasting { own: Vec::new(), node, rbac, abac, dial, meters: Arc::default(), modes })
+        Ok(Lasting { own: Vec::new(), node, rbac, abac, egress: egress.clone(), meters: Arc::default(), modes })
     }
 
     fn union(&self, configuration: &Configuration) -> Result<Union, String> {
@@ -225,9 +224,7 @@ impl Lasting {
         };
         match (lasting, &configured.webhook) {
             (Some(authorizer), _) => Ok(authorizer),
-            (None, Some(settings)) => {
-                Ok(Arc::new(Webhook::open(settings.clone(), self.dial.clone(), self.meters.clone())?))
-            }
+            (None, Some(settings)) => Ok(Arc::new(Webhook::open(settings.clone(), &self.egress, self.meters.clone())?)),
             (None, None) => {
                 Err(format!("authorizer type {mode} is not allowed if it was not enabled at initial server startup"))
             }
@@ -300,7 +297,7 @@ fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
 }
 
 fn node(catalog: &Catalog, features: &Features) -> Result<Arc<Node>, StartError> {
-    let find = |group: &str, resource: &str| catalog.stored(group, resource).cloned();
+    let find = |group: &str, resource: &str| catalog.direct(group, resource);
     let sources = node::Sources {
         pods: needed(catalog, "Node", "", "pods")?,
         persistent_volumes: needed(catalog, "Node", "", "persistentvolumes")?,
@@ -325,9 +322,9 @@ async fn keep_current(node: Weak<Node>) {
     }
 }
 
-fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<Arc<ResourceStorage>, StartError> {
+fn needed(catalog: &Catalog, mode: &str, group: &str, resource: &str) -> Result<DirectStorage, StartError> {
     let off = || StartError::Setting(format!("{mode} needs {resource}.{group}, which is turned off"));
-    catalog.stored(group, resource).cloned().ok_or_else(off)
+    catalog.direct(group, resource).ok_or_else(off)
 }
 
 #[cfg(test)]

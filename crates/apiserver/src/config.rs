@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use outbound::Egress;
 use registry::Features;
 use standalone::Leadership;
 
+use crate::StoreConfig;
 use crate::aggregation::Aggregation;
 use crate::audit::AuditConfig;
 use crate::authentication::AuthenticationConfig;
@@ -21,7 +21,6 @@ use crate::profile::ApiProfile;
 use crate::serving::Serving;
 use crate::shown_metrics::ShownMetrics;
 use crate::versions::Versions;
-use crate::{StoreConfig, TestServer};
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -92,8 +91,6 @@ pub struct Config {
     pub event_ttl: Duration,
     pub shutdown_delay: Duration,
     pub store: StoreConfig,
-    /// Makes this a server for tests, which keeps everything in memory and can be emptied.
-    pub test: Option<Arc<TestServer>>,
     /// `--enable-garbage-collector`.
     pub garbage_collection: bool,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
@@ -191,7 +188,6 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             shutdown_delay: Duration::ZERO,
             store: StoreConfig::default(),
-            test: None,
             garbage_collection: true,
             standalone: false,
             serving: Serving::default(),

@@ -1,5 +1,6 @@
 //! Debugging pages: `/debug/pprof`, `/debug/flags/v`, `/logs`, and the socket with the first two.
 
+#[cfg(feature = "profiles")]
 mod cpu;
 mod logs;
 mod profiling;

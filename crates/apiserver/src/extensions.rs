@@ -1,5 +1,6 @@
 //! [`ProgramParts`]: what a program that embeds the server adds to it, besides what a configuration can say.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use admission::{Plugin, Sees};
@@ -8,8 +9,24 @@ use authn::{Method, TokenMethod};
 use authz::Authorizer;
 use crd::OwnDefinition;
 use object::{Clock, SystemClock};
+use outbound::Egress;
+use rest::{Api, RunWrite};
 use server::{Check, Endpoint, Health, Metrics, Paths};
 use storage::Store;
+
+use crate::Pki;
+
+/// The parts of a server that there are when the paths of the program are made.
+pub struct Built<'a> {
+    pub api: &'a Arc<Api>,
+    pub pki: &'a Pki,
+    pub address: SocketAddr,
+    /// The beginning of all keys in the store.
+    pub prefix: String,
+}
+
+/// Makes what answers paths, before the server accepts connections.
+pub type MakePaths = Box<dyn FnOnce(&Built<'_>) -> Arc<dyn Paths> + Send>;
 
 /// Parts of a server that are values of the program it runs in. By default there are none.
 pub struct ProgramParts {
@@ -30,11 +47,15 @@ pub struct ProgramParts {
     /// Checked by the endpoints that are named.
     pub checks: Vec<(Arc<dyn Check>, Vec<Endpoint>)>,
     /// Answer paths that are not resources, before the server's own.
-    pub paths: Vec<Arc<dyn Paths>>,
+    pub paths: Vec<MakePaths>,
     /// Write further metrics in the text format of Prometheus.
     pub metrics: Vec<Box<dyn Fn(&mut String) + Send + Sync>>,
     /// Resources that are served although no CustomResourceDefinition is stored.
     pub definitions: Vec<OwnDefinition>,
+    /// How other networks are reached, instead of what the configuration says.
+    pub egress: Option<Egress>,
+    /// Runs the writes of requests; None runs them as they are.
+    pub writes: Option<Arc<dyn RunWrite>>,
 }
 
 impl Default for ProgramParts {
@@ -51,6 +72,8 @@ impl Default for ProgramParts {
             paths: Vec::new(),
             metrics: Vec::new(),
             definitions: Vec::new(),
+            egress: None,
+            writes: None,
         }
     }
 }
@@ -61,6 +84,11 @@ impl ProgramParts {
         for (check, endpoints) in self.checks.drain(..) {
             health.add_to(&endpoints, check);
         }
+    }
+
+    /// Makes the own paths.
+    pub(crate) fn make_paths(&mut self, built: &Built<'_>) -> Vec<Arc<dyn Paths>> {
+        self.paths.drain(..).map(|make| make(built)).collect()
     }
 
     /// Adds the own metrics after the server's.

@@ -23,7 +23,8 @@ use crate::{
     shown_metrics, store, versions,
 };
 pub use defaults::{ETCD, KUBE_APISERVER, report};
-pub(crate) use given::{Given, boolean};
+pub(crate) use given::Given;
+pub use given::boolean;
 pub(crate) use rows::{Row, rows};
 pub(crate) use values::wrong;
 

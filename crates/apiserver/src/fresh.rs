@@ -37,8 +37,14 @@ impl Drop for Fresh {
         let Some(path) = self.made.take().filter(|_| !self.is_kept.load(Ordering::Acquire)) else { return };
         let store = store_path(&path);
         // Another process may have begun to use it meanwhile, or a part of this one that was told to stop still does.
-        let lock = if store.exists() { Some(storage_embedded::lock(&store)) } else { None };
+        #[cfg(feature = "embedded")]
+        let lock = store.exists().then(|| storage_embedded::lock(&store));
+        #[cfg(feature = "embedded")]
         if matches!(lock, Some(Err(_))) {
+            return;
+        }
+        #[cfg(not(feature = "embedded"))]
+        if store.exists() {
             return;
         }
         if let Err(error) = std::fs::remove_dir_all(&path) {

@@ -1,31 +1,30 @@
-//! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags and the environment.
+//! Puts the server together: configuration, store, catalog, chain. The only crate that reads flags.
 
 mod accounts;
-mod actions;
-mod admin;
+#[cfg(feature = "embedded")]
+pub mod admin;
 mod admission;
 mod aggregation;
-mod allocation;
 mod audit;
 mod authentication;
 mod authorization;
-pub mod cli;
-mod client;
 mod components;
 mod config;
 mod consistency;
 mod debugging;
 mod definitions;
+pub mod descriptors;
 mod dial;
 mod escalation;
 mod extensions;
 pub mod flags;
 mod fresh;
 pub mod kubeconfig;
-mod logging;
+pub mod logging;
 mod metered;
 mod metrics;
 mod openid;
+mod own_client;
 mod own_objects;
 mod own_service;
 mod peering;
@@ -34,7 +33,6 @@ mod profile;
 mod reload;
 mod reload_meters;
 mod repair;
-mod sealed;
 mod served;
 mod services;
 mod serving;
@@ -52,9 +50,9 @@ pub use audit::AuditConfig;
 pub use authentication::AuthenticationConfig;
 pub use authorization::AuthorizationConfig;
 pub use config::{Config, ServiceAccounts};
-pub use crd::{ConvertFn, MakeObjects, OwnDefinition};
+pub use crd::{ConvertFn, FedObjects, MakeObjects, OwnCall, OwnDefinition, OwnObjects, OwnSubresource};
 pub use debugging::Debugging;
-pub use extensions::ProgramParts;
+pub use extensions::{Built, MakePaths, ProgramParts};
 pub use own_service::OwnServiceConfig;
 pub use peering::PeerConfig;
 pub use pki::Pki;
@@ -64,7 +62,7 @@ pub use serving::{Kubelets, Serving};
 pub use shown_metrics::ShownMetrics;
 pub use start::{Running, StartError, start, start_with};
 pub use storage::memory::Reverted;
-pub use store::StoreConfig;
+pub use store::{StoreConfig, UNFINISHED_MIGRATION};
 pub use test_server::{TestDefinitions, TestServer, TestUser};
 pub use versions::Versions;
 

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use kinds::core::service::AllocationMeters;
 use outbound::Egress;
+use registry::Lookup;
 use rest::{Api, SIZE_BOUNDS};
 use server::{Impersonation, Metrics, Version, metric_head};
 
@@ -23,7 +25,7 @@ pub fn contribute(
     host: &Host,
 ) -> Arc<crd::ConversionMeters> {
     contribute_admission(metrics, host.meters.clone(), host.expressions.clone());
-    let durations = kinds.certificate_durations.clone();
+    let (durations, allocation) = (kinds.certificate_durations.clone(), kinds.allocation.meters.clone());
     metrics.contribute(move |out| durations.write(out).expect("writing to a string cannot fail"));
     let weak = Arc::downgrade(api);
     metrics.contribute(move |out| {
@@ -33,6 +35,7 @@ pub fn contribute(
                 .and_then(|()| stores(&api, &timings, out))
                 .and_then(|()| caches(&api, out))
                 .and_then(|()| watches(&api, out))
+                .and_then(|()| addresses(&api, &allocation, out))
                 .and_then(|()| api.streams.write(out));
             written.expect("writing to a string cannot fail");
         }
@@ -49,9 +52,10 @@ pub fn contribute_access(
 ) {
     authentication.contribute(metrics);
     let (meters, reloads) = (authorization.meters.clone(), authorization.reloads.clone());
-    let egress = egress.meters.clone();
+    let (egress, calls) = (egress.meters.clone(), egress.calls.clone());
     metrics.contribute(move |out| {
-        meters.write(out).and_then(|()| egress.write(out)).expect("writing to a string cannot fail");
+        let written = meters.write(out).and_then(|()| egress.write(out)).and_then(|()| calls.write(out));
+        written.expect("writing to a string cannot fail");
         if let Some(reloads) = &reloads {
             reloads.write(out).expect("writing to a string cannot fail");
         }
@@ -178,6 +182,16 @@ fn caches(api: &Api, out: &mut String) -> std::fmt::Result {
     family("watch_cache_capacity", "gauge", "How many changes a cache keeps for watchers.", |cache| {
         i64::try_from(cache.capacity()).unwrap_or(i64::MAX)
     })
+}
+
+/// The addresses and ports of services.
+fn addresses(api: &Arc<Api>, meters: &AllocationMeters, out: &mut String) -> std::fmt::Result {
+    let catalog = api.catalog.load();
+    let Some(storage) = catalog.stored("networking.k8s.io", "ipaddresses") else { return Ok(()) };
+    let cidrs = api.snapshot().list("networking.k8s.io", "servicecidrs", "");
+    let known = storage.cache.snapshot(&storage.range("").into());
+    let keys = known.objects.iter().filter_map(|object| object.entry().key.as_str());
+    meters.write(&cidrs, keys.filter_map(|key| key.rsplit('/').next()), out)
 }
 
 fn stores(api: &Api, timings: &Timings, out: &mut String) -> std::fmt::Result {

@@ -192,6 +192,7 @@ fn fill(folder: &Path, certificate: &Path, key: &Path, config: &Config, pki: &Pk
 /// What kube-apiserver does after it has started, by the names of its checks. Here it is done when the system's own
 /// objects are there and the caches follow the store, which is before the first request is answered.
 const HOOKS: &[&str] = &[
+    "poststarthook/start-encryption-provider-config-automatic-reload",
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
     "poststarthook/priority-and-fairness-config-consumer",
@@ -231,6 +232,7 @@ const HOOKS: &[&str] = &[
 /// Whether a hook belongs to a feature that is on.
 fn is_run(hook: &str, config: &Config, features: &Features) -> bool {
     match hook.trim_start_matches("poststarthook/") {
+        "start-encryption-provider-config-automatic-reload" => config.store.encryption_reload,
         "peer-endpoint-reconciler-controller" => features.enabled(peering::PEER_PROXY),
         "mixed-version-proxy-handler" | "local-discovery-cache-sync" | "peer-discovery-workers" => {
             features.enabled(peering::PEER_PROXY) && config.peering.authority.is_some()

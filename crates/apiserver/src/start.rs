@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actions::Actions;
 use aggregator::Aggregator;
 use authz::{Authorizer, Permitted};
 use cache::Budget;
 use discovery::Discovery;
 use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
-use object::Clock;
 use outbound::{Egress, WebhookOptions};
-use registry::{Catalog, Features, LiveCatalog, Report, Setup};
+use registry::{Catalog, Features, LiveCatalog, OwnClient, Report, Setup};
 use rest::{Api, Body, Call, Limits, Reply, WatchMeters};
 use server::tls::Handshake;
 use server::{Health, Hook, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Sparing};
@@ -22,18 +22,18 @@ use storage::Store;
 use tokio::task::JoinSet;
 
 use crate::accounts::{Accounts, SigningKeySource};
-use crate::actions::{self, Actions};
 use crate::admission::Host;
-use crate::allocation::Allocations;
 use crate::authentication::{Authentication, Trust};
 use crate::authorization::Authorization;
 use crate::components::Components;
 use crate::definitions::{self, CustomNeeds};
 use crate::dial::Dialer;
 use crate::escalation::EscalationCheck;
+use crate::extensions::Built;
 use crate::fresh::Fresh;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
+use crate::own_client::ApiClient;
 use crate::peering::Peering;
 use crate::pki::{FrontProxy, Hosts, PkiError};
 use crate::served::Served;
@@ -41,8 +41,8 @@ use crate::services::Services;
 use crate::store::{self, Opened};
 use crate::zpages::Zpages;
 use crate::{
-    Config, OwnDefinition, Pki, ProgramParts, aggregation, consistency, own_objects, own_service, repair, serving,
-    traces,
+    Config, OwnDefinition, Pki, ProgramParts, aggregation, consistency, descriptors, own_objects, own_service, repair,
+    serving, traces,
 };
 
 /// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
@@ -91,8 +91,6 @@ pub struct Running {
 
 /// What goes on beside requests.
 struct Background {
-    /// Whether the loops do what a controller manager would.
-    is_standalone: bool,
     loops: Vec<standalone::Loops>,
     own_service: Option<Arc<OwnService>>,
     peering: Peering,
@@ -102,11 +100,6 @@ struct Background {
 }
 
 impl Running {
-    /// Whether it does what a controller manager would.
-    pub fn is_standalone(&self) -> bool {
-        self.background.is_standalone
-    }
-
     /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
     /// is over.
     pub fn stop(mut self, delay: Duration) -> BoxFuture<'static, ()> {
@@ -153,9 +146,6 @@ pub fn start(config: Config) -> BoxFuture<'static, Result<Running, StartError>> 
 pub fn start_with(mut config: Config, extensions: ProgramParts) -> BoxFuture<'static, Result<Running, StartError>> {
     Box::pin(async move {
         config.settle().map_err(StartError::Setting)?;
-        if let Some(test) = &config.test {
-            config.store.memory = Some(test.memory.clone());
-        }
         if config.allows_everything() {
             tracing::warn!(
                 "AnonymousAuth is not allowed with the AlwaysAllow authorizer, which allows everything to everyone who is \
@@ -169,16 +159,15 @@ pub fn start_with(mut config: Config, extensions: ProgramParts) -> BoxFuture<'st
             fresh = Some(Fresh::directory(&config.data_dir).map_err(failed)?);
         }
         let signing_key = SigningKeySource::open(&config, fresh.clone());
-        let egress = config.egress().map_err(StartError::Setting)?;
-        config.store.etcd_dial = egress.etcd.clone().map(store::etcd_dial);
+        let egress = match extensions.egress.clone() {
+            Some(egress) => egress,
+            None => config.egress().map_err(StartError::Setting)?,
+        };
         config.store.kms_v1 = config.features().map_err(StartError::Setting)?.enabled("KMSv1");
         // Both wait for the disk, so they wait at the same time.
-        let store = store::open(&config.store, &config.data_dir, extensions.store.clone());
+        let store = store::open(&config.store, &config.data_dir, extensions.store.clone(), egress.etcd.clone());
         let (pki, opened) = tokio::join!(open_pki(&config), store);
-        let mut opened = opened?;
-        if let Some(test) = &config.test {
-            opened.store = test.clone();
-        }
+        let opened = opened?;
         let (store, is_own) = (opened.store.clone(), opened.is_own);
         let running = match pki.and_then(|own| own.settle(&mut config)) {
             Ok(pki) => match assemble(&config, extensions, Begun { pki, opened, egress, signing_key }).await {
@@ -229,9 +218,12 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let impersonation = Impersonation::new(api.features.enabled("ConstrainedImpersonation"));
     crate::metrics::contribute_impersonation(&metrics, &impersonation);
     extensions.add_metrics(&metrics);
-    let mut paths = paths(config, &api, &aggregator, &peering, &accounts, &advertised, &health);
-    // The own paths come first, so that they can stand in front of what the server lists.
-    paths.splice(0..0, extensions.paths.drain(..));
+    // The program's paths come first, so that they can stand in front of what the server lists.
+    let first = extensions.make_paths(&Built { api: &api, pki: &pki, address, prefix: config.store.prefix() });
+    let own_host = own_host(config, &advertised);
+    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), peering.peers.clone(), own_host.clone());
+    let openid = OpenId::new(&accounts, &config.service_accounts.jwks_uri, &own_host);
+    let paths = paths(config, &api, discovery, openid, &health, first);
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator: authentication.authenticator.clone(),
@@ -305,26 +297,27 @@ impl Core {
         let engine = if config.store.etcd_servers.is_empty() { "embedded" } else { "etcd3" };
         let store = Metered::over(opened.store.clone(), timings.clone(), engine);
         let features = config.features().map_err(StartError::Setting)?;
-        let kinds = kinds_options(config)?;
-        let mut catalog = catalog(config, store.clone(), &kinds).await?;
+        let client = Arc::new(ApiClient::new(store.clone(), &config.store.prefix()));
+        let kinds = kinds_options(config, client.clone())?;
+        let mut catalog = catalog(config, &features, store.clone(), &kinds).await?;
         let accounts = Accounts::open(config, signing_key).await.map_err(StartError::Setting)?;
-        let authentication = Authentication::open(config, &features, pki, &accounts, &catalog, egress, extensions)
-            .map_err(StartError::Setting)?;
+        let authentication =
+            Authentication::open(config, &features, pki, &accounts, client.clone(), egress, extensions)
+                .map_err(StartError::Setting)?;
         let own_authorizers = std::mem::take(&mut extensions.authorizers);
         let authorization = Authorization::open(&config.authorization, &catalog, &features, egress, own_authorizers)?;
         let authorizer = authorization.authorizer.clone();
-        let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.clone());
+        let actions = actions::all(authorizer.clone(), authentication.authenticator.clone(), accounts.tokens());
         let followers = crd::Followers::default();
         followers.wrap(&mut catalog);
         let dial = set_unstored(config, &mut catalog, &actions, opened.store.clone(), egress)?;
         let host = host(config, &authorizer);
-        let mut admission = admission(config, &catalog, &features, &host, &authorization, egress)?;
+        let mut admission = admission(config, &catalog, &features, &host, client.clone(), &authorization, egress)?;
         for (plugin, sees) in extensions.admission.drain(..) {
             admission.push(plugin, sees);
         }
-        let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions.clock.clone());
-        host.connect(&api);
-        kinds.allocation.connect(Arc::new(Allocations::new(&api, store.clone(), &config.store.prefix())));
+        let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions);
+        client.connect(&api);
         Ok(Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings })
     }
 }
@@ -380,15 +373,11 @@ impl Assembled {
         }
         peering.begin(&mut tasks).await;
         peering.finish(self.hooks, &mut tasks);
-        if let Some(test) = &config.test {
-            test.connect(&api, &pki, address, config.store.prefix());
-        }
         let mut serving = JoinSet::new();
         if let Some(listener) = listener {
             serving.spawn(listener.serve(server.clone()));
         }
-        let is_standalone = config.standalone;
-        let background = Background { is_standalone, loops, own_service, peering, tasks, serving };
+        let background = Background { loops, own_service, peering, tasks, serving };
         let timeouts = serving::shutdown_timeouts(config);
         Ok(Running { address, pki, api, server, timeouts, background, store: opened })
     }
@@ -416,13 +405,13 @@ fn api(
     authorizer: Arc<dyn Authorizer>,
     features: Features,
     dial: Arc<Dialer>,
-    clock: Arc<dyn Clock>,
+    extensions: &mut ProgramParts,
 ) -> Arc<Api> {
     Arc::new(Api {
         catalog: LiveCatalog::new(catalog),
         admission,
         authorizer,
-        clock,
+        clock: extensions.clock.clone(),
         features: Arc::new(features),
         limits: limits(config),
         describe_column: descriptions::column,
@@ -432,7 +421,7 @@ fn api(
         recent: rest::Recent::default(),
         answers: Arc::default(),
         definitions: Default::default(),
-        writes: config.test.clone().map(|test| test as Arc<dyn rest::RunWrite>),
+        writes: extensions.writes.take(),
     })
 }
 
@@ -448,10 +437,11 @@ fn admission(
     catalog: &Catalog,
     features: &Features,
     host: &Arc<Host>,
+    client: Arc<dyn OwnClient>,
     authorization: &Authorization,
     egress: &Egress,
 ) -> Result<::admission::Chain, StartError> {
-    let chain = crate::admission::chain(config, catalog, features, host.clone(), egress);
+    let chain = crate::admission::chain(config, catalog, features, host.clone(), client, egress);
     let mut chain = chain.map_err(StartError::Setting)?;
     if let Some(rbac) = authorization.rbac.clone() {
         let check = EscalationCheck { rbac, authorizer: authorization.authorizer.clone() };
@@ -486,9 +476,9 @@ async fn own_service(
     Ok(Some(Arc::new(own_service)))
 }
 
-fn kinds_options(config: &Config) -> Result<kinds::KindOptions, StartError> {
+fn kinds_options(config: &Config, client: Arc<dyn OwnClient>) -> Result<kinds::KindOptions, StartError> {
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
-    let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range));
+    let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range, client));
     Ok(kinds::KindOptions { event_ttl: config.event_ttl, allocation, ..kinds::KindOptions::default() })
 }
 
@@ -510,7 +500,9 @@ async fn listen(config: &Config, pki: &Pki, trust: &Trust) -> Result<(Listener, 
     trust.connect(&tls);
     let address = config.address();
     let failed = |error: std::io::Error| StartError::Listen { address, why: error.to_string() };
-    let listener = Listener::bind(address, tls, config.serving.connections.clone()).await.map_err(failed)?;
+    let mut options = config.serving.connections.clone();
+    options.max_connections = options.max_connections.min(descriptors::for_clients());
+    let listener = Listener::bind(address, tls, options).await.map_err(failed)?;
     let address = listener.address().map_err(failed)?;
     Ok((listener, address))
 }
@@ -565,28 +557,27 @@ async fn standalone_loops(
     Ok(Some(standalone::start(aggregator.clone(), authority).await))
 }
 
-/// Who answers for paths that are not resources.
-fn paths(
-    config: &Config,
-    api: &Arc<Api>,
-    aggregator: &Arc<Aggregator>,
-    peering: &Peering,
-    accounts: &Accounts,
-    advertised: &Advertised,
-    health: &Health,
-) -> Vec<Arc<dyn Paths>> {
-    let own = match config.external_hostname.as_str() {
+/// The host in URLs that others are told.
+fn own_host(config: &Config, advertised: &Advertised) -> String {
+    match config.external_hostname.as_str() {
         "" => SocketAddr::new(advertised.address, advertised.port).to_string(),
         host if host.contains(':') => host.to_string(),
         host => format!("{host}:{}", advertised.port),
-    };
-    let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), peering.peers.clone(), own.clone());
-    let mut paths: Vec<Arc<dyn Paths>> = vec![Arc::new(DiscoveryPaths(discovery))];
-    if let Some(openid) = OpenId::new(accounts, &config.service_accounts.jwks_uri, &own) {
-        paths.push(Arc::new(openid));
     }
+}
+
+/// Who answers for paths that are not resources: the given ones, and then the server's own.
+fn paths(
+    config: &Config,
+    api: &Arc<Api>,
+    discovery: Discovery,
+    openid: Option<OpenId>,
+    health: &Health,
+    mut paths: Vec<Arc<dyn Paths>>,
+) -> Vec<Arc<dyn Paths>> {
+    paths.push(Arc::new(DiscoveryPaths(discovery)));
+    paths.extend(openid.map(|openid| Arc::new(openid) as Arc<dyn Paths>));
     paths.extend(config.debugging.paths());
-    paths.extend(config.test.clone().map(|test| test as Arc<dyn Paths>));
     let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
     listed.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
     paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));
@@ -646,7 +637,12 @@ async fn open_pki(config: &Config) -> Result<OwnPki, StartError> {
     })
 }
 
-async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOptions) -> Result<Catalog, StartError> {
+async fn catalog(
+    config: &Config,
+    features: &Features,
+    store: Arc<dyn Store>,
+    kinds: &kinds::KindOptions,
+) -> Result<Catalog, StartError> {
     let strategies = kinds::strategies_with(kinds)
         .into_iter()
         .map(|(group, resource, strategy)| ((group, resource), strategy))
@@ -665,6 +661,7 @@ async fn catalog(config: &Config, store: Arc<dyn Store>, kinds: &kinds::KindOpti
             .map(|(group, version, resource, c)| ((group, version, resource), c))
             .collect(),
         encoding: config.store.encoding,
+        names_unreadable: features.enabled("AllowUnsafeMalformedObjectDeletion"),
         enabled: Box::new(move |resource, default| served.has(resource, default)),
         lifecycle,
     };

@@ -1,5 +1,10 @@
 //! Which store a server uses: its own file or an etcd, with or without encryption; its health and metrics.
 
+#[cfg(feature = "embedded")]
+mod embedded;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // Its flag is read in every build.
 mod overrides;
 mod report;
 
@@ -11,26 +16,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::GroupResource;
+use outbound::Dial;
 use registry::StoredEncoding;
 use rest::WatchCache;
+use storage::Store;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
-use storage::memory::MemoryStore;
-use storage::{SplitStore, Store};
-use storage_embedded::{EmbeddedStore, Reserve};
-use storage_etcd::EtcdStore;
 
-use crate::admin::Admin;
+use crate::StartError;
 use crate::flags::{Given, Row, rows};
-use crate::{StartError, store_path};
 use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
 const ENCRYPTION_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The key that a store has while `ferrokube migrate` copies into it: what is there is not all.
+pub const UNFINISHED_MIGRATION: &str = "/ferrokube/unfinished-migration";
+
 /// The quota of the embedded store: etcd's default.
 const QUOTA_BYTES: u64 = 2 << 30;
-/// Blocks of the file system that keep deletions in the embedded store possible when it is full.
-const RESERVE_BYTES: u64 = 16 << 20;
 
 /// The flags that [`StoreConfig`] takes.
 pub(crate) const FLAGS: &[Row] = rows! { store = &mut config.store, |config, given|
@@ -73,8 +76,6 @@ pub struct StoreConfig {
     pub etcd_cafile: Option<PathBuf>,
     pub etcd_certfile: Option<PathBuf>,
     pub etcd_keyfile: Option<PathBuf>,
-    /// How etcd is reached, where an egress selection says so.
-    pub etcd_dial: Option<storage_etcd::EtcdDial>,
     /// What all keys begin with.
     pub prefix: String,
     pub compaction_interval: Duration,
@@ -92,8 +93,6 @@ pub struct StoreConfig {
     pub encryption_reload: bool,
     /// Whether plugins of version 1 may keep keys: the feature gate `KMSv1`.
     pub kms_v1: bool,
-    /// Objects are kept in memory and are gone when the server ends, whatever else is said.
-    pub memory: Option<MemoryStore>,
     /// `--storage-media-type`.
     pub encoding: StoredEncoding,
     pub watch_cache: WatchCache,
@@ -107,7 +106,6 @@ impl Default for StoreConfig {
             etcd_cafile: None,
             etcd_certfile: None,
             etcd_keyfile: None,
-            etcd_dial: None,
             prefix: "/registry".into(),
             compaction_interval: Duration::from_secs(5 * 60),
             quota_bytes: Some(QUOTA_BYTES),
@@ -120,7 +118,6 @@ impl Default for StoreConfig {
             encryption_config: None,
             encryption_reload: false,
             kms_v1: false,
-            memory: None,
             encoding: StoredEncoding::default(),
             watch_cache: WatchCache::default(),
         }
@@ -219,12 +216,17 @@ pub(crate) async fn open(
     config: &StoreConfig,
     data_dir: &Path,
     given: Option<Arc<dyn Store>>,
+    to_etcd: Option<Arc<dyn Dial>>,
 ) -> Result<Opened, StartError> {
     let mut opened = match given {
         Some(store) => {
             Opened { is_own: false, ..Opened::of(Cluster { ask: ask_status(&store), store, is_embedded: false }) }
         }
-        None => open_configured(config, data_dir).await?,
+        None => {
+            let opened = open_configured(config, data_dir, to_etcd).await?;
+            check_complete(&opened).await?;
+            opened
+        }
     };
     if config.encryption_reload && config.encryption_config.is_none() {
         let why = "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config";
@@ -248,42 +250,40 @@ pub(crate) async fn open(
     Ok(opened)
 }
 
-async fn open_configured(config: &StoreConfig, data_dir: &Path) -> Result<Opened, StartError> {
-    match config.etcd_servers.is_empty() {
-        _ if let Some(memory) = &config.memory => {
-            let store: Arc<dyn Store> = Arc::new(memory.clone());
-            Ok(Opened::of(Cluster { ask: ask_status(&store), store, is_embedded: false }))
+/// Fails if a migration into the store was cut off: a server would take what was not copied for deleted.
+async fn check_complete(opened: &Opened) -> Result<(), StartError> {
+    let found = opened.store.get(UNFINISHED_MIGRATION.as_bytes(), None).await;
+    match found.map_err(|error| StartError::Store(error.to_string()))?.entry {
+        None => Ok(()),
+        Some(_) => {
+            opened.close().await;
+            Err(StartError::Store(
+                "`ferrokube migrate` did not copy everything into it; --resume goes on with it".into(),
+            ))
         }
-        true if !config.etcd_overrides.is_empty() => {
-            Err(StartError::Setting("--etcd-servers must be specified".into()))
-        }
-        true => open_embedded(data_dir, config).await,
-        false => open_etcd(config).await,
     }
 }
 
-async fn open_embedded(data_dir: &Path, config: &StoreConfig) -> Result<Opened, StartError> {
-    let path = store_path(data_dir);
-    let mut options = storage_embedded::EmbeddedOptions {
-        quota_bytes: config.quota_bytes,
-        reserve: Some(Reserve::beside(&path, RESERVE_BYTES)),
-        ..storage_embedded::EmbeddedOptions::at(path)
-    };
-    if !config.compaction_interval.is_zero() {
-        options.history_age = config.compaction_interval;
+async fn open_configured(
+    config: &StoreConfig,
+    data_dir: &Path,
+    to_etcd: Option<Arc<dyn Dial>>,
+) -> Result<Opened, StartError> {
+    match config.etcd_servers.is_empty() {
+        true if !config.etcd_overrides.is_empty() => {
+            Err(StartError::Setting("--etcd-servers must be specified".into()))
+        }
+        #[cfg(feature = "embedded")]
+        true => embedded::open(data_dir, config).await,
+        #[cfg(feature = "etcd")]
+        false => etcd::open(config, to_etcd).await,
+        #[allow(unreachable_patterns)] // By default both engines are there.
+        is_embedded => {
+            let (_, _) = (data_dir, to_etcd);
+            let feature = if is_embedded { "embedded" } else { "etcd" };
+            Err(StartError::Store(format!("the feature {feature} was left out of this program")))
+        }
     }
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
-    let store = opened.map_err(|error| StartError::Store(error.to_string()))?;
-    let store = Arc::new(store.map_err(|error| StartError::Store(crate::cli::with_way_out(&error)))?);
-    let asked = store.clone();
-    // A restart would not help a disk that is full or broken: reads go on, and writes do when it works again.
-    let ask: Ask = Arc::new(move || {
-        let store = asked.clone();
-        Box::pin(async move { if store.is_closed() { Err("the store is closed".into()) } else { Ok(()) } })
-    });
-    // The socket in the data directory takes backup requests.
-    let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
-    Ok(Opened { background, ..Opened::of(Cluster { store, ask, is_embedded: true }) })
 }
 
 /// Asks a store how it is.
@@ -298,68 +298,6 @@ fn ask_status(store: &Arc<dyn Store>) -> Ask {
             }
         })
     })
-}
-
-async fn open_etcd(config: &StoreConfig) -> Result<Opened, StartError> {
-    let main = connect(config, &config.etcd_servers).await?;
-    let mut opened = Opened::of(main);
-    let mut parts = Vec::new();
-    // Several resources can be at the same servers.
-    let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();
-    for text in &config.etcd_overrides {
-        let each =
-            Override::parse(text).map_err(|why| StartError::Setting(format!("--etcd-servers-overrides: {why}")))?;
-        let Some(prefix) = each.key_prefix(&config.prefix()) else {
-            tracing::warn!(group = each.group, resource = each.resource, "no such resource has an etcd of its own");
-            continue;
-        };
-        let store = match known.get(&each.cluster()) {
-            Some(store) => store.clone(),
-            None => {
-                let cluster = connect(config, &each.servers).await?;
-                let store = cluster.store.clone();
-                opened.clusters.push(cluster);
-                known.insert(each.cluster(), store.clone());
-                store
-            }
-        };
-        parts.push((prefix.as_str().into(), store));
-    }
-    if !parts.is_empty() {
-        opened.store = Arc::new(SplitStore::new(opened.store.clone(), parts));
-    }
-    Ok(opened)
-}
-
-/// Connects to etcd as an egress selection says.
-pub fn etcd_dial(dial: Arc<dyn outbound::Dial>) -> storage_etcd::EtcdDial {
-    storage_etcd::EtcdDial(Arc::new(move |host, port| {
-        let dial = dial.clone();
-        Box::pin(async move {
-            let stream = dial.dial(&outbound::Address { host, port }).await.map_err(|error| error.to_string())?;
-            Ok(Box::new(stream) as Box<dyn storage_etcd::Io>)
-        })
-    }))
-}
-
-async fn connect(config: &StoreConfig, servers: &[String]) -> Result<Cluster, StartError> {
-    let options = storage_etcd::EtcdOptions {
-        ca_file: config.etcd_cafile.clone(),
-        cert_file: config.etcd_certfile.clone(),
-        key_file: config.etcd_keyfile.clone(),
-        dial: config.etcd_dial.clone(),
-        compaction_interval: config.compaction_interval,
-        start_timeout: config.start_timeout,
-        lease_reuse: config.lease_reuse,
-        ..storage_etcd::EtcdOptions::at(servers.iter().cloned())
-    };
-    let store = EtcdStore::connect(options).await.map_err(|error| StartError::Store(error.to_string()))?;
-    let asked = store.clone();
-    let ask: Ask = Arc::new(move || {
-        let store = asked.clone();
-        Box::pin(async move { store.check().await })
-    });
-    Ok(Cluster { store: Arc::new(store), ask, is_embedded: false })
 }
 
 /// Tells which resource a key belongs to: the encryption configuration names resources.

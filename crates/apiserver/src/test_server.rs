@@ -25,7 +25,7 @@ use storage::memory::{Contents, MemoryStore, Reverted};
 use storage::{Error, Key, KeyRange, Layer, RangeQuery, Store, Write, Written};
 use tokio::sync::RwLock;
 
-use crate::{Config, Pki, kubeconfig, pki};
+use crate::{Built, Config, Pki, ProgramParts, kubeconfig, pki};
 
 /// How much history is kept: enough for every watch of a test to resume, little enough for a hundred servers.
 const HISTORY_BYTES_MAX: usize = 8 << 20;
@@ -55,9 +55,11 @@ pub enum TestDefinitions {
     Keep,
 }
 
-/// The part of a server that makes it one for tests. Given to it by [`crate::Config::test`].
+/// The part of a server that makes it one for tests: its store, how it runs writes, and paths of its own.
 pub struct TestServer {
-    pub(crate) memory: MemoryStore,
+    memory: MemoryStore,
+    /// The administrator's, unless the configuration has tokens.
+    token: String,
     resets: AtomicU64,
     /// Held for reading by every write, so that a reset comes between writes.
     turn: RwLock<()>,
@@ -81,22 +83,10 @@ impl std::fmt::Debug for TestServer {
     }
 }
 
-impl Default for TestServer {
-    fn default() -> TestServer {
-        TestServer {
-            memory: TestServer::memory(),
-            resets: AtomicU64::new(0),
-            turn: RwLock::new(()),
-            bootstrap: Mutex::new(None),
-            connected: OnceLock::new(),
-        }
-    }
-}
-
 impl TestServer {
-    /// Makes a server that is started with this configuration one for tests, with its keys and certificates in a folder. Answers
-    /// with the token of the administrator, unless the configuration has tokens.
-    pub fn configure(config: &mut Config, folder: &Path) -> io::Result<String> {
+    /// Makes a server that is started with these one for tests, with its keys and certificates in a folder, which is made.
+    pub fn set_up(config: &mut Config, parts: &mut ProgramParts, folder: &Path) -> io::Result<Arc<TestServer>> {
+        files::create_directory(folder)?;
         let token = rand::rng().random::<[u8; 32]>().map(|byte| format!("{byte:02x}")).concat();
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
@@ -105,22 +95,44 @@ impl TestServer {
         let tokens = write("tokens.csv", &format!("{token},kubernetes-admin,kubernetes-admin,{}\n", User::MASTERS))?;
         // Making an RSA key takes longer than everything else that a start does.
         let key = write("accounts.key", &pki::make_small_key().map_err(io::Error::other)?)?;
-        config.data_dir = folder.join("data");
+        config.data_dir = folder.to_path_buf();
         config.own_authority = Some(true);
         config.token_auth_file.get_or_insert(tokens);
         config.service_accounts.signing_key_file.get_or_insert(key);
-        config.test = Some(Arc::new(TestServer::default()));
-        Ok(token)
+        let test = Arc::new(TestServer {
+            memory: TestServer::memory(),
+            token,
+            resets: AtomicU64::new(0),
+            turn: RwLock::new(()),
+            bootstrap: Mutex::new(None),
+            connected: OnceLock::new(),
+        });
+        parts.store = Some(test.clone());
+        parts.writes = Some(test.clone());
+        let paths = test.clone();
+        parts.paths.push(Box::new(move |built| {
+            paths.connect(built);
+            paths
+        }));
+        Ok(test)
     }
 
     /// A store for one test program.
-    pub(crate) fn memory() -> MemoryStore {
+    pub fn memory() -> MemoryStore {
         MemoryStore::with_history(HISTORY_BYTES_MAX)
     }
 
-    pub(crate) fn connect(&self, api: &Arc<Api>, pki: &Pki, address: SocketAddr, prefix: String) {
-        // One server is started with this configuration; a second would share its store.
-        let _ = self.connected.set(Connected { api: Arc::downgrade(api), pki: pki.clone(), address, prefix });
+    /// The token of the administrator, unless the configuration has tokens.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Takes note of the server that this became part of, which happens once.
+    fn connect(&self, built: &Built<'_>) {
+        let Built { api, pki, address, prefix } = built;
+        let connected =
+            Connected { api: Arc::downgrade(api), pki: (*pki).clone(), address: *address, prefix: prefix.clone() };
+        let _ = self.connected.set(connected);
     }
 
     /// Removes what clients and controllers have written, and brings back what the server had made for itself. When this

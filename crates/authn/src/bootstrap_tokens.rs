@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use base64::Engine;
 use object::timestamp::Time;
 use object::{Meta, Value};
+use registry::OwnClient;
 use request::User;
 
-use crate::service_account::Objects;
 use crate::{Identity, Refused, Token, TokenMethod};
 
 const ID_LENGTH: usize = 6;
@@ -18,7 +18,7 @@ const GROUP: &str = "system:bootstrappers";
 const EXTRA_GROUP_MAX: usize = 256;
 
 pub struct BootstrapTokens {
-    pub objects: Arc<dyn Objects>,
+    pub objects: Arc<dyn OwnClient>,
 }
 
 #[async_trait]

@@ -7,6 +7,7 @@ mod bound;
 mod claims;
 mod external;
 mod legacy;
+mod meters;
 #[cfg(test)]
 mod tests;
 
@@ -17,27 +18,19 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use object::{Value, quote};
+use object::quote;
+use registry::OwnClient;
 use request::User;
 
 pub use self::claims::{Bound, Claims, Kubernetes, Reference};
 pub use self::external::ExternalSigner;
+pub use self::meters::AccountMeters;
 use crate::jws::Jws;
 pub use crate::keys::{KeyError, PublicKey, SigningKey, key_set, read_public_keys};
 use crate::{Identity, Refused, Token, TokenMethod, intersection};
 
 /// Who tokens in secrets, from before there were bound ones, were issued by.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-
-/// The objects that tokens are bound to.
-#[async_trait]
-pub trait Objects: Send + Sync + 'static {
-    /// The object as it is now; None if it is gone.
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
-
-    /// Notes on a secret that the token in it was used on a day such as `2026-07-01`.
-    async fn token_used(&self, secret: &Value, day: &str);
-}
 
 /// Signs tokens.
 pub struct Issuer {
@@ -145,7 +138,8 @@ pub struct ServiceAccountTokens {
     pub lookup: bool,
     /// Whether tokens may be bound to webhook configurations.
     pub webhook_tokens: bool,
-    pub objects: Arc<dyn Objects>,
+    pub objects: Arc<dyn OwnClient>,
+    pub meters: Arc<AccountMeters>,
 }
 
 #[async_trait]
@@ -175,12 +169,19 @@ impl ServiceAccountTokens {
     async fn identify_bound(&self, token: &Token<'_>, signed: &Jws) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed).await?;
         let check = bound::Check { objects: &*self.objects, now: token.now, webhook_tokens: self.webhook_tokens };
-        Ok(Identity { user: check.user(&claims).await?, audiences, ..Identity::default() })
+        let user = check.user(&claims).await?;
+        match claims.kubernetes.as_ref().and_then(|said| said.warnafter).filter(|threshold| *threshold != 0) {
+            None => {}
+            Some(threshold) if token.now > threshold => self.meters.stale.increment(),
+            Some(_) => self.meters.valid.increment(),
+        }
+        Ok(Identity { user, audiences, ..Identity::default() })
     }
 
     async fn identify_legacy(&self, token: &Token<'_>, signed: &Jws) -> Result<Identity, Refused> {
         let (claims, audiences) = self.believe(token, signed).await?;
-        let check = legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup };
+        let check =
+            legacy::Check { objects: &*self.objects, now: token.now, lookup: self.lookup, meters: &self.meters };
         let (user, warnings) = check.user(token.text, &claims).await?;
         Ok(Identity { user, audiences, warnings, ..Identity::default() })
     }
@@ -197,7 +198,12 @@ impl ServiceAccountTokens {
         let claims: Claims =
             serde_json::from_slice(&signed.payload).map_err(|error| Refused::because(error.to_string()))?;
         // Tokens that do not say are from before audiences, and meant for API servers.
-        let meant = if claims.aud.is_empty() { &self.audiences } else { &claims.aud };
+        let meant = if claims.aud.is_empty() {
+            self.meters.legacy.increment();
+            &self.audiences
+        } else {
+            &claims.aud
+        };
         let audiences = intersection(meant, token.audiences);
         if audiences.is_empty() && !self.audiences.is_empty() {
             return Err(Refused::because(format!(

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use codec::Notes;
 use futures::future::{BoxFuture, FutureExt, Shared};
 use object::{Value, quote, value};
-use outbound::{Client, ClientOptions, Dial, Kubeconfig, Pauses, Request};
+use outbound::{Client, Egress, Kubeconfig, Pauses, Request};
 use request::User;
 use tokio::time::Instant;
 
@@ -52,7 +52,7 @@ impl TokenWebhook {
         version: &str,
         audiences: Vec<String>,
         ttl: Duration,
-        dial: Option<Arc<dyn Dial>>,
+        egress: &Egress,
     ) -> Result<TokenWebhook, String> {
         if !VERSIONS.contains(&version) {
             let [v1, v1beta1] = VERSIONS.map(quote);
@@ -62,11 +62,7 @@ impl TokenWebhook {
             ));
         }
         let (server, options) = Kubeconfig::read(kubeconfig)?.current()?;
-        let options = match dial {
-            Some(dial) => ClientOptions { dial, ..options },
-            None => options,
-        };
-        let client = Client::new(&options).map_err(|error| error.to_string())?;
+        let client = Client::new(&egress.of_control_plane(options)).map_err(|error| error.to_string())?;
         let has_path = server.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
         let url = format!("{server}{}?timeout=30s", if has_path { "" } else { "/" });
         let reviewer = Arc::new(Reviewer { client, url, version: version.to_string(), audiences });

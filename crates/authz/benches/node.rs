@@ -31,6 +31,7 @@ async fn run() {
         strategies: Default::default(),
         conversions: Default::default(),
         encoding: Default::default(),
+        names_unreadable: true,
         enabled: Box::new(|_, on| on),
         lifecycle: Default::default(),
     };
@@ -41,7 +42,7 @@ async fn run() {
             store(&catalog, "persistentvolumes", &volume(at)).await;
         }
     }
-    let find = |group: &str, resource: &str| catalog.stored(group, resource).cloned();
+    let find = |group: &str, resource: &str| catalog.direct(group, resource);
     let sources = Sources {
         pods: find("", "pods").unwrap(),
         persistent_volumes: find("", "persistentvolumes").unwrap(),
@@ -128,6 +129,6 @@ fn volume(at: usize) -> Value {
 
 async fn store(catalog: &Catalog, resource: &str, object: &Value) {
     let storage = catalog.stored("", resource).unwrap();
-    let bytes = storage.codec.encode(object).unwrap();
+    let bytes = storage.codec.encode(object).await.unwrap();
     storage.store.create(storage.key(object.namespace(), object.name()), bytes, None).await.unwrap();
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use object::Value;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use request::{Access, Rule, User};
 
 use crate::{Authorizer, Decision, RulesFor};
@@ -22,10 +22,10 @@ pub struct Rbac {
 
 /// Where roles and bindings are stored.
 pub struct Sources {
-    pub cluster_roles: Arc<ResourceStorage>,
-    pub roles: Arc<ResourceStorage>,
-    pub cluster_role_bindings: Arc<ResourceStorage>,
-    pub role_bindings: Arc<ResourceStorage>,
+    pub cluster_roles: DirectStorage,
+    pub roles: DirectStorage,
+    pub cluster_role_bindings: DirectStorage,
+    pub role_bindings: DirectStorage,
 }
 
 /// What was made of the stored objects, and of which state of them.
@@ -96,7 +96,7 @@ impl Derived {
 }
 
 /// What an object says; one that cannot be decoded says nothing, and grants nothing.
-fn parse<T>(storage: &ResourceStorage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
+fn parse<T>(storage: &DirectStorage, object: &cache::Object, read: impl FnOnce(&Value) -> T) -> T {
     read(&storage.decode_entry(object.entry()).unwrap_or(Value::Null))
 }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use codec::Notes;
 use object::{Value, value};
-use outbound::{CallError, Client, ClientOptions, Dial, Kubeconfig, Pauses, Request};
+use outbound::{CallError, Client, Egress, Kubeconfig, Pauses, Request};
 use parking_lot::Mutex;
 use request::{Access, User};
 use tokio::time::Instant;
@@ -64,15 +64,11 @@ impl Webhook {
     /// Reads the kubeconfig file and compiles the conditions.
     pub fn open(
         settings: WebhookAuthorizerSettings,
-        dial: Option<Arc<dyn Dial>>,
+        egress: &Egress,
         meters: Arc<AuthzMeters>,
     ) -> Result<Webhook, String> {
         let (server, options) = Kubeconfig::read(&settings.kubeconfig)?.current()?;
-        let options = match dial {
-            Some(dial) => ClientOptions { dial, ..options },
-            None => options,
-        };
-        let client = Client::new(&options).map_err(|error| error.to_string())?;
+        let client = Client::new(&egress.of_control_plane(options)).map_err(|error| error.to_string())?;
         let mut conditions = Conditions::default();
         settings.conditions.iter().try_for_each(|text| conditions.add(text))?;
         let timeout = object::duration::Duration(i64::try_from(settings.timeout.as_nanos()).unwrap_or(i64::MAX));

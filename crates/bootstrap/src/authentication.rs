@@ -29,7 +29,8 @@ pub async fn publish(api: &Arc<Api>, how: &BTreeMap<String, String>) -> Result<(
         });
         return crate::reconcile::ensure(api, "configmaps", config_map).await;
     };
-    let known = storage.decode_entry(known.entry()).map_err(|error| Status::internal(Status::from(error)))?;
+    let read = storage.load(&known).await.map_err(|why| storage.unreadable(known.entry(), why));
+    let known = read.map_err(|error| Status::internal(Status::from(error)))?;
     if *known.field("data") == combined(known.field("data"), how, now)? {
         return Ok(());
     }

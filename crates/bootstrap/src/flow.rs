@@ -57,8 +57,7 @@ pub async fn remove_unwanted(api: &Arc<Api>) -> Result<(), Status> {
     let api = api.snapshot();
     for resource in RESOURCES {
         let Some(storage) = api.catalog.stored(GROUP, resource) else { continue };
-        for object in storage.cache.snapshot(&storage.range("").into()).objects {
-            let object = storage.decode_entry(object.entry())?;
+        for object in storage.list("").await? {
             let is_wanted =
                 || objects::defaults().any(|(of, default)| of == resource && default.name() == object.name());
             if object.annotation(AUTOUPDATE).and_then(parse_bool) != Some(true) || is_wanted() {

@@ -96,12 +96,22 @@ impl Object {
 
     /// Another encoding of this object, built at most once while the budget lasts.
     pub fn rendition<E>(&self, key: RenditionKey, build: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytes, E> {
-        if let Some(bytes) = self.renditions.get(key) {
+        if let Some(bytes) = self.kept_rendition(key) {
             return Ok(bytes);
         }
         let bytes = build()?;
-        self.renditions.keep(key, &bytes);
+        self.keep_rendition(key, &bytes);
         Ok(bytes)
+    }
+
+    /// An encoding that was built before and is still kept.
+    pub fn kept_rendition(&self, key: RenditionKey) -> Option<Bytes> {
+        self.renditions.get(key)
+    }
+
+    /// Keeps an encoding that took time to build, while the budget lasts.
+    pub fn keep_rendition(&self, key: RenditionKey, bytes: &Bytes) {
+        self.renditions.keep(key, bytes);
     }
 
     /// As [`Object::rendition`], for one that is copied elsewhere.

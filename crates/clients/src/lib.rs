@@ -126,7 +126,7 @@ pub fn ferrokube() -> PathBuf {
     if let Some(binary) = std::env::var_os("FERROKUBE_BINARY") {
         return binary.into();
     }
-    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "ferrokube-apiserver"]).status();
+    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "ferrokube-cli"]).status();
     assert!(built.expect("cargo can be run").success(), "the server does not build");
     let tests = std::env::current_exe().expect("we are a program");
     // target/<profile>/deps/<test>

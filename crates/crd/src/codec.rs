@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object::{GroupVersion, GroupVersionKind, Meta, Str, Value};
-use registry::{Prepared, Shape, StoredCodec, custom};
+use registry::{Pace, Shape, StoredCodec, custom};
 use schema::Schema;
 
 use crate::conversion::Converter;
@@ -37,16 +37,20 @@ pub struct VersionCodec {
 
 #[async_trait]
 impl StoredCodec for VersionCodec {
-    fn encode(&self, object: &Value) -> Result<Bytes, String> {
+    async fn encode(&self, object: &Value) -> Result<Bytes, String> {
         if self.stored == self.kind.group_version() {
             return self.written(object);
         }
-        self.written(&self.converted(object.clone(), &self.stored)?)
+        self.written(&self.convert(object, &self.stored).await?)
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Value, String> {
-        let object = self.settled(read(bytes)?)?;
-        self.converted(object, &self.kind.group_version())
+        let (mut object, to) = (self.settled(read(bytes)?)?, self.kind.group_version());
+        if object.api_version() != to.to_string() {
+            self.rename(&mut object, &to);
+            self.prune(&mut object, &to);
+        }
+        Ok(object)
     }
 
     fn as_decoded(&self, mut object: Value) -> Option<Value> {
@@ -62,16 +66,29 @@ impl StoredCodec for VersionCodec {
         self.converter.is_some()
     }
 
-    async fn prepare(&self, stored: &[Bytes]) -> Prepared {
-        let Some(converter) = &self.converter else { return Prepared::default() };
-        // What cannot be read at all is told by `decode`.
-        let objects = stored.iter().filter_map(|bytes| read(bytes).and_then(|object| self.settled(object)).ok());
-        converter.prepare(objects.collect(), &self.kind.group_version()).await
-    }
-
-    async fn prepare_write(&self, object: &Value) -> Prepared {
-        let Some(converter) = &self.converter else { return Prepared::default() };
-        converter.prepare(vec![object.clone()], &self.stored).await
+    async fn converted(&self, stored: &[Bytes]) -> Vec<Option<Result<Value, String>>> {
+        let mut all = vec![None; stored.len()];
+        let Some(converter) = &self.converter else { return all };
+        let to = self.kind.group_version();
+        // How objects of this version begin that need no conversion: fields are sorted in what is stored.
+        let current = format!(r#"{{"apiVersion":"{to}","#);
+        let (mut places, mut objects, mut pace) = (Vec::new(), Vec::new(), Pace::begin());
+        for (place, bytes) in all.iter_mut().zip(stored).filter(|(_, bytes)| !bytes.starts_with(current.as_bytes())) {
+            // What cannot be read at all is told by `decode`.
+            let object = read(bytes).and_then(|object| self.settled(object));
+            if let Some(object) = object.ok().filter(|object| object.api_version() != to.to_string()) {
+                places.push(place);
+                objects.push(object);
+            }
+            pace.worked(bytes.len()).await;
+        }
+        for (place, converted) in places.into_iter().zip(converter.convert(&objects, &to).await) {
+            *place = Some(converted.map(|mut converted| {
+                self.prune(&mut converted, &to);
+                converted
+            }));
+        }
+        all
     }
 
     async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
@@ -83,11 +100,17 @@ impl StoredCodec for VersionCodec {
     }
 
     async fn convert_unpruned(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
-        let _prepared = match &self.converter {
-            Some(converter) => converter.prepare(vec![object.clone()], to).await,
-            None => Prepared::default(),
-        };
-        self.in_version(object.clone(), to)
+        let mut object = object.clone();
+        if object.api_version() == to.to_string() {
+            return Ok(object);
+        }
+        match &self.converter {
+            Some(converter) => converter.convert_one(&object, to).await,
+            None => {
+                self.rename(&mut object, to);
+                Ok(object)
+            }
+        }
     }
 
     fn schema_in(&self, version: &str) -> Option<Schema<'_>> {
@@ -143,28 +166,9 @@ impl VersionCodec {
         Ok(object)
     }
 
-    /// The object in another version; what that version does not know is dropped.
-    fn converted(&self, object: Value, to: &GroupVersion) -> Result<Value, String> {
-        if object.api_version() == to.to_string() {
-            return Ok(object);
-        }
-        let mut object = self.in_version(object, to)?;
-        self.prune(&mut object, to);
-        Ok(object)
-    }
-
-    /// The object in another version, with all that the conversion gives.
-    fn in_version(&self, mut object: Value, to: &GroupVersion) -> Result<Value, String> {
-        if object.api_version() == to.to_string() {
-            return Ok(object);
-        }
-        match &self.converter {
-            Some(converter) => converter.converted(&object, to),
-            None => {
-                object.set_type(&to.with_kind(&self.kind.kind));
-                Ok(object)
-            }
-        }
+    /// The object in another version, where nothing but the version's name changes.
+    fn rename(&self, object: &mut Value, to: &GroupVersion) {
+        object.set_type(&to.with_kind(&self.kind.kind));
     }
 
     fn prune(&self, object: &mut Value, version: &GroupVersion) {

@@ -1,49 +1,41 @@
 //! Conversion by webhook: a ConversionReview is posted, and its answer checked as upstream checks it. Resources that the
 //! program defines are converted by a function of it.
-//!
-//! Nothing waits for a webhook but [`Converter::prepare`], which is asynchronous and takes any number of objects. Results are
-//! kept by what was converted and to which version, so an object that did not change is converted once.
 
 mod meters;
 mod webhook;
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use hashbrown::HashMap;
-use object::{Cursor, Errors, GroupVersion, Meta, Path, Str, Value};
-use parking_lot::Mutex;
-use registry::{Pace, Prepared};
-use sha2::{Digest, Sha256};
+use object::{Cursor, Errors, GroupVersion, Meta, Path, Value};
+use registry::Pace;
 
 pub use meters::ConversionMeters;
 pub use webhook::ConvertingWebhook;
 
 /// How much work the conversion of an object counts as, for its turn on the processor.
 const OBJECT_BYTES: usize = 4096;
-/// Results that are kept for one definition, counted in bytes of JSON.
-const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Makes an object of the version that is asked for from one of another version.
 pub type ConvertFn = dyn Fn(Value, &GroupVersion) -> Result<Value, String> + Send + Sync;
 
-/// The converter of one definition's objects.
-pub struct Converter {
-    by: ConvertedBy,
-    results: Mutex<Results>,
-}
+/// The object in the wanted version, or why it was not converted.
+type Conversion = Result<Value, String>;
 
-/// Who is asked.
-pub enum ConvertedBy {
+/// Who converts one definition's objects.
+pub enum Converter {
     ConvertingWebhook(ConvertingWebhook),
     Function(Arc<ConvertFn>),
 }
 
-impl ConvertedBy {
-    async fn conversions(&self, objects: &[Value], to: &GroupVersion) -> Vec<Conversion> {
+impl Converter {
+    /// Each of the objects, none of which is of that version; a webhook is asked once for all of them.
+    pub async fn convert(&self, objects: &[Value], to: &GroupVersion) -> Vec<Conversion> {
+        if objects.is_empty() {
+            return Vec::new();
+        }
         match self {
-            ConvertedBy::ConvertingWebhook(webhook) => webhook.conversions(objects, to).await,
-            ConvertedBy::Function(convert) => {
+            Converter::ConvertingWebhook(webhook) => webhook.convert(objects, to).await,
+            Converter::Function(convert) => {
                 let mut conversions = Vec::with_capacity(objects.len());
                 let mut pace = Pace::default();
                 for object in objects {
@@ -56,100 +48,12 @@ impl ConvertedBy {
             }
         }
     }
-}
 
-/// What was converted: a hash of its JSON, and the version it was converted to.
-type Question = ([u8; 32], Str);
-
-/// The object in the wanted version, or why the webhook did not convert it.
-type Conversion = Result<Value, String>;
-
-/// Answers of the webhook. Those that requests hold are known, failures among them; the latest converted objects are held
-/// here, up to a number of bytes.
-#[derive(Default)]
-struct Results {
-    known: HashMap<Question, Weak<Conversion>>,
-    /// The oldest first, with their sizes.
-    kept: VecDeque<(Arc<Conversion>, usize)>,
-    kept_bytes: usize,
-    /// How many there were when those that are no longer in use were last removed.
-    swept: usize,
-}
-
-impl Results {
-    fn get(&self, question: &Question) -> Option<Arc<Conversion>> {
-        self.known.get(question).and_then(Weak::upgrade)
+    /// One object, which is not of that version.
+    pub async fn convert_one(&self, object: &Value, to: &GroupVersion) -> Conversion {
+        let converted = self.convert(std::slice::from_ref(object), to).await.pop();
+        converted.unwrap_or_else(|| Err(webhook::NO_OBJECTS.to_string()))
     }
-
-    fn keep(&mut self, question: Question, result: &Arc<Conversion>) {
-        if self.known.len() > 2 * self.swept + 1024 {
-            self.known.retain(|_, result| result.strong_count() > 0);
-            self.swept = self.known.len();
-        }
-        self.known.insert(question, Arc::downgrade(result));
-        // The webhook is asked again for what failed.
-        let Ok(object) = &**result else { return };
-        let size = json_of(object).len();
-        if size > KEPT_BYTES_MAX {
-            return;
-        }
-        self.kept.push_back((result.clone(), size));
-        self.kept_bytes += size;
-        while self.kept_bytes > KEPT_BYTES_MAX
-            && let Some((_, size)) = self.kept.pop_front()
-        {
-            self.kept_bytes -= size;
-        }
-    }
-}
-
-impl Converter {
-    pub fn new(by: ConvertedBy) -> Converter {
-        Converter { by, results: Mutex::default() }
-    }
-
-    /// The object in another version, if that was prepared.
-    pub fn converted(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
-        match self.results.lock().get(&question(object, to)) {
-            Some(result) => (*result).clone(),
-            None => Err(format!("conversion webhook for {} failed: it was not asked for {to} here", kind_text(object))),
-        }
-    }
-
-    /// Asks the webhook for what is not known yet, in one call, and holds on to all of it. What the webhook does not convert is
-    /// an error of [`Self::converted`].
-    pub async fn prepare(&self, mut objects: Vec<Value>, to: &GroupVersion) -> Prepared {
-        let version = to.to_string();
-        objects.retain(|object| object.api_version() != version);
-        let mut held = Vec::with_capacity(objects.len());
-        let mut missing = Vec::new();
-        for object in objects {
-            let question = question(&object, to);
-            match self.results.lock().get(&question) {
-                Some(result) => held.push(result),
-                None => missing.push((object, question)),
-            }
-        }
-        if !missing.is_empty() {
-            let (objects, questions): (Vec<Value>, Vec<Question>) = missing.into_iter().unzip();
-            for (result, question) in self.by.conversions(&objects, to).await.into_iter().zip(questions) {
-                let result = Arc::new(result);
-                self.results.lock().keep(question, &result);
-                held.push(result);
-            }
-        }
-        Prepared::new(held)
-    }
-}
-
-fn question(object: &Value, to: &GroupVersion) -> Question {
-    (Sha256::digest(json_of(object)).into(), to.version.clone())
-}
-
-fn json_of(object: &Value) -> Vec<u8> {
-    let mut json = Vec::new();
-    codec::json::encode(object, None, &mut json);
-    json
 }
 
 /// `group/version, Kind=Kind`.

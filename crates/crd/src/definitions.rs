@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use hashbrown::HashSet;
 use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
-use registry::{Form, ResourceStorage};
+use registry::{DirectStorage, Form, ResourceStorage};
 use rest::Api;
 use storage::{Key, Revision, Store};
 use tokio::sync::{Semaphore, watch};
@@ -61,7 +61,7 @@ pub struct Setup {
 pub struct Definitions {
     pub(crate) api: Arc<Api>,
     /// Where the definitions themselves are; its writes do not wait for the catalog.
-    pub(crate) storage: Arc<ResourceStorage>,
+    pub(crate) storage: DirectStorage,
     pub(crate) form: Form,
     pub(crate) stores: Stores,
     /// The revision up to which the catalog has followed the definitions.
@@ -97,9 +97,10 @@ impl Definitions {
                     Some(_) => Err(OwnDefinitionError::NotServed),
                 };
             };
-            let raw = ResourceStorage { store: storage.cache.through(), ..(**storage).clone() };
+            let raw = Arc::new(ResourceStorage { store: storage.cache.through(), ..(**storage).clone() });
+            let Some(storage) = raw.direct() else { return Err(OwnDefinitionError::NotServed) };
             let definitions = Arc::new(Definitions {
-                storage: Arc::new(raw),
+                storage,
                 form: served.form.clone(),
                 stores: Stores {
                     store: setup.store,
@@ -109,6 +110,7 @@ impl Definitions {
                     meters: setup.meters,
                     expressions: setup.expressions,
                     cbor: setup.api.features.enabled("CBORServingAndStorage"),
+                    names_unreadable: setup.api.features.enabled("AllowUnsafeMalformedObjectDeletion"),
                 },
                 followed: watch::Sender::new(0),
                 owed: watch::Sender::new(HashSet::new()),

@@ -88,7 +88,7 @@ impl Follower {
 
     /// Takes over what is stored of a definition.
     pub fn learn(&mut self, definitions: &Definitions, entry: &Arc<Entry>) -> Str {
-        let object = match definitions.storage.read(entry) {
+        let object = match definitions.storage.read_entry(entry) {
             Ok(object) => kinds::apiextensions::to_v1(object),
             Err(why) => {
                 tracing::error!(key = %entry.key.to_string(), %why, "a definition cannot be read and is not served");
@@ -190,7 +190,7 @@ impl Follower {
         let Some(known) = self.known.get_mut(name) else { return false };
         let object = match known.object.take() {
             Some(object) => object,
-            None => match definitions.storage.read(&known.entry) {
+            None => match definitions.storage.read_entry(&known.entry) {
                 Ok(object) => kinds::apiextensions::to_v1(object),
                 Err(_) => return false,
             },

@@ -8,6 +8,7 @@ mod followed;
 mod follower;
 
 mod definition;
+mod feed;
 mod finalize;
 mod names;
 mod own;
@@ -21,5 +22,6 @@ mod strategy;
 
 pub use conversion::{ConversionMeters, ConvertFn};
 pub use definitions::{Definitions, Setup};
+pub use feed::FedObjects;
 pub use followed::Followers;
-pub use own::{MakeObjects, OwnDefinition, OwnDefinitionError};
+pub use own::{MakeObjects, OwnCall, OwnDefinition, OwnDefinitionError, OwnObjects, OwnSubresource};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{GroupVersionKind, Meta, Value};
-use registry::{Report, Resource, Strategy};
+use object::{GroupVersionKind, Meta, Value, names, value};
+use registry::{Action, Connect, Form, Report, Resource, Shape, Strategy, Subresource};
 use request::User;
 use rest::client::{Client, Collection};
 use storage::{Condition, Entry, Key};
@@ -12,6 +12,7 @@ use storage::{Condition, Entry, Key};
 use crate::conversion::ConvertFn;
 use crate::definition::Definition;
 use crate::definitions::{Definitions, GROUP, RESOURCE};
+use crate::feed::{self, FedObjects};
 use crate::resource;
 
 /// A resource that the program defines, in the words of a CustomResourceDefinition.
@@ -20,8 +21,38 @@ pub struct OwnDefinition {
     pub definition: Value,
     /// Converts objects between its versions; None if only the version's name changes.
     pub convert: Option<Arc<ConvertFn>>,
-    /// Makes the objects when they are asked for, instead of storing them.
-    pub made: Option<Arc<dyn MakeObjects>>,
+    /// Where its objects are.
+    pub objects: OwnObjects,
+    /// Subresources besides those that the definition names. Objects that are not stored have none.
+    pub subresources: Vec<OwnSubresource>,
+}
+
+/// Where the objects of a resource of the program are.
+#[derive(Clone, Default)]
+pub enum OwnObjects {
+    /// In the server's store.
+    #[default]
+    Stored,
+    /// Nowhere: they are made when they are asked for.
+    Made(Arc<dyn MakeObjects>),
+    /// With the program, which says what changes.
+    Fed(FedObjects),
+}
+
+/// A subresource that the program carries out.
+pub struct OwnSubresource {
+    /// Its name, as the path has it.
+    pub name: String,
+    /// It is carried out, or passed on.
+    pub does: OwnCall,
+}
+
+/// How requests for a subresource of the program are answered.
+pub enum OwnCall {
+    /// A POST with an object of this kind is carried out.
+    Action { kind: String, action: Arc<dyn Action> },
+    /// The request is passed on. Its name must be `proxy`.
+    Connect(Arc<dyn Connect>),
 }
 
 /// Makes the objects of a resource when they are asked for.
@@ -81,12 +112,87 @@ async fn open_one(definitions: &Arc<Definitions>, own: OwnDefinition) -> Result<
         lease: 0,
         condition: Condition::Good,
     };
-    let opened = resource::open(&definition, &Arc::new(entry), &definitions.stores, own.convert).await;
+    let stores = match &own.objects {
+        OwnObjects::Fed(feed) => feed.stores(&definitions.stores),
+        _ => definitions.stores.clone(),
+    };
+    let opened = resource::open(&definition, &Arc::new(entry), &stores, own.convert).await;
     let mut resources = opened.map_err(|error| error.to_string())?.resources;
-    if let Some(made) = own.made {
-        resources = resources.iter().map(|resource| Arc::new(reported(resource, &made))).collect();
+    match &own.objects {
+        OwnObjects::Stored => {
+            let added = check_subresources(&resources, &own.subresources)?;
+            each(&mut resources, |resource| add_subresources(resource, added));
+        }
+        _ if !own.subresources.is_empty() => return Err("objects that are not stored have no subresources".into()),
+        OwnObjects::Made(made) => {
+            resources = resources.iter().map(|resource| Arc::new(reported(resource, made))).collect();
+        }
+        OwnObjects::Fed(_) => each(&mut resources, feed::only_read),
     }
     Ok(OwnServed { definition, resources })
+}
+
+/// Changes resources that nothing else refers to yet.
+fn each(resources: &mut [Arc<Resource>], change: impl Fn(&mut Resource)) {
+    resources.iter_mut().filter_map(Arc::get_mut).for_each(change);
+}
+
+/// Refuses names that are taken or cannot be in a path.
+fn check_subresources<'a>(
+    resources: &[Arc<Resource>],
+    added: &'a [OwnSubresource],
+) -> Result<&'a [OwnSubresource], String> {
+    for (index, OwnSubresource { name, does }) in added.iter().enumerate() {
+        let is_taken = ["status", "scale"].contains(&name.as_str())
+            || added[..index].iter().any(|other| other.name == *name)
+            || resources.iter().any(|resource| resource.subresource(name).is_some());
+        if is_taken {
+            return Err(format!("the subresource {name} is there already"));
+        }
+        if let Some(why) = names::dns1123_label(name).first() {
+            return Err(format!("the subresource {} cannot be served: {why}", object::quote(name)));
+        }
+        if matches!(does, OwnCall::Connect(_)) != (name == "proxy") {
+            return Err("a subresource that passes requests on is called proxy, and no other is".into());
+        }
+    }
+    Ok(added)
+}
+
+fn add_subresources(resource: &mut Resource, added: &[OwnSubresource]) {
+    let version = resource.kind.group_version();
+    let parts = added.iter().map(|OwnSubresource { name, does }| {
+        let part = Subresource {
+            name: name.as_str().into(),
+            kind: resource.kind.clone(),
+            verbs: Vec::new(),
+            action: None,
+            connect: None,
+            form: None,
+        };
+        match does {
+            OwnCall::Action { kind, action } => Subresource {
+                kind: version.with_kind(kind),
+                verbs: vec!["create".into()],
+                action: Some(action.clone()),
+                form: Some(free_form()),
+                ..part
+            },
+            OwnCall::Connect(connect) => Subresource {
+                verbs: ["create", "delete", "get", "patch", "update"].map(Into::into).to_vec(),
+                connect: Some(connect.clone()),
+                ..part
+            },
+        }
+    });
+    resource.subresources.extend(parts.collect::<Vec<_>>());
+}
+
+/// Objects with any fields.
+fn free_form() -> Form {
+    let schema = value!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let (types, node) = schema::from_openapi(&schema, true);
+    Form::unstructured(Shape::new(Arc::new(types), node))
 }
 
 /// The resource with objects that are made when they are asked for.

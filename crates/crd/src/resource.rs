@@ -11,7 +11,7 @@ use cel::rules::Validator;
 use object::{GroupVersion, GroupVersionKind, Str, Value};
 use outbound::Webhooks;
 use registry::{
-    Deprecation, Describer, Form, JsonPath, Resource, ResourceStorage, Shape, StoredCodec, Strategy, Subresource,
+    Deprecation, Describer, Form, JsonPath, Resource, ResourceStorage, SealedCodec, Shape, Strategy, Subresource,
 };
 use schema::Types;
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ use storage::{Entry, KeyRange, Store};
 
 use crate::codec::{Schemas, VersionCodec};
 use crate::columns::Printer;
-use crate::conversion::{ConversionMeters, ConvertFn, ConvertedBy, Converter, ConvertingWebhook};
+use crate::conversion::{ConversionMeters, ConvertFn, Converter, ConvertingWebhook};
 use crate::definition::{Definition, Version, openapi_of};
 use crate::strategy::{Rules, VersionStrategy};
 
@@ -42,6 +42,8 @@ pub struct Stores {
     pub expressions: Arc<cel::Pool>,
     /// Objects are stored as CBOR instead of JSON.
     pub cbor: bool,
+    /// Whether errors name objects that cannot be read: the gate `AllowUnsafeMalformedObjectDeletion`.
+    pub names_unreadable: bool,
 }
 
 /// What is served of one definition.
@@ -75,7 +77,7 @@ pub async fn open(
     let terminating = Arc::new(AtomicBool::new(definition.terminating));
     let parts = definition.versions.iter().zip(&schemas.versions).map(|(version, (_, shape))| {
         let kind = definition.kind_in(version);
-        let codec: Arc<dyn StoredCodec> = Arc::new(VersionCodec {
+        let codec = SealedCodec::new(VersionCodec {
             kind: kind.clone(),
             stored: stored.clone(),
             schemas: schemas.clone(),
@@ -94,7 +96,7 @@ pub async fn open(
     };
     let prefix = format!("{}/{}/{}/", stores.prefix, definition.group, definition.accepted.plural);
     // Filters look at objects as they are stored: no webhook is called for them.
-    let as_stored: Arc<dyn StoredCodec> = Arc::new(VersionCodec {
+    let as_stored = SealedCodec::new(VersionCodec {
         kind: kind.clone(),
         stored: stored.clone(),
         schemas: schemas.clone(),
@@ -106,19 +108,19 @@ pub async fn open(
     let range = KeyRange::prefix(prefix.clone());
     let cache = Cache::start(stores.store.clone(), range, describe, stores.budget.clone(), options).await?;
     let resource = stored.with_resource(&definition.accepted.plural).group_resource();
-    let storage =
-        |kind: &GroupVersionKind, codec: &Arc<dyn StoredCodec>, strategy: &Arc<dyn Strategy>| ResourceStorage {
-            id: ResourceStorage::next_id(),
-            resource: resource.clone(),
-            kind: kind.clone(),
-            namespaced: definition.namespaced,
-            strategy: strategy.clone(),
-            codec: codec.clone(),
-            store: cache.through(),
-            cache: cache.clone(),
-            prefix: prefix.clone(),
-            root: stores.prefix.len(),
-        };
+    let storage = |kind: &GroupVersionKind, codec: &SealedCodec, strategy: &Arc<dyn Strategy>| ResourceStorage {
+        id: ResourceStorage::next_id(),
+        resource: resource.clone(),
+        kind: kind.clone(),
+        namespaced: definition.namespaced,
+        strategy: strategy.clone(),
+        codec: codec.clone(),
+        store: cache.through(),
+        cache: cache.clone(),
+        prefix: prefix.clone(),
+        root: stores.prefix.len(),
+        names_unreadable: stores.names_unreadable,
+    };
     let served = parts.iter().zip(&schemas.versions).filter(|((version, ..), _)| version.served);
     let resources = served.map(|((version, kind, codec, strategy), (_, shape))| {
         let source = (entry.clone(), version.name.clone());
@@ -137,13 +139,13 @@ pub async fn open(
 /// The converter of the objects; None where only the version's name changes.
 fn converter(definition: &Definition, stores: &Stores, convert: Option<Arc<ConvertFn>>) -> Option<Arc<Converter>> {
     let webhook = definition.webhook.clone().map(|webhook| {
-        ConvertedBy::ConvertingWebhook(ConvertingWebhook {
+        Converter::ConvertingWebhook(ConvertingWebhook {
             webhooks: stores.webhooks.clone(),
             webhook,
             meters: stores.meters.clone(),
         })
     });
-    convert.map(ConvertedBy::Function).or(webhook).map(|by| Arc::new(Converter::new(by)))
+    convert.map(Converter::Function).or(webhook).map(Arc::new)
 }
 
 /// The schema of a version, compiled from the stored definition when it is first used.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ferrokube::{Api, Builder, Server};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-const SERVERS: usize = 50;
+const SERVERS: usize = 200;
 const GETS: u32 = 100_000;
 const PATH: &str = "/api/v1/namespaces/default/configmaps/x";
 

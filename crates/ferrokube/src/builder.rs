@@ -6,9 +6,10 @@ use std::sync::Arc;
 use ::audit::EventSink;
 use ::object::Clock;
 use admission::{Plugin, Sees};
-use apiserver::{ApiProfile, ProgramParts};
+use apiserver::{ApiProfile, ProgramParts, TestServer};
 use authn::{Method, TokenMethod};
 use authz::Authorizer;
+use outbound::{Dial, Egress};
 use server::{Check, Endpoint};
 use storage::Store;
 use storage::memory::MemoryStore;
@@ -28,12 +29,14 @@ pub struct Builder {
     extensions: ProgramParts,
     data_dir: Option<PathBuf>,
     loops: Vec<Loop>,
+    is_resettable: bool,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
         let options = Options { port: 0, standalone: true, own_authority: Some(true), ..Options::default() };
-        Builder { options, extensions: ProgramParts::default(), data_dir: None, loops: Vec::new() }
+        let extensions = ProgramParts::default();
+        Builder { options, extensions, data_dir: None, loops: Vec::new(), is_resettable: false }
     }
 }
 
@@ -82,6 +85,13 @@ impl Builder {
         self
     }
 
+    /// Makes it a server for tests: whatever else is said, objects are in memory, and [`Server::reset`] empties it while it serves. Its
+    /// administrator has a token too, [`Server::token`].
+    pub fn resettable(mut self) -> Builder {
+        self.is_resettable = true;
+        self
+    }
+
     /// The time that objects are stamped with and tokens are judged by.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Builder {
         self.extensions.clock = Arc::new(clock);
@@ -125,6 +135,20 @@ impl Builder {
         self
     }
 
+    /// Opens every connection that the server makes: to webhooks, token issuers, kubelets, Services and etcd. It takes the place of the
+    /// option `egress_file`.
+    pub fn dialer(mut self, dial: impl Dial) -> Builder {
+        let dial: Arc<dyn Dial> = Arc::new(dial);
+        let everywhere = || Some(dial.clone());
+        self.extensions.egress = Some(Egress {
+            control_plane: everywhere(),
+            etcd: everywhere(),
+            cluster: everywhere(),
+            ..Egress::default()
+        });
+        self
+    }
+
     /// Adds a check that these endpoints ask.
     pub fn check(mut self, check: impl Check, endpoints: &[Endpoint]) -> Builder {
         self.extensions.checks.push((Arc::new(check), endpoints.to_vec()));
@@ -143,7 +167,8 @@ impl Builder {
         F: Fn(PathRequest) -> A + Send + Sync + 'static,
         A: Future<Output = PathResponse> + Send + 'static,
     {
-        self.extensions.paths.push(Arc::new(Route::new(path, answer)));
+        let route = Arc::new(Route::new(path, answer));
+        self.extensions.paths.push(Box::new(|_| route));
         self
     }
 
@@ -184,11 +209,11 @@ impl Builder {
     /// Starts the server and returns when it is ready.
     pub async fn start(self) -> Result<Server, Error> {
         self.validate()?;
-        let Builder { mut options, mut extensions, data_dir, loops } = self;
+        let Builder { mut options, mut extensions, data_dir, loops, is_resettable } = self;
         let folder = match data_dir {
             Some(path) => Folder::Kept(path),
             None => {
-                let has_store = extensions.store.is_some() || !options.store.etcd_servers.is_empty();
+                let has_store = is_resettable || extensions.store.is_some() || !options.store.etcd_servers.is_empty();
                 if !has_store {
                     extensions.store = Some(Arc::new(MemoryStore::with_history(HISTORY_BYTES)));
                 }
@@ -197,9 +222,13 @@ impl Builder {
             }
         };
         options.data_dir = folder.path().to_path_buf();
+        let test = match is_resettable {
+            true => Some(TestServer::set_up(&mut options, &mut extensions, folder.path()).map_err(Error::Folder)?),
+            false => None,
+        };
         let listens = options.listens;
         let running = apiserver::start_with(options, extensions).await?;
-        let mut server = Server::new(running, listens, folder);
+        let mut server = Server::new(running, listens, folder, test);
         for each in loops {
             let background = Background::new(&server, each.name());
             server.loops().spawn(each.run(background));

@@ -30,6 +30,7 @@
 //!         store       ◄─ Builder::store, ::data_dir    memory, a folder, etcd, or your own
 //!
 //!   beside requests   ◄─ Builder::background, ::elected, ::check, ::metrics
+//!   connections out   ◄─ Builder::dialer              to webhooks, kubelets, Services, etcd
 //! ```
 //!
 //! Every part is a value or a trait of this crate. Several servers can be in one process: nothing is global, no signal is handled and no
@@ -48,6 +49,8 @@
 mod background;
 mod builder;
 mod client;
+mod denied;
+mod feed;
 #[cfg(feature = "client")]
 mod leader;
 mod paths;
@@ -55,6 +58,7 @@ mod resource;
 #[cfg(feature = "client")]
 mod rule;
 mod server;
+mod subresource;
 mod values;
 
 pub use ::object::GroupResource;
@@ -62,12 +66,15 @@ pub use apiserver::{ApiProfile as Api, Config as Options};
 pub use background::Background;
 pub use builder::Builder;
 pub use client::{Answer, CallError, InProcess, Local, ResponseBody, Stopped};
+pub use denied::Denied;
+pub use feed::Feed;
 pub use paths::{PathRequest, PathResponse};
 pub use request::User;
 pub use resource::Resource;
 #[cfg(feature = "client")]
-pub use rule::{Denied, Request, Rule};
+pub use rule::{Request, Rule};
 pub use server::{Error, Server};
+pub use subresource::ActionRequest;
 
 /// What objects are made of, as the server holds them.
 pub mod object {
@@ -105,6 +112,16 @@ pub mod store {
         Batch, Change, Entry, Error, Event, Expect, Found, Key, KeyRange, Layer, Page, RangeQuery, Result, Revision,
         Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
     };
+}
+
+/// Servers for tests, which can be emptied while they serve.
+pub mod testing {
+    pub use apiserver::{Reverted, TestDefinitions, TestUser};
+}
+
+/// Connections that the server makes.
+pub mod egress {
+    pub use outbound::{Address, Dial, Direct, Error, Stream};
 }
 
 /// Checks behind `/livez` and `/readyz`.

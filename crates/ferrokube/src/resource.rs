@@ -2,29 +2,33 @@
 
 use std::sync::Arc;
 
-use ::object::{GroupVersion, Value};
+use ::object::{GroupResource, GroupVersion, Value};
 use admission::{Plugin, Sees};
-use apiserver::{ConvertFn, MakeObjects, OwnDefinition};
+use apiserver::{ConvertFn, MakeObjects, OwnCall, OwnDefinition, OwnObjects, OwnSubresource};
 use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use request::User;
 
+use crate::subresource::{Passed, performed};
 use crate::values::{from_value, to_value};
+use crate::{ActionRequest, Denied, Feed};
 
 /// A resource of the program: served like a built-in one, with no CustomResourceDefinition that somebody could change or delete.
 pub struct Resource {
     /// A CustomResourceDefinition.
     definition: serde_json::Value,
     convert: Option<Arc<ConvertFn>>,
-    made: Option<Arc<dyn MakeObjects>>,
+    objects: OwnObjects,
+    subresources: Vec<OwnSubresource>,
     rules: Vec<(Arc<dyn Plugin>, Sees)>,
 }
 
 impl Resource {
     /// What a CustomResourceDefinition of apiextensions.k8s.io/v1 says: names, schemas, CEL rules, printer columns, subresources.
     pub fn from_definition(definition: serde_json::Value) -> Resource {
-        Resource { definition, convert: None, made: None, rules: Vec::new() }
+        let (objects, subresources, rules) = (OwnObjects::Stored, Vec::new(), Vec::new());
+        Resource { definition, convert: None, objects, subresources, rules }
     }
 
     /// That of a type with kube's derive macro `CustomResource`.
@@ -78,14 +82,49 @@ impl Resource {
         L: Future<Output = Vec<serde_json::Value>> + Send + 'static,
     {
         let objects: MakeFn = Box::new(move |user, namespace| objects(user, namespace).boxed());
-        self.made = Some(Arc::new(Maker(objects)));
+        self.objects = OwnObjects::Made(Arc::new(Maker(objects)));
+        self
+    }
+
+    /// Keeps the objects with the program, which puts them into the [`Feed`]: GET, LIST and WATCH. Each server has its own.
+    pub fn fed(mut self) -> (Resource, Feed) {
+        let feed = Feed::new(apiserver::FedObjects::of(&to_value(&self.definition).unwrap_or_default()));
+        self.objects = OwnObjects::Fed(feed.clone().into_inner());
+        (self, feed)
+    }
+
+    /// Adds a subresource that is carried out: a POST with an object of a kind, in the group and version of the resource, is answered with
+    /// what the function returns. Users need the verb `create` on it, and admission sees it.
+    pub fn action<F, L>(mut self, name: &str, kind: &str, perform: F) -> Resource
+    where
+        F: Fn(ActionRequest) -> L + Send + Sync + 'static,
+        L: Future<Output = Result<serde_json::Value, Denied>> + Send + 'static,
+    {
+        let text = |path: &str| self.definition.pointer(path).and_then(|text| text.as_str()).unwrap_or_default();
+        let resource = GroupResource::new(text("/spec/group"), text("/spec/names/plural"));
+        let action = performed(resource, kind, Box::new(move |request| perform(request).boxed()));
+        let does = OwnCall::Action { kind: kind.to_string(), action };
+        self.subresources.push(OwnSubresource { name: name.to_string(), does });
+        self
+    }
+
+    /// Adds the subresource `proxy`: requests and upgraded connections for the paths below it are passed on to the host and port of the
+    /// URL that the function gives for a user, a namespace and a name.
+    pub fn proxy<F, L>(mut self, locate: F) -> Resource
+    where
+        F: Fn(User, String, String) -> L + Send + Sync + 'static,
+        L: Future<Output = Result<http::Uri, Denied>> + Send + 'static,
+    {
+        let locate = Box::new(move |user, namespace, name| locate(user, namespace, name).boxed());
+        let does = OwnCall::Connect(Arc::new(Passed { locate }));
+        self.subresources.push(OwnSubresource { name: "proxy".into(), does });
         self
     }
 
     pub(crate) fn into_parts(self) -> (OwnDefinition, Vec<(Arc<dyn Plugin>, Sees)>) {
-        let Resource { definition, convert, made, rules } = self;
+        let Resource { definition, convert, objects, subresources, rules } = self;
         let definition = to_value(&definition).unwrap_or_default();
-        (OwnDefinition { definition, convert, made }, rules)
+        (OwnDefinition { definition, convert, objects, subresources }, rules)
     }
 }
 

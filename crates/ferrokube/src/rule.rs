@@ -1,6 +1,6 @@
 //! [`Rule`]: admission on objects of a Rust type.
 
-use ::object::{Errors, GroupKind, GroupVersionKind, GroupVersionResource, Path, Status, Value};
+use ::object::{GroupVersionKind, GroupVersionResource, Status, Value};
 use admission::{Attributes, Matched, Operation, Plugin, Versioned};
 use async_trait::async_trait;
 use codec::Notes;
@@ -8,6 +8,7 @@ use request::User;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::Denied;
 use crate::values::to_value;
 
 /// A rule on objects of a Rust type: what writes make of them, and which are refused. It sees creations, updates and deletions of the
@@ -73,27 +74,6 @@ impl Request<'_> {
     }
 }
 
-/// Why a rule refuses a write.
-#[derive(Clone, Debug)]
-pub enum Denied {
-    /// 403: not for this user, or not now.
-    Forbidden(String),
-    /// 422: fields of the object are wrong; each with its path and what is wrong.
-    Invalid(Vec<(String, String)>),
-}
-
-impl Denied {
-    /// 403 with a reason.
-    pub fn forbidden(why: impl Into<String>) -> Denied {
-        Denied::Forbidden(why.into())
-    }
-
-    /// 422 about one field, such as `spec.size`.
-    pub fn field(path: impl Into<String>, why: impl Into<String>) -> Denied {
-        Denied::Invalid(vec![(path.into(), why.into())])
-    }
-}
-
 /// A rule as a plugin.
 pub(crate) struct Typed<R> {
     name: &'static str,
@@ -117,17 +97,8 @@ impl<R: Rule> Typed<R> {
     }
 
     fn refused(&self, attributes: &Attributes<'_>, denied: Denied) -> Status {
-        match denied {
-            Denied::Forbidden(why) => Status::forbidden(&attributes.resource.group_resource(), attributes.name, why),
-            Denied::Invalid(fields) => {
-                let mut errors = Errors::new();
-                for (path, why) in fields {
-                    errors.forbidden(&Path::of(&path), why);
-                }
-                let kind = GroupKind::new(self.matched.kind.group.clone(), self.matched.kind.kind.clone());
-                Status::invalid(&kind, attributes.name, &errors)
-            }
-        }
+        let (resource, kind) = (attributes.resource.group_resource(), &self.matched.kind);
+        denied.into_status(&resource, &kind.group, &kind.kind, attributes.name)
     }
 }
 

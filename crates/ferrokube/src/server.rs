@@ -1,10 +1,11 @@
 //! [`Server`]: a server that is running.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use apiserver::{Running, StartError, kubeconfig};
+use apiserver::{Reverted, Running, StartError, TestDefinitions, TestServer, TestUser, kubeconfig};
 use request::User;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -19,12 +20,15 @@ pub enum Error {
     /// An option, or a part that was added, cannot be used; the text names it.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A folder for keys and certificates cannot be made.
-    #[error("a temporary folder cannot be made: {0}")]
+    /// The folder for keys and certificates cannot be made or written to.
+    #[error("the folder for keys and certificates cannot be used: {0}")]
     Folder(std::io::Error),
     /// The server does not listen, or was told not to vouch for clients.
     #[error("the server has no kubeconfig: {0}")]
     NoKubeconfig(String),
+    /// It was not made [resettable](Builder::resettable), or a user cannot be made.
+    #[error("{0}")]
+    Test(String),
 }
 
 /// A server that is running. It ends when this is dropped; [`Server::stop`] lets requests finish first.
@@ -34,6 +38,7 @@ pub struct Server {
     running: Running,
     listens: bool,
     folder: Folder,
+    test: Option<Arc<TestServer>>,
 }
 
 /// Where keys and certificates are.
@@ -62,8 +67,8 @@ impl Server {
         Builder::default()
     }
 
-    pub(crate) fn new(running: Running, listens: bool, folder: Folder) -> Server {
-        Server { loops: JoinSet::new(), running, listens, folder }
+    pub(crate) fn new(running: Running, listens: bool, folder: Folder, test: Option<Arc<TestServer>>) -> Server {
+        Server { loops: JoinSet::new(), running, listens, folder, test }
     }
 
     pub(crate) fn loops(&mut self) -> &mut JoinSet<()> {
@@ -97,9 +102,25 @@ impl Server {
         InProcess::new(Arc::downgrade(&self.running.server), user)
     }
 
-    /// `https://127.0.0.1:…`; None without a listener.
+    /// `https://127.0.0.1:…`, by which clients on this machine reach it; None without a listener.
     pub fn url(&self) -> Option<String> {
-        self.listens.then(|| format!("https://{}", self.running.address))
+        self.address().map(kubeconfig::url)
+    }
+
+    /// Where it listens; None without a listener.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listens.then_some(self.running.address)
+    }
+
+    /// The authorities, in PEM, that clients verify the server's certificate with; None without a listener.
+    pub fn authority(&self) -> Result<Option<String>, Error> {
+        let read = || self.running.pki.authority().map_err(|why| Error::NoKubeconfig(why.to_string()));
+        self.listens.then(read).transpose()
+    }
+
+    /// Whether the server's own authority vouches for clients, without which there are no kubeconfigs.
+    pub fn vouches_for_clients(&self) -> bool {
+        self.running.pki.own.clients
     }
 
     /// A kubeconfig of the administrator, with everything inside.
@@ -126,16 +147,50 @@ impl Server {
 
     fn can_make_kubeconfig(&self) -> Result<String, Error> {
         let url = self.url().ok_or_else(|| Error::NoKubeconfig("it does not listen".into()))?;
-        match self.running.pki.own.clients {
+        match self.vouches_for_clients() {
             true => Ok(url),
             false => Err(Error::NoKubeconfig("its own authority does not vouch for clients".into())),
         }
     }
 
+    /// Removes everything that was written since the start, and brings back what the server had made for itself. Revisions go on, and
+    /// watches see the deletions. For servers that are [resettable](Builder::resettable).
+    pub async fn reset(&self, definitions: TestDefinitions) -> Result<Reverted, Error> {
+        self.test()?.reset(definitions).await.map_err(Error::Test)
+    }
+
+    /// A kubeconfig for a user, with the rights of a cluster role if one is named. For servers that are
+    /// [resettable](Builder::resettable).
+    pub async fn user(&self, user: &TestUser<'_>) -> Result<String, Error> {
+        self.test()?.user(user).await.map_err(Error::Test)
+    }
+
+    /// The administrator's token, if the server is [resettable](Builder::resettable) and its options name no tokens.
+    pub fn token(&self) -> Option<&str> {
+        self.test.as_deref().map(TestServer::token)
+    }
+
+    fn test(&self) -> Result<&TestServer, Error> {
+        self.test
+            .as_deref()
+            .ok_or_else(|| Error::Test("the server cannot be emptied: it was not made resettable".into()))
+    }
+
+    /// The parts of the server, which change with every version.
+    #[doc(hidden)]
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
     /// Stops in order: loops end, readiness fails, requests finish, the store is closed.
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
+        self.stop_after(Duration::ZERO).await;
+    }
+
+    /// The same, and waits for so long when readiness has failed, so that balancers notice.
+    pub async fn stop_after(mut self, delay: Duration) {
         self.loops.shutdown().await;
-        self.running.stop(Duration::ZERO).await;
+        self.running.stop(delay).await;
     }
 }
 

@@ -18,7 +18,7 @@ fn items(text: &str) -> Vec<String> {
             None if line.starts_with("pub ") && !line.starts_with("pub mod") => line.to_string(),
             None => continue,
         };
-        let is_whole = match item.starts_with("pub use") {
+        let is_whole = match item.starts_with("pub use ") {
             true => item.ends_with(';'),
             false if item.contains("fn ") => item.ends_with('{'),
             false => item.ends_with(['{', ';', '}', ',']),

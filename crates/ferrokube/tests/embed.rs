@@ -7,13 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ferrokube::audit::{Event, EventSink};
-use ferrokube::{Api as Profile, GroupResource, PathResponse, Resource, Server, User, async_trait};
+use ferrokube::egress::{Address, Dial, Stream};
+use ferrokube::{
+    ActionRequest, Api as Profile, Denied, GroupResource, PathResponse, Resource, Server, User, async_trait,
+};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{DynamicObject, ListParams, PostParams, WatchParams};
+use kube::api::{DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Nothing here takes long; a test that waits in vain should fail, not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -201,4 +205,179 @@ async fn a_folder_is_found_again() {
     let server = builder().start().await.unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     assert!(maps.get_opt("kept").await.unwrap().is_some());
+}
+
+/// A dialer that reaches nothing and notes what it was asked for.
+struct Nowhere(Arc<std::sync::Mutex<Vec<String>>>);
+
+#[async_trait]
+impl Dial for Nowhere {
+    async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, ferrokube::egress::Error> {
+        self.0.lock().unwrap().push(address.to_string());
+        Err(ferrokube::egress::Error::Connect("nowhere".into()))
+    }
+}
+
+#[tokio::test]
+async fn the_dialer_of_the_program_makes_connections() {
+    let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let server = Server::builder().without_listener().dialer(Nowhere(asked.clone())).start().await.unwrap();
+    let hook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "hook"},
+        "webhooks": [{
+            "name": "hook.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://hooks.example.com/check"},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        }],
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let local = server.local();
+    assert_eq!(local.call(http::Method::POST, path, "application/json", hook.to_string()).await.unwrap().code, 201);
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let refused = maps.create(&PostParams::default(), &config_map("x")).await.unwrap_err().to_string();
+    assert!(refused.contains("nowhere"), "{refused}");
+    assert_eq!(asked.lock().unwrap()[0], "hooks.example.com:443");
+}
+
+/// A definition of `gadgets.example.com` with one field.
+fn gadgets() -> serde_json::Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object", "properties": {
+                    "size": {"type": "integer", "default": 3},
+                }}},
+            }}}],
+        },
+    })
+}
+
+const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
+
+#[tokio::test]
+async fn objects_that_the_program_keeps_can_be_watched() {
+    let (resource, feed) = Resource::from_definition(gadgets()).fed();
+    let gadget = |name: &str, color: &str| json!({"metadata": {"name": name, "namespace": "default", "labels": {"color": color}}});
+    feed.put(&gadget("early", "red")).await.unwrap();
+    let server = Server::builder().api(Profile::minimal()).without_listener().resource(resource).start().await.unwrap();
+    let client = server.client();
+    let kind = kube::api::GroupVersionKind::gvk("example.com", "v1", "Gadget");
+    let (kind, has) = kube::discovery::pinned_kind(&client, &kind).await.unwrap();
+    assert_eq!(has.operations, ["get", "list", "watch"]);
+    let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &kind);
+    let listed = own.list(&ListParams::default()).await.unwrap();
+    assert_eq!(listed.items[0].data["spec"], serde_json::Value::Null);
+    let mut watch =
+        own.watch(&WatchParams::default(), &listed.metadata.resource_version.unwrap()).await.unwrap().boxed();
+    feed.put(&gadget("late", "blue")).await.unwrap();
+    feed.put(&gadget("late", "blue")).await.unwrap();
+    feed.put(&gadget("early", "blue")).await.unwrap();
+    assert!(feed.remove("default", "late").await.unwrap());
+    assert!(!feed.remove("default", "late").await.unwrap());
+    for want in ["added late", "modified early", "deleted late"] {
+        let event = soon(want, watch.next()).await.unwrap().unwrap();
+        let (what, object) = match &event {
+            WatchEvent::Added(object) => ("added", object),
+            WatchEvent::Modified(object) => ("modified", object),
+            WatchEvent::Deleted(object) => ("deleted", object),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(format!("{what} {}", object.name_any()), want);
+        assert!(object.uid().is_some() && object.creation_timestamp().is_some());
+    }
+    assert_eq!(own.list(&ListParams::default().labels("color=blue")).await.unwrap().items.len(), 1);
+    assert_eq!(own.get("early").await.unwrap().uid(), listed.items[0].uid());
+    // Clients can change nothing.
+    let body = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "early"}}).to_string();
+    for (method, path) in [
+        (http::Method::POST, GADGETS.to_string()),
+        (http::Method::PUT, format!("{GADGETS}/early")),
+        (http::Method::DELETE, format!("{GADGETS}/early")),
+        (http::Method::DELETE, GADGETS.to_string()),
+    ] {
+        let answer = server.local().call(method.clone(), &path, "application/json", body.clone()).await.unwrap();
+        assert_eq!(answer.code, 405, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
+    }
+    // What fits no path is refused.
+    for object in
+        [gadget("a/b", "red"), json!({"metadata": {"name": "a"}}), json!({"metadata": {"namespace": "default"}})]
+    {
+        assert!(feed.put(&object).await.is_err(), "{object}");
+    }
+}
+
+#[tokio::test]
+async fn subresources_of_the_program_are_carried_out() {
+    let backend = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = backend.local_addr().unwrap();
+    let answering = tokio::spawn(async move {
+        let (mut stream, _) = backend.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").await.unwrap();
+        String::from_utf8(head).unwrap()
+    });
+    let resource = Resource::from_definition(gadgets())
+        .action("grow", "GadgetGrowth", |request: ActionRequest| async move {
+            let (size, by) = (&request.object["spec"]["size"], &request.body["by"]);
+            match (size.as_i64(), by.as_i64()) {
+                (Some(size), Some(by)) => Ok(json!({"size": size + by, "user": request.user.name})),
+                _ => Err(Denied::field("by", "is no number")),
+            }
+        })
+        .proxy(move |_, _, name| async move {
+            match name.as_str() {
+                "known" => Ok(format!("http://{address}").parse().unwrap()),
+                _ => Err(Denied::forbidden("it has no pages")),
+            }
+        });
+    let server = Server::builder().api(Profile::minimal()).without_listener().resource(resource).start().await.unwrap();
+    let local = server.local();
+    let post = async |path: String, body: serde_json::Value| {
+        let answer = local.call(http::Method::POST, &path, "application/json", body.to_string()).await.unwrap();
+        (answer.code, serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap())
+    };
+    let growth = |by: serde_json::Value| json!({"apiVersion": "example.com/v1", "kind": "GadgetGrowth", "by": by});
+    for name in ["known", "other"] {
+        let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": {}});
+        assert_eq!(post(GADGETS.into(), gadget).await.0, 201);
+    }
+    for (path, body, code, field, want) in [
+        ("known/grow", growth(json!(2)), 201, "/size", json!(5)),
+        ("known/grow", growth(json!(2)), 201, "/kind", json!("GadgetGrowth")),
+        ("known/grow", growth(json!("x")), 422, "/reason", json!("Invalid")),
+        ("missing/grow", growth(json!(1)), 404, "/reason", json!("NotFound")),
+        ("known/grow", json!({"apiVersion": "example.com/v1", "kind": "Gadget"}), 422, "/reason", json!("Invalid")),
+        ("known/shrink", growth(json!(1)), 404, "/reason", json!("NotFound")),
+    ] {
+        let (got, answer) = post(format!("{GADGETS}/{path}"), body).await;
+        assert_eq!((got, answer.pointer(field)), (code, Some(&want)), "{path}: {answer}");
+    }
+    for (path, code) in
+        [("known/grow", 405), ("other/proxy/x", 403), ("missing/proxy/x", 404), ("known/proxy/a/b?c=d", 200)]
+    {
+        let answer = local.get(&format!("{GADGETS}/{path}")).await.unwrap();
+        assert_eq!(answer.code, code, "{path}: {}", String::from_utf8_lossy(&answer.body));
+    }
+    let head = soon("the request", answering).await.unwrap();
+    assert!(head.starts_with("GET /a/b?c=d HTTP/1.1\r\n"), "{head}");
+    // A role must name the subresource.
+    let reader = User { name: "reader".into(), groups: vec![User::AUTHENTICATED.into()], ..User::default() };
+    let path = format!("{GADGETS}/known/grow");
+    let reader = server.local_as(reader);
+    let refused = reader.call(http::Method::POST, &path, "application/json", growth(json!(1)).to_string()).await;
+    assert_eq!(refused.unwrap().code, 403);
+    for wrong in ["status", "Grow", "proxy"] {
+        let nothing = |_: ActionRequest| async { Ok(json!({})) };
+        let resource = Resource::from_definition(gadgets()).action(wrong, "X", nothing);
+        let refused = Server::builder().without_listener().resource(resource).start().await;
+        assert!(refused.is_err(), "{wrong}");
+    }
 }

@@ -15,6 +15,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// All permissions, with set-uid, set-gid and sticky.
 const MODE_BITS: u32 = 0o7777;
 const STICKY: u32 = 0o1000;
+/// How many names [`unused_name`] tries.
+const NUMBERED_MAX: usize = 1_000;
 /// What group and others may do.
 const OTHERS: u32 = 0o077;
 
@@ -145,6 +147,12 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// A name beside this path, with something appended, that is not used yet: `a.old`, `a.old-2`, and so on. None if very many are.
+pub fn unused_name(path: &Path, suffix: &str, is_used: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let numbered = (2..NUMBERED_MAX).map(|number| with_suffix(path, &format!(".{suffix}-{number}")));
+    std::iter::once(with_suffix(path, &format!(".{suffix}"))).chain(numbered).find(|name| !is_used(name))
 }
 
 fn restrict_directory(path: &Path) -> io::Result<()> {

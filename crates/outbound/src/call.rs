@@ -73,7 +73,13 @@ impl Client {
     pub async fn post(&self, request: &Request<'_>) -> Result<Bytes, CallError> {
         let transport = |error| CallError::Transport { operation: "Post", url: quote(request.url), error };
         for attempt in 0.. {
+            let began = Instant::now();
             let sent = tokio::time::timeout_at(request.deadline, self.attempt(request)).await;
+            let code = match &sent {
+                Ok(Ok(response)) => Some(response.status().as_u16()),
+                _ => None,
+            };
+            self.calls.posted(host(request.url), request.body.len(), began, code);
             let response = sent.map_err(|_| transport(Error::Deadline))?.map_err(transport)?;
             let (head, incoming) = response.into_parts();
             let read = tokio::time::timeout_at(request.deadline, read(incoming, request.response_bytes_max)).await;
@@ -93,6 +99,7 @@ impl Client {
                 CallError::Response(format!("{why} {error}"))
             };
             let bytes = read.map_err(|_| lost(Error::Deadline))?.map_err(lost)?;
+            self.calls.received(host(request.url), bytes.len());
             return accept(head.status, &head.headers, bytes);
         }
         Err(transport(Error::Deadline))
@@ -112,6 +119,12 @@ impl Client {
         let sent = builder.body(body(request.body.clone())).map_err(|error| Error::Settings(error.to_string()))?;
         self.send(sent).await
     }
+}
+
+/// The host and port of a URL, for metrics.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or_default()
 }
 
 /// The URL to connect to: the same path at another address.

@@ -17,6 +17,7 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use spans::{KeyValue, Kind, OpenSpan};
 
+use crate::calls::CallMeters;
 use crate::connect::{Connector, Dial, Direct, io_error};
 use crate::credentials::{ClientCertificate, Headers};
 use crate::framing::{self, FramedExchange};
@@ -57,6 +58,8 @@ pub struct ClientOptions {
     pub protocols: Protocols,
     pub user_agent: String,
     pub dial: Arc<dyn Dial>,
+    /// Counts [`Client::post`].
+    pub calls: Arc<CallMeters>,
 }
 
 impl Default for ClientOptions {
@@ -68,6 +71,7 @@ impl Default for ClientOptions {
             protocols: Protocols::Any,
             user_agent: "kube-apiserver".into(),
             dial: Arc::new(Direct),
+            calls: Arc::default(),
         }
     }
 }
@@ -79,6 +83,7 @@ pub struct Client {
     alone: Connector,
     headers: Headers,
     user_agent: HeaderValue,
+    pub(crate) calls: Arc<CallMeters>,
 }
 
 impl Client {
@@ -98,7 +103,7 @@ impl Client {
         let user_agent =
             HeaderValue::from_str(&options.user_agent).map_err(|error| Error::Settings(error.to_string()))?;
         let headers = Headers::new(&options.credentials).map_err(Error::Settings)?;
-        Ok(Client { http, alone, headers, user_agent })
+        Ok(Client { http, alone, headers, user_agent, calls: options.calls.clone() })
     }
 
     /// Sends a request with an absolute URL and answers as soon as the response's headers are there. `hyper::upgrade::on` the

@@ -15,7 +15,9 @@ use spans::KeyValue;
 use self::http_connect::{HttpConnect, Proxy};
 pub use self::meters::EgressMeters;
 use self::tunnel::Tunnel;
-use crate::{Address, Certificate, ClientOptions, Credentials, Dial, Direct, Error, Protocols, Roots, Stream};
+use crate::{
+    Address, CallMeters, Certificate, ClientOptions, Credentials, Dial, Direct, Error, Protocols, Roots, Stream,
+};
 
 const FILE: ConfigKind = ConfigKind {
     kind: "EgressSelectorConfiguration",
@@ -65,6 +67,8 @@ pub struct Egress {
     /// Kubelets, pods and Services.
     pub cluster: Option<Arc<dyn Dial>>,
     pub meters: Arc<EgressMeters>,
+    /// Counts calls to the control plane's network and of admission and conversion.
+    pub calls: Arc<CallMeters>,
 }
 
 impl Egress {
@@ -102,6 +106,11 @@ impl Egress {
     /// How to reach the control plane's network.
     pub fn to_control_plane(&self) -> Arc<dyn Dial> {
         self.control_plane.clone().unwrap_or_else(|| Arc::new(Direct))
+    }
+
+    /// These options for a server in the control plane's network.
+    pub fn of_control_plane(&self, options: ClientOptions) -> ClientOptions {
+        ClientOptions { dial: self.to_control_plane(), calls: self.calls.clone(), ..options }
     }
 
     /// How to reach the cluster's network.

@@ -6,6 +6,7 @@
 //! because clients of the API see them.
 
 mod call;
+mod calls;
 mod client;
 mod connect;
 mod credentials;
@@ -23,6 +24,7 @@ mod throttle;
 mod webhook;
 
 pub use call::{CallError, Request};
+pub use calls::CallMeters;
 pub use client::{Body, Client, ClientOptions, Protocols, body, read};
 pub use connect::{Dial, Direct, Stream, in_gos_words, lookup};
 pub use credentials::{Certificate, Credentials, Token};

@@ -11,7 +11,8 @@ use object::{Value, quote};
 use tokio::time::Instant;
 
 use crate::{
-    Address, CallError, Client, ClientOptions, Dial, Egress, Error, Kubeconfig, Protocols, Request, Resolve, Roots,
+    Address, CallError, CallMeters, Client, ClientOptions, Dial, Egress, Error, Kubeconfig, Protocols, Request,
+    Resolve, Roots,
 };
 
 /// As many clients as upstream keeps. Making one costs a parsed certificate bundle; its connections are lost with it.
@@ -35,13 +36,15 @@ pub struct WebhookOptions {
     pub cluster: Arc<dyn Dial>,
     /// Opens connections to URLs.
     pub control_plane: Arc<dyn Dial>,
+    pub calls: Arc<CallMeters>,
 }
 
 impl WebhookOptions {
     /// Without credentials.
     pub fn new(services: Arc<dyn Resolve>, egress: &Egress) -> WebhookOptions {
         let kubeconfig = Kubeconfig::default();
-        WebhookOptions { kubeconfig, services, cluster: egress.to_cluster(), control_plane: egress.to_control_plane() }
+        let (cluster, control_plane) = (egress.to_cluster(), egress.to_control_plane());
+        WebhookOptions { kubeconfig, services, cluster, control_plane, calls: egress.calls.clone() }
     }
 }
 
@@ -163,6 +166,7 @@ impl Webhooks {
             protocols,
             user_agent: "kube-apiserver-admission".into(),
             dial,
+            calls: self.options.calls.clone(),
         };
         Client::new(&options).map_err(|error| error.to_string())
     }

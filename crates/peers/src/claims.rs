@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aggregator::follow::{Batch, name_of};
 use object::{GroupVersion, Value};
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use tokio::time::Instant;
 
 /// How long a group-version is still left out after its last object was deleted.
@@ -26,7 +26,7 @@ pub struct Claims {
 
 impl Claims {
     /// Takes over changes of a resource; `versions_of` says what an object claims.
-    pub fn apply(&mut self, storage: &ResourceStorage, batch: &Batch, versions_of: fn(&Value) -> Vec<GroupVersion>) {
+    pub fn apply(&mut self, storage: &DirectStorage, batch: &Batch, versions_of: fn(&Value) -> Vec<GroupVersion>) {
         let resource = storage.resource.to_string();
         let key = |name: String| (resource.clone(), name);
         if batch.complete {
@@ -36,7 +36,7 @@ impl Claims {
             self.objects.remove(&key(name_of(storage, object)));
         }
         for object in &batch.set {
-            match storage.read(object.entry()) {
+            match storage.read_entry(object.entry()) {
                 Ok(value) => drop(self.objects.insert(key(name_of(storage, object)), versions_of(&value))),
                 Err(why) => tracing::error!(key = %object.key().to_string(), %why, "an object cannot be read"),
             }

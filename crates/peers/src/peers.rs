@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use object::{GroupVersionKind, GroupVersionResource, Meta, Value};
 use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Roots};
 use parking_lot::Mutex;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use request::User;
 use rest::{Api, NoHeader};
 use tokio::sync::Notify;
@@ -119,7 +119,7 @@ impl Peers {
         Box::pin(async move {
             let catalog = self.api.catalog.load_full();
             let storage = |group: &str, resource: &str| {
-                catalog.get(group, "v1", resource).and_then(|resource| resource.storage.clone())
+                catalog.get(group, "v1", resource).and_then(|resource| resource.storage.as_ref()?.direct())
             };
             let (seen, is_seen) = tokio::sync::oneshot::channel();
             match storage("coordination.k8s.io", "leases") {
@@ -133,7 +133,7 @@ impl Peers {
                 let Some(storage) = storage(group, resource) else { continue };
                 let peers = self.clone();
                 tasks.spawn(async move {
-                    let followed = storage.clone();
+                    let followed = (*storage).clone();
                     follow::follow(followed, "", move |batch| {
                         peers.claims.lock().apply(&storage, &batch, versions_of);
                         peers.filter();
@@ -166,9 +166,9 @@ impl Peers {
         self.meters.write(out)
     }
 
-    async fn follow_leases(self: Arc<Self>, storage: Arc<ResourceStorage>, seen: tokio::sync::oneshot::Sender<()>) {
+    async fn follow_leases(self: Arc<Self>, storage: DirectStorage, seen: tokio::sync::oneshot::Sender<()>) {
         let mut seen = Some(seen);
-        let followed = storage.clone();
+        let followed = (*storage).clone();
         let hear = move |batch: Batch| {
             if self.learn(&storage, &batch) {
                 self.is_stale.store(true, Ordering::Release);
@@ -180,7 +180,7 @@ impl Peers {
     }
 
     /// Takes over changes of leases; true if a peer came, went or was restarted.
-    fn learn(&self, storage: &ResourceStorage, batch: &Batch) -> bool {
+    fn learn(&self, storage: &DirectStorage, batch: &Batch) -> bool {
         let name = |object| name_of(storage, object).split('/').next_back().unwrap_or_default().to_string();
         let mut holders = self.holders.lock();
         let before = holders.clone();
@@ -189,7 +189,7 @@ impl Peers {
         }
         batch.gone.iter().for_each(|object| drop(holders.remove(&name(object))));
         for object in &batch.set {
-            let Ok(lease) = storage.read(object.entry()) else { continue };
+            let Ok(lease) = storage.read_entry(object.entry()) else { continue };
             let holder = lease.str_at(&["spec", "holderIdentity"]);
             if lease.label(IDENTITY_LABEL) == Some(COMPONENT) && lease.name() != self.server && !holder.is_empty() {
                 holders.insert(name(object), holder.to_string());

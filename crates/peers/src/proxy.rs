@@ -41,7 +41,7 @@ impl Peers {
         if addresses.is_empty() {
             self.meters.proxy_failed("endpoint_resolution", resource);
             let status = Status::unavailable("Error getting ip and port info of the remote server while proxying");
-            return rest::failure(&status, &self.api.accept_of_status(&call.headers, &call.query));
+            return rest::failure(&status, &self.api.accept_of_status(call));
         }
         let address = addresses.swap_remove(rand::random_range(0..addresses.len()));
         let upgrades = rest::is_upgrade(&call.headers);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Budget, Cache, CacheOptions};
 use codec::StoredEncoding;
@@ -12,9 +13,8 @@ use schema::{Builtin, builtin};
 use storage::{KeyRange, Store};
 
 use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresource};
-use crate::storage::{Describer, ResourceStorage, StoredCodec};
 use crate::strategy::Generic;
-use crate::{Form, Lifecycle, Strategy, Withdrawn};
+use crate::{Describer, Form, Lifecycle, ResourceStorage, SealedCodec, StoredCodec, Strategy, Withdrawn};
 
 /// What the built-in catalog is made of besides the table.
 pub struct Setup {
@@ -28,6 +28,8 @@ pub struct Setup {
     pub conversions: HashMap<(&'static str, &'static str, &'static str), Arc<dyn Convert>>,
     /// `--storage-media-type`: how built-in resources are written. Both forms are read.
     pub encoding: StoredEncoding,
+    /// Whether errors name objects that cannot be read: the gate `AllowUnsafeMalformedObjectDeletion`.
+    pub names_unreadable: bool,
     /// Whether a resource is served: its name, and whether its version is by default.
     pub enabled: Box<dyn Fn(&GroupVersionResource, bool) -> bool + Send + Sync>,
     /// Decides what has been removed, and in which version objects are written.
@@ -119,7 +121,7 @@ impl Setup {
         let (path, always_json) = stored_at(group, name);
         let encoding = if always_json { StoredEncoding::Json } else { self.encoding };
         let written = self.lifecycle.written(table, kind);
-        let codec: Arc<dyn StoredCodec> = Arc::new(BuiltinCodec {
+        let codec = SealedCodec::new(BuiltinCodec {
             json_head: format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.group_version()),
             table,
             kind: kind.clone(),
@@ -145,6 +147,7 @@ impl Setup {
             cache,
             prefix,
             root: self.prefix.len(),
+            names_unreadable: self.names_unreadable,
         }))
     }
 
@@ -260,8 +263,9 @@ struct BuiltinCodec {
     conversions: Vec<(GroupVersion, Arc<dyn Convert>)>,
 }
 
+#[async_trait]
 impl StoredCodec for BuiltinCodec {
-    fn encode(&self, object: &Value) -> Result<Bytes, String> {
+    async fn encode(&self, object: &Value) -> Result<Bytes, String> {
         match &self.written {
             None => self.encode_as(&self.kind, object),
             Some(written) => {

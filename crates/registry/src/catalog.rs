@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use hashbrown::HashMap;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Str, Value};
 
-use crate::{Action, Connect, Definition, Form, Report, ResourceStorage, Strategy, Withdrawn};
+use crate::{Action, Connect, Definition, DirectStorage, Form, Report, ResourceStorage, Strategy, Withdrawn};
 
 /// All served resources.
 #[derive(Clone, Default)]
@@ -115,7 +115,7 @@ pub struct Column {
 }
 
 /// Converts between a served version of a built-in kind and the stored one, without waiting for anything: conversion webhooks
-/// are called before, by [`StoredCodec::prepare`](crate::StoredCodec::prepare).
+/// convert to and from the stored bytes, by [`StoredCodec`](crate::StoredCodec).
 pub trait Convert: Send + Sync + 'static {
     /// An object of this version in the stored one.
     fn to_storage(&self, object: Value) -> Result<Value, String>;
@@ -294,6 +294,11 @@ impl Catalog {
     pub fn stored(&self, group: &str, resource: &str) -> Option<&Arc<ResourceStorage>> {
         let versions = self.versions.iter().filter(|version| version.group == group);
         versions.filter_map(|version| self.get(group, &version.version, resource)).find_map(|r| r.storage.as_ref())
+    }
+
+    /// The same for readers that cannot wait, who do without objects that a webhook converts.
+    pub fn direct(&self, group: &str, resource: &str) -> Option<DirectStorage> {
+        self.stored(group, resource)?.direct()
     }
 }
 

@@ -1,5 +1,8 @@
 //! Creating an object.
 
+use std::sync::Arc;
+
+use cache::Object;
 use futures::future::BoxFuture;
 use object::timestamp::Time;
 use object::{Cursor, Errors, Meta, Status, Value};
@@ -47,7 +50,7 @@ impl Creation<'_> {
             match written? {
                 Attempt::Done(stored) => Ok(Some(stored)),
                 Attempt::Lost(_) if self.names_left > 0 => Ok(None),
-                Attempt::Lost(taken) => Err(self.already_exists(name, taken.as_deref()).await),
+                Attempt::Lost(taken) => Err(self.already_exists(name, taken.as_ref()).await),
             }
         })
     }
@@ -60,13 +63,13 @@ impl Creation<'_> {
         self.storage.put(self.cx, object, None, "create", true).await
     }
 
-    async fn already_exists(&self, name: String, entry: Option<&storage::Entry>) -> Error {
+    async fn already_exists(&self, name: String, existing: Option<&Arc<Object>>) -> Error {
         let storage = self.storage;
-        let taken = match entry {
+        let taken = match existing {
             _ if self.has_prefix => Taken::Generated,
             None => Taken::ByObject,
-            Some(entry) => {
-                let existing = storage.load(entry).await.map_err(|why| storage.unreadable(entry, why));
+            Some(stored) => {
+                let existing = storage.load(stored).await.map_err(|why| storage.unreadable(stored.entry(), why));
                 if existing.is_ok_and(|existing| existing.is_deleting()) { Taken::ByDeleted } else { Taken::ByObject }
             }
         };

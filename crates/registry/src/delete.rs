@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use cache::Object;
 use futures::future::BoxFuture;
 use object::timestamp::Time;
 use object::{Cursor, Errors, GroupKind, GroupResource, Meta, Status, Value};
-use storage::Entry;
 
 use crate::create::at_revision;
 use crate::error::storage_error;
@@ -37,7 +37,7 @@ pub struct Removal<'a> {
     /// A DeleteOptions object.
     options: &'a Value,
     /// What is stored, as far as is known.
-    entry: Option<Arc<Entry>>,
+    stored: Option<Arc<Object>>,
 }
 
 /// How an object is to be deleted, if that is admitted.
@@ -60,8 +60,8 @@ impl Removal<'_> {
     /// Reads the object, checks the preconditions and decides how it is deleted.
     pub async fn plan(&self) -> Result<Planned, Error> {
         let storage = self.storage;
-        let Some(entry) = &self.entry else { return Err(storage.not_found(self.name)) };
-        let current = storage.load(entry).await.map_err(|why| storage.unreadable(entry, why))?;
+        let Some(stored) = &self.stored else { return Err(storage.not_found(self.name)) };
+        let current = storage.load(stored).await.map_err(|why| storage.unreadable(stored.entry(), why))?;
         storage.check_delete_preconditions(&current, self.options)?;
         let mut object = current.clone();
         let plan = storage.plan(self.cx, &mut object, self.options);
@@ -74,7 +74,7 @@ impl Removal<'_> {
             match self.carry_out(planned).await? {
                 Attempt::Done(deleted) => Ok(Some(deleted)),
                 Attempt::Lost(now) => {
-                    self.entry = now;
+                    self.stored = now;
                     Ok(None)
                 }
             }
@@ -83,7 +83,7 @@ impl Removal<'_> {
 
     async fn carry_out(&self, planned: Planned) -> Result<Attempt<Deleted>, Error> {
         let (storage, cx) = (self.storage, self.cx);
-        let Some(entry) = &self.entry else { return Ok(Attempt::Lost(None)) };
+        let Some(stored) = &self.stored else { return Ok(Attempt::Lost(None)) };
         let Planned { current, mut object, plan } = planned;
         let show_object = storage.strategy.facts().returns_deleted_object;
         if plan == Plan::AlreadyPending {
@@ -100,7 +100,7 @@ impl Removal<'_> {
             if plan == Plan::Immediate {
                 mark_as_deleting(&mut object, cx);
             }
-            last = match storage.put(cx, object, Some(entry), "delete", false).await? {
+            last = match storage.put(cx, object, Some(stored), "delete", false).await? {
                 Attempt::Done(marked) => marked,
                 Attempt::Lost(now) => return Ok(Attempt::Lost(now)),
             };
@@ -109,8 +109,8 @@ impl Removal<'_> {
             }
         }
         if !cx.dry_run {
-            let revision = last.resource_version().parse().unwrap_or(entry.mod_revision);
-            match storage.erase(cx, &entry.key, revision, &last).await? {
+            let revision = last.resource_version().parse().unwrap_or(stored.revision());
+            match storage.erase(cx, stored.key(), revision, &last).await? {
                 Attempt::Done(revision) => last = at_revision(last, revision),
                 // Another request has removed what this one has marked.
                 Attempt::Lost(None) if plan != Plan::Immediate => {}
@@ -130,7 +130,7 @@ impl ResourceStorage {
         options: &'a Value,
     ) -> Result<Removal<'a>, Error> {
         validate_options(options)?;
-        Ok(Removal { storage: self, cx, name, options, entry: self.stored(cx, name, "delete").await? })
+        Ok(Removal { storage: self, cx, name, options, stored: self.stored(cx, name, "delete").await? })
     }
 
     /// Deletes an object without admission, because the server does it for itself.
@@ -150,7 +150,7 @@ impl ResourceStorage {
         let found = self.store.get(&key, None).await.map_err(|error| self.store_failed(error, "delete", name))?;
         let Some(entry) = found.entry else { return Err(self.not_found(name)) };
         // An object that the webhook does not convert cannot be read either.
-        if self.load(&entry).await.is_ok() {
+        if self.load(&self.cache.wrap(&entry)).await.is_ok() {
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
             let why = storage_error("invalid object, Code: 4", &entry.key.to_string(), why);
             return Err(self.conflict(name, why));

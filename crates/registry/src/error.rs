@@ -33,8 +33,8 @@ pub enum Error {
         key: String,
         why: Unreadable,
     },
-    /// The object would be changed, and cannot be read.
-    Unchangeable(Unreadable),
+    /// An object that cannot be read would be changed, or errors do not name such objects.
+    Unnamed(Unreadable),
     /// The cache or the store did not do what `verb` needs.
     Read {
         error: cache::Error,
@@ -101,8 +101,8 @@ impl From<Error> for Status {
             Error::AlreadyExists { resource, name, taken } => already_exists(&resource, &name, taken),
             Error::Conflict { resource, name, why } => Status::conflict(&resource, &name, why),
             Error::Unreadable { key, why } => Status::internal(why.at(&key)),
-            Error::Unchangeable(Unreadable::Sealed(why)) => Status::internal(why),
-            Error::Unchangeable(Unreadable::Undecodable(why)) | Error::Failed(why) => Status::unknown(500, why),
+            Error::Unnamed(Unreadable::Sealed(why)) => Status::internal(why),
+            Error::Unnamed(Unreadable::Undecodable(why)) | Error::Failed(why) => Status::unknown(500, why),
             Error::Read { error, resource, verb } => read_failed(error, &resource, verb),
             Error::Store { error, resource, verb, name } => store_failed(error, &resource, verb, &name),
         }
@@ -120,6 +120,16 @@ impl Unreadable {
     /// As upstream's storage layer says it of a key.
     pub fn at(&self, key: &str) -> String {
         storage_error("corrupt object, Code: 7", key, self)
+    }
+
+    /// The error of a list that has it, where errors do not name what cannot be read.
+    pub fn in_list(&self, key: &str) -> Status {
+        match self {
+            Unreadable::Sealed(why) => {
+                Status::internal(format!("unable to transform key {}: {why}", object::quote(key)))
+            }
+            Unreadable::Undecodable(why) => Status::unknown(500, why.clone()),
+        }
     }
 }
 

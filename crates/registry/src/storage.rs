@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use cache::{Cache, Describe, Header, Object};
-use object::{GroupResource, GroupVersion, GroupVersionKind, Meta, Status, Str, Value, labels};
-use schema::Schema;
+use object::{GroupResource, GroupVersionKind, Meta, Status, Str, Value, labels};
 use storage::{Entry, Key, KeyRange, Revision, Store};
 
-use crate::{Error, Pace, Shard, Strategy, Unreadable, shard};
+use crate::{Error, Pace, Readable, SealedCodec, Shard, Strategy, Unreadable, shard};
 
 /// The stored side of a resource: one for all its served versions.
 #[derive(Clone)]
@@ -22,90 +20,19 @@ pub struct ResourceStorage {
     pub kind: GroupVersionKind,
     pub namespaced: bool,
     pub strategy: Arc<dyn Strategy>,
-    pub codec: Arc<dyn StoredCodec>,
+    pub codec: SealedCodec,
     pub store: Arc<dyn Store>,
     pub cache: Arc<Cache>,
     /// All keys begin with it: `/registry/pods/`.
     pub prefix: String,
     /// How much of it all resources have in common: `/registry`.
     pub root: usize,
+    /// Whether errors name objects that cannot be read: the gate `AllowUnsafeMalformedObjectDeletion`.
+    pub names_unreadable: bool,
 }
 
 /// Looking at an object whose header is known costs about as much as reading so many bytes.
 const HEADER_BYTES: usize = 64;
-
-/// What an encrypted value begins with, whatever it is encrypted with.
-const ENCRYPTED: &[u8] = b"k8s:enc:";
-
-/// Turns objects of the storage version into stored bytes and back.
-#[async_trait]
-pub trait StoredCodec: Send + Sync + 'static {
-    fn encode(&self, object: &Value) -> Result<Bytes, String>;
-    /// Decodes, converts to the storage version if the bytes are of another one, and applies defaults.
-    fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
-
-    /// What decoding gives after an object was encoded, where that is known without doing it.
-    fn as_decoded(&self, _object: Value) -> Option<Value> {
-        None
-    }
-
-    /// Whether a webhook converts between the stored version and this one. Then `decode` and `encode` only know what was
-    /// prepared before.
-    fn converts_by_webhook(&self) -> bool {
-        false
-    }
-
-    /// Calls the conversion webhook for all that is not in this version, so that `decode` can go on without waiting. What the
-    /// webhook does not convert is an error of `decode`.
-    async fn prepare(&self, _stored: &[Bytes]) -> Prepared {
-        Prepared::default()
-    }
-
-    /// Calls the conversion webhook for an object that is to be stored, so that `encode` can go on without waiting.
-    async fn prepare_write(&self, _object: &Value) -> Prepared {
-        Prepared::default()
-    }
-
-    /// An object of one version of the kind in another one, as it would be read in that version.
-    async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
-        Err(format!("{} is not converted to {to} here", object.api_version()))
-    }
-
-    /// The same with the fields that the other version does not have, as managed fields are compared.
-    async fn convert_unpruned(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
-        self.convert(object, to).await
-    }
-
-    /// The schema of the kind in a version that its definition has, served or not.
-    fn schema_in(&self, _version: &str) -> Option<Schema<'_>> {
-        None
-    }
-
-    /// The string at a path (`spec.nodeName`) that has no default; "" if there is none.
-    fn text_at(&self, bytes: &Bytes, path: &Str) -> Result<Str, String> {
-        Ok(text_at(&self.decode(bytes)?, path))
-    }
-
-    /// Decodes at least what is at these paths.
-    fn decode_paths(&self, bytes: &Bytes, _paths: &[Str]) -> Result<Value, String> {
-        self.decode(bytes)
-    }
-}
-
-/// What a conversion webhook answered, which is known for as long as this lives.
-#[derive(Debug, Default)]
-#[must_use = "what was prepared is forgotten when this is dropped"]
-pub struct Prepared(Vec<Arc<Result<Value, String>>>);
-
-impl Prepared {
-    pub fn new(converted: Vec<Arc<Result<Value, String>>>) -> Prepared {
-        Prepared(converted)
-    }
-
-    pub fn join(&mut self, other: Prepared) {
-        self.0.extend(other.0);
-    }
-}
 
 impl ResourceStorage {
     /// An id that no other storage of this process has.
@@ -139,39 +66,14 @@ impl ResourceStorage {
         }
     }
 
-    /// The object that is stored there.
-    pub fn read(&self, entry: &Entry) -> Result<Value, Unreadable> {
-        let sealed =
-            |why: &str| Unreadable::Sealed(format!("data from the storage is not transformable revision=0: {why}"));
-        if let Some(why) = entry.sealed() {
-            return Err(sealed(why));
-        }
-        if entry.value.starts_with(ENCRYPTED) {
-            return Err(sealed("identity transformer tried to read encrypted data"));
-        }
-        let mut object = self.codec.decode(&entry.value).map_err(|why| {
-            Unreadable::Undecodable(format!("object not decodable revision={}: {why}", entry.mod_revision))
-        })?;
-        object.set_meta_str("resourceVersion", &entry.mod_revision.to_string());
-        Ok(object)
-    }
-
-    /// The object that is stored there, which the conversion webhook converts where there is one.
-    pub async fn load(&self, entry: &Entry) -> Result<Value, Unreadable> {
-        let _prepared = self.prepare(std::iter::once(&entry.value)).await;
-        self.read(entry)
-    }
-
-    /// Like `read`, with the error that reads of the object fail with.
-    pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Error> {
-        self.read(entry).map_err(|why| self.unreadable(entry, why))
-    }
-
     /// The error that reads of an object fail with.
     pub fn unreadable(&self, entry: &Entry, why: Unreadable) -> Error {
         let key = entry.key.to_string();
         tracing::error!(key, %why, "a stored object cannot be read");
-        Error::Unreadable { key: self.below_root(&key).to_string(), why }
+        match self.names_unreadable {
+            true => Error::Unreadable { key: self.below_root(&key).to_string(), why },
+            false => Error::Unnamed(why),
+        }
     }
 
     /// The key without the prefix that all resources share, as upstream's errors show it.
@@ -180,11 +82,11 @@ impl ResourceStorage {
     }
 
     /// The bytes to store: without what the store itself knows.
-    pub(crate) fn encode(&self, object: &mut Value) -> Result<Bytes, Error> {
+    pub(crate) async fn to_bytes(&self, object: &mut Value) -> Result<Bytes, Error> {
         object.set_type(&self.kind);
         object.metadata_mut().remove("selfLink");
         let revision = object.metadata_mut().remove("resourceVersion");
-        let bytes = self.codec.encode(object).map_err(Error::Failed);
+        let bytes = self.codec.encode(object).await.map_err(Error::Failed);
         // Copying everything just to leave this out would cost more than all the rest.
         if let Some(revision) = revision {
             object.metadata_mut().insert("resourceVersion", revision);
@@ -192,82 +94,64 @@ impl ResourceStorage {
         bytes
     }
 
-    /// Calls the conversion webhook for all of these objects at once, where there is one.
-    pub async fn prepare(&self, objects: impl Iterator<Item = &Bytes>) -> Prepared {
-        if !self.codec.converts_by_webhook() {
-            return Prepared::default();
-        }
-        let stored: Vec<Bytes> = objects.cloned().collect();
-        self.codec.prepare(&stored).await
-    }
-
     /// The bytes to store, and what they will be read as. Clients get what is stored, which is not always what was sent: an
     /// empty list, for one, has no stored form.
     pub(crate) async fn encoded(&self, mut object: Value, revision: Revision) -> Result<(Bytes, Value), Error> {
         let bytes = self.to_bytes(&mut object).await?;
-        let _prepared = self.prepare(std::iter::once(&bytes)).await;
-        let stored = match self.codec.as_decoded(object) {
-            Some(stored) => Ok(stored),
-            None => self.codec.decode(&bytes).map_err(Status::internal),
-        };
-        let mut stored = stored?;
+        let mut stored = self.codec.decoded(object, &bytes).await.map_err(Status::internal)?;
         stored.set_meta_str("resourceVersion", &revision.to_string());
         Ok((bytes, stored))
     }
 
-    /// The bytes to store, converted by the webhook where there is one.
-    pub(crate) async fn to_bytes(&self, object: &mut Value) -> Result<Bytes, Error> {
-        if !self.codec.converts_by_webhook() {
-            return self.encode(object);
-        }
-        // The webhook sees what is stored, which has no resourceVersion.
-        let revision = object.metadata_mut().remove("resourceVersion");
-        object.set_type(&self.kind);
-        object.metadata_mut().remove("selfLink");
-        let _prepared = self.codec.prepare_write(object).await;
-        let bytes = self.encode(object);
-        if let Some(revision) = revision {
-            object.metadata_mut().insert("resourceVersion", revision);
-        }
-        bytes
-    }
-
     /// Keeps the first objects that a filter is about, no more than `most`, and lets other tasks run meanwhile. Fields are
     /// selected as the requested version has them.
-    pub async fn select(
-        &self,
-        objects: &mut Vec<Arc<Object>>,
-        filter: &Filter,
-        most: usize,
-    ) -> Result<Prepared, Error> {
+    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter, most: usize) {
         if filter.is_everything() {
-            objects.truncate(most);
-            return Ok(Prepared::default());
+            return objects.truncate(most);
         }
-        let is_converted = self.selects_converted(filter);
-        let prepared = match is_converted {
-            true => self.prepare(objects.iter().map(|object| object.value())).await,
-            false => Prepared::default(),
-        };
+        let found = std::mem::take(objects);
+        if self.selects_converted(filter) {
+            *objects = self.select_converted(&found, filter, most).await;
+            return;
+        }
         let mut pace = Pace::begin();
-        let mut selected = Vec::new();
-        for object in std::mem::take(objects) {
-            let work = if is_converted { object.value().len() } else { self.work_of_matching(&object) };
-            if self.is_selected(&object, filter, is_converted) {
-                selected.push(object);
-                if selected.len() == most {
-                    break;
+        for object in found {
+            let work = self.work_of_matching(&object);
+            if filter.matches(object.header(self.cache.describe())) {
+                objects.push(object);
+                if objects.len() == most {
+                    return;
                 }
             }
             pace.worked(work).await;
         }
-        *objects = selected;
-        Ok(prepared)
     }
 
-    /// Whether a filter is about an object, which was prepared if a webhook converts it.
-    pub fn matches(&self, object: &Object, filter: &Filter) -> bool {
-        filter.is_everything() || self.is_selected(object, filter, self.selects_converted(filter))
+    async fn select_converted(&self, found: &[Arc<Object>], filter: &Filter, most: usize) -> Vec<Arc<Object>> {
+        let mut pace = Pace::begin();
+        let mut selected = Vec::new();
+        let mut batches = self.batches(found);
+        while let Some(batch) = batches.next().await {
+            for object in batch.iter() {
+                if self.is_selected(object, filter) {
+                    selected.push(object.object().clone());
+                    if selected.len() == most {
+                        return selected;
+                    }
+                }
+                pace.worked(object.value().len()).await;
+            }
+        }
+        selected
+    }
+
+    /// Whether a filter is about an object.
+    pub fn matches(&self, object: Readable<'_>, filter: &Filter) -> bool {
+        filter.is_everything()
+            || match self.selects_converted(filter) {
+                true => self.is_selected(object, filter),
+                false => filter.matches(object.header(self.cache.describe())),
+            }
     }
 
     /// The work of looking whether a filter is about an object, as bytes that are read.
@@ -275,11 +159,8 @@ impl ResourceStorage {
         if object.is_described() { HEADER_BYTES } else { HEADER_BYTES + object.value().len() }
     }
 
-    fn is_selected(&self, object: &Object, filter: &Filter, is_converted: bool) -> bool {
-        if !is_converted {
-            return filter.matches(object.header(self.cache.describe()));
-        }
-        match self.read(object.entry()) {
+    fn is_selected(&self, object: Readable<'_>, filter: &Filter) -> bool {
+        match self.read(object) {
             Ok(object) => filter.matches(&header(&*self.strategy, &object)),
             // Lists and watches say that it cannot be read.
             Err(_) => true,
@@ -297,7 +178,20 @@ impl ResourceStorage {
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Value, Error> {
         let found = self.cache.current(&self.key(namespace, name)).await;
         let found = found.map_err(|error| self.read_failed(error, "get"))?.ok_or_else(|| self.not_found(name))?;
-        self.load(found.entry()).await.map_err(|why| self.unreadable(found.entry(), why))
+        self.load(&found).await.map_err(|why| self.unreadable(found.entry(), why))
+    }
+
+    /// All current objects of a namespace, or of all namespaces if it is "".
+    pub async fn list(&self, namespace: &str) -> Result<Vec<Value>, Error> {
+        self.cache.fresh().await.map_err(|error| self.read_failed(error, "list"))?;
+        let objects = self.cache.snapshot(&self.range(namespace).into()).objects;
+        let (mut all, mut batches) = (Vec::with_capacity(objects.len()), self.batches(&objects));
+        while let Some(batch) = batches.next().await {
+            for object in batch.iter() {
+                all.push(self.decode(object)?);
+            }
+        }
+        Ok(all)
     }
 
     pub fn not_found(&self, name: &str) -> Error {
@@ -316,13 +210,13 @@ impl ResourceStorage {
 /// Derives cache headers by decoding what selectors look at: once for each object that one does look at.
 pub struct Describer {
     strategy: Arc<dyn Strategy>,
-    codec: Arc<dyn StoredCodec>,
+    codec: SealedCodec,
     paths: Vec<Str>,
 }
 
 impl Describe for Describer {
     fn describe(&self, entry: &Entry) -> Header {
-        match self.codec.decode_paths(&entry.value, &self.paths) {
+        match self.codec.0.decode_paths(&entry.value, &self.paths) {
             Ok(object) if entry.sealed().is_none() => header(&*self.strategy, &object),
             _ => Header { unreadable: true, ..Header::default() },
         }
@@ -332,12 +226,12 @@ impl Describe for Describer {
         if entry.sealed().is_some() {
             return None;
         }
-        self.codec.text_at(&entry.value, field).ok()
+        self.codec.0.text_at(&entry.value, field).ok()
     }
 }
 
 impl Describer {
-    pub fn new(strategy: Arc<dyn Strategy>, codec: Arc<dyn StoredCodec>) -> Describer {
+    pub fn new(strategy: Arc<dyn Strategy>, codec: SealedCodec) -> Describer {
         let mut paths =
             object::strs!["metadata.namespace", "metadata.name", "metadata.uid", "metadata.labels"].to_vec();
         paths.extend_from_slice(strategy.facts().selected_paths.unwrap_or(strategy.selectable_fields()));

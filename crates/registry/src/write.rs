@@ -17,9 +17,10 @@
 
 use std::sync::Arc;
 
+use cache::Object;
 use futures::future::BoxFuture;
 use object::{Meta, Status, Value};
-use storage::{Entry, Key};
+use storage::Key;
 
 use crate::create::at_revision;
 use crate::delete::Mismatch;
@@ -95,7 +96,7 @@ impl Draft {
 pub(crate) enum Attempt<T> {
     Done(T),
     /// Another write came first; this is the object now, None if it is gone.
-    Lost(Option<Arc<Entry>>),
+    Lost(Option<Arc<Object>>),
 }
 
 /// A change of one object, or its creation where an update may create.
@@ -105,7 +106,7 @@ pub struct Write<'a> {
     pub(crate) name: &'a str,
     pub(crate) options: &'a UpdateOptions,
     /// What is stored, as far as is known.
-    pub(crate) entry: Option<Arc<Entry>>,
+    pub(crate) stored: Option<Arc<Object>>,
 }
 
 impl ResourceStorage {
@@ -116,19 +117,18 @@ impl ResourceStorage {
         name: &'a str,
         options: &'a UpdateOptions,
     ) -> Result<Write<'a>, Error> {
-        Ok(Write { storage: self, cx, name, options, entry: self.stored(cx, name, "update").await? })
+        Ok(Write { storage: self, cx, name, options, stored: self.stored(cx, name, "update").await? })
     }
 
-    /// The entry of the object that a request names; None if there is none.
+    /// The stored object that a request names; None if there is none.
     pub(crate) async fn stored(
         &self,
         cx: &Context<'_>,
         name: &str,
         verb: &'static str,
-    ) -> Result<Option<Arc<Entry>>, Error> {
+    ) -> Result<Option<Arc<Object>>, Error> {
         let found = self.cache.current(&self.key(cx.namespace, name)).await;
-        let found = found.map_err(|error| self.read_failed(error, verb))?;
-        Ok(found.map(|object| object.entry().clone()))
+        found.map_err(|error| self.read_failed(error, verb))
     }
 
     /// Stores an object where `current` is, or where nothing is. Upstream drops managedFields from most objects that are too large,
@@ -137,27 +137,27 @@ impl ResourceStorage {
         &self,
         cx: &Context<'_>,
         object: Value,
-        current: Option<&Arc<Entry>>,
+        current: Option<&Arc<Object>>,
         verb: &'static str,
         may_drop_owners: bool,
     ) -> Result<Attempt<Value>, Error> {
         let name = object.name().to_string();
-        let key = current.map_or_else(|| self.key(object.namespace(), &name), |entry| entry.key.clone());
-        let (revision, ttl) = (current.map_or(0, |entry| entry.mod_revision), self.strategy.facts().time_to_live);
+        let key = current.map_or_else(|| self.key(object.namespace(), &name), |old| old.key().clone());
+        let (revision, ttl) = (current.map_or(0, |old| old.revision()), self.strategy.facts().time_to_live);
         // A dry run answers with the version that it was given where there is none to replace it by.
         let given = (cx.dry_run && current.is_none()).then(|| object.resource_version().to_string());
         let (bytes, mut stored) = self.encoded(object, revision).await?;
         if let Some(version) = given {
             stored.set_meta_str("resourceVersion", &version);
             let taken = self.cache.get(&key);
-            return Ok(taken.map_or(Attempt::Done(stored), |taken| Attempt::Lost(Some(taken.entry().clone()))));
+            return Ok(taken.map_or(Attempt::Done(stored), |taken| Attempt::Lost(Some(taken))));
         }
-        if cx.dry_run || current.is_some_and(|entry| bytes == entry.value && !entry.is_stale()) {
+        if cx.dry_run || current.is_some_and(|old| bytes == *old.value() && !old.entry().is_stale()) {
             return Ok(Attempt::Done(stored));
         }
         let send = |bytes| match current {
             None => self.store.create(key.clone(), bytes, ttl),
-            Some(entry) => self.store.update(key.clone(), bytes, entry.mod_revision, ttl),
+            Some(old) => self.store.update(key.clone(), bytes, old.revision(), ttl),
         };
         let mut written = send(bytes).await;
         let is_too_large = matches!(written, Err(storage::Error::TooLarge { .. })) && may_drop_owners;
@@ -192,7 +192,9 @@ impl ResourceStorage {
     /// What the store refuses because another write came first is tried again; everything else is a failure.
     fn lost<T>(&self, error: storage::Error, verb: &'static str, name: &str) -> Result<Attempt<T>, Error> {
         match error {
-            storage::Error::KeyExists(now) | storage::Error::Conflict(now) => Ok(Attempt::Lost(Some(now))),
+            storage::Error::KeyExists(now) | storage::Error::Conflict(now) => {
+                Ok(Attempt::Lost(Some(self.cache.wrap(&now))))
+            }
             storage::Error::NotFound => Ok(Attempt::Lost(None)),
             error => Err(self.store_failed(error, verb, name)),
         }
@@ -206,14 +208,14 @@ impl ResourceStorage {
 impl Write<'_> {
     /// How large the object is as it is stored.
     pub fn stored_bytes(&self) -> usize {
-        self.entry.as_ref().map_or(0, |entry| entry.value.len())
+        self.stored.as_ref().map_or(0, |stored| stored.value().len())
     }
 
     /// The object as it is now, which is the one that the options mean; None where this write is to create it.
     pub async fn current(&self) -> Result<Option<Value>, Error> {
         let (storage, options) = (self.storage, self.options);
-        let object = match &self.entry {
-            Some(entry) => Some(storage.load(entry).await.map_err(Error::Unchangeable)?),
+        let object = match &self.stored {
+            Some(stored) => Some(storage.load(stored).await.map_err(Error::Unnamed)?),
             None if options.create || storage.strategy.facts().allows_create_on_update => None,
             None => return Err(storage.not_found(self.name)),
         };
@@ -246,18 +248,18 @@ impl Write<'_> {
     ) -> BoxFuture<'a, Result<Option<Outcome>, Error>> {
         Box::pin(async move {
             let Draft { object, reserved, is_last } = draft.admitted(admitted).await?;
-            let (storage, cx, entry) = (self.storage, self.cx, self.entry.as_ref());
-            let created = entry.is_none();
+            let (storage, cx, stored) = (self.storage, self.cx, self.stored.as_ref());
+            let created = stored.is_none();
             let verb = if created { "create" } else { "update" };
             let written = match is_last {
                 true => self.remove_finished(object).await,
-                false => storage.put(cx, object, entry, verb, !self.options.create).await,
+                false => storage.put(cx, object, stored, verb, !self.options.create).await,
             };
             reserved.settle(&written).await;
             match written? {
                 Attempt::Done(object) => Ok(Some(Outcome { object, created })),
                 Attempt::Lost(now) => {
-                    self.entry = now;
+                    self.stored = now;
                     Ok(None)
                 }
             }
@@ -272,9 +274,9 @@ impl Write<'_> {
 
     /// Removes an object whose last finalizer this write takes away.
     async fn remove_finished(&self, object: Value) -> Result<Attempt<Value>, Error> {
-        if let (false, Some(entry)) = (self.cx.dry_run, &self.entry)
+        if let (false, Some(stored)) = (self.cx.dry_run, &self.stored)
             && let Attempt::Lost(Some(now)) =
-                self.storage.erase(self.cx, &entry.key, entry.mod_revision, &object).await?
+                self.storage.erase(self.cx, stored.key(), stored.revision(), &object).await?
         {
             return Ok(Attempt::Lost(Some(now)));
         }

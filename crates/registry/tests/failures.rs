@@ -47,8 +47,8 @@ fn causes_become_statuses() {
             500,
             "Internal error occurred: StorageError: corrupt object, Code: 7, Key: /pods/p",
         ),
-        (Error::Unchangeable(Unreadable::Sealed("why".into())), 500, "Internal error occurred: why"),
-        (Error::Unchangeable(Unreadable::Undecodable("why".into())), 500, "why"),
+        (Error::Unnamed(Unreadable::Sealed("why".into())), 500, "Internal error occurred: why"),
+        (Error::Unnamed(Unreadable::Undecodable("why".into())), 500, "why"),
         (store(storage::Error::NotFound), 404, r#"pods "p" not found"#),
         (store(storage::Error::TooLarge { size: 1 << 20, limit: 1 }), 500, "etcdserver: request is too large"),
         (

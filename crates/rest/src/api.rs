@@ -7,12 +7,11 @@ use std::time::Duration;
 use admission::Chain;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use http::HeaderMap;
 use object::{Clock, GroupResource, Value};
 use registry::{Catalog, Context, Features, LiveCatalog, Lookup};
 use request::{Access, User};
 
-use crate::{Accept, Media, Reply};
+use crate::{Accept, Call, Media, Reply};
 
 /// The gate for CBOR as a media type.
 pub const CBOR: &str = "CBORServingAndStorage";
@@ -112,7 +111,8 @@ impl Api {
     }
 
     /// How a Status that has nothing to do with a resource is written.
-    pub fn accept_of_status(&self, headers: &HeaderMap, query: &[(String, String)]) -> Accept {
+    pub fn accept_of_status(&self, call: &Call) -> Accept {
+        let Call { headers, query, .. } = call;
         if self.features.enabled(CBOR) {
             return Accept::of_status_in(headers, query, &[Media::Json, Media::Yaml, Media::Proto, Media::Cbor]);
         }
@@ -160,13 +160,13 @@ impl Snapshot {
 #[async_trait]
 impl Lookup for Snapshot {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let storage = self.catalog.stored(group, resource)?;
-        self.recent.get(storage, &storage.key(namespace, name))
+        let storage = self.catalog.direct(group, resource)?;
+        self.recent.get(&storage, &storage.key(namespace, name))
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {
-        let Some(storage) = self.catalog.stored(group, resource) else { return Vec::new() };
-        self.recent.list(storage, storage.range(namespace))
+        let Some(storage) = self.catalog.direct(group, resource) else { return Vec::new() };
+        self.recent.list(&storage, storage.range(namespace))
     }
 
     async fn may(&self, access: &Access<'_>) -> Result<(), String> {

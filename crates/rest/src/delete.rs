@@ -47,7 +47,7 @@ async fn remove(scope: &Scope, attributes: &Attributes<'_>, name: &str) -> Resul
     loop {
         let planned = removal.plan().await?;
         if let Some(current) = planned.asks_about() {
-            scope.api.admission.validate(attributes, None, Some(current)).await?;
+            scope.api.admission.admit_deletion(attributes, current).await?;
         }
         scope.begin(cx);
         if let Some(deleted) = removal.commit(planned).await? {
@@ -109,7 +109,6 @@ async fn collect(scope: &Scope, list_options: &ListOptions, options: &Value) -> 
     let dry_run = !options.list_at(&["dryRun"]).is_empty();
     let mut page = list::page(scope, list_options).await?;
     page.read_all().await?;
-    page.prepared.join(scope.storage()?.prepare(page.objects.iter().map(|object| object.value())).await);
     list::check_readable(scope, &page.objects).await?;
     let mut deleting = FuturesUnordered::new();
     for object in &page.objects {

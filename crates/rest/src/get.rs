@@ -36,11 +36,12 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
         status
     })?;
     let object = found.ok_or_else(|| storage.not_found(name))?;
-    let _prepared = storage.prepare(std::iter::once(object.value())).await;
+    let object = storage.prepare([object]).await;
+    let object = object.only();
     let accept = &scope.accept;
     let plain = accept.transform == Transform::None && !accept.pretty && accept.media != Media::Yaml;
     if plain {
-        let body = render::body(&scope.resource, &object, object.revision(), accept.media)?;
+        let body = render::body(&scope.resource, object, object.revision(), accept.media)?;
         let mut out = BytesMut::with_capacity(body.len() + 64);
         render::with_type(&scope.resource, &body, accept.media, &mut out);
         if accept.media == Media::Json {
@@ -49,7 +50,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
         let body = ReplyBody::Ready(out.freeze());
         return Ok(Reply::new(StatusCode::OK, accept.media.content_type(), body));
     }
-    aside(object.value().len(), || respond(scope, StatusCode::OK, storage.decode_entry(object.entry())?))
+    aside(object.value().len(), || respond(scope, StatusCode::OK, storage.decode(object)?))
 }
 
 /// Answers with an object in the storage version, however the client wants it.

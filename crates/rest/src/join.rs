@@ -10,7 +10,7 @@ use http::StatusCode;
 use object::{GroupVersionKind, Meta, Status, Value};
 use schema::Schema;
 
-use registry::{Pace, Prepared};
+use registry::{Pace, Readable, Readables};
 
 use crate::answers::Room;
 use crate::history::Unread;
@@ -51,13 +51,16 @@ pub async fn cbor(scope: &Scope, mut page: Page) -> Result<Reply, Status> {
     let mut pace = Pace::begin();
     let mut items = Vec::with_capacity(page.objects.len());
     let mut bytes = 0;
-    for object in &page.objects {
-        match aside(object.value().len(), || shown(scope, std::slice::from_ref(object))) {
-            Ok(shown) => items.extend(shown),
-            Err(status) => return Err(list::failed(scope, &page.objects, status).await),
+    let mut batches = scope.storage()?.batches(&page.objects);
+    while let Some(batch) = batches.next().await {
+        for object in batch.iter() {
+            match aside(object.value().len(), || shown(scope, &[object])) {
+                Ok(shown) => items.extend(shown),
+                Err(status) => return Err(list::failed(scope, &batch, batches.rest(), status).await),
+            }
+            pace.worked(object.value().len()).await;
+            bytes += object.value().len();
         }
-        pace.worked(object.value().len()).await;
-        bytes += object.value().len();
     }
     let mut list = whole_list(scope, &page);
     list.set(&["items"], items);
@@ -117,10 +120,10 @@ fn around(scope: &Scope, page: &Page) -> Result<(Value, GroupVersionKind, &'stat
 }
 
 /// The items as the client wants them.
-fn shown_items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+fn shown_items(scope: &Scope, objects: &[Readable<'_>]) -> Result<Vec<Value>, Status> {
     let read = || -> Result<Vec<Value>, Status> {
         let storage = scope.storage()?;
-        objects.iter().map(|object| Ok(storage.decode_entry(object.entry())?)).collect()
+        objects.iter().map(|object| Ok(storage.decode(*object)?)).collect()
     };
     match &scope.accept.transform {
         Transform::Table(version) => table::rows(scope, version, &read()?),
@@ -132,9 +135,9 @@ fn shown_items(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Sta
 }
 
 /// The objects in the requested version; structured ones without their type, which the list states.
-fn shown(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+fn shown(scope: &Scope, objects: &[Readable<'_>]) -> Result<Vec<Value>, Status> {
     let shown = objects.iter().map(|object| {
-        let mut item = render::value(&scope.resource, object, object.revision())?;
+        let mut item = render::value(&scope.resource, *object, object.revision())?;
         scope.resource.form.strip_type(&mut item);
         Ok(item)
     });
@@ -209,16 +212,17 @@ enum Items {
 /// A list that is being sent.
 struct Joined {
     scope: Arc<Scope>,
-    objects: Vec<Arc<Object>>,
+    /// Objects that can be encoded, and which of them is the next.
+    ready: Readables<Vec<Arc<Object>>>,
     next: usize,
+    /// Objects that follow them: where a webhook converts them, as many as are in memory at once are converted together.
+    waiting: Vec<Arc<Object>>,
     /// Objects that are read from the store when those before them have been written.
     rest: Option<Unread>,
     frame: Frame,
     /// Text before the next item.
     separator: &'static str,
     items: Items,
-    /// What a webhook converted has to be known until the last object is encoded.
-    prepared: Prepared,
     /// Objects that only this list keeps in memory.
     _room: Option<Room>,
     pace: Pace,
@@ -227,25 +231,25 @@ struct Joined {
 
 /// Joins the items chunk by chunk. What goes wrong in the first chunk is the answer; later the stream is cut.
 async fn join(scope: &Arc<Scope>, page: Page, frame: Frame, items: Items) -> Result<Reply, Status> {
-    let Page { objects, prepared, rest, .. } = page;
+    let Page { objects, rest, .. } = page;
     let estimate = objects.iter().map(|object| object.value().len()).sum();
     let answers = scope.api.answers.clone();
     let room = rest.is_some().then(|| answers.take(scope.user(), estimate));
     let mut joined = Joined {
         scope: scope.clone(),
-        objects,
+        ready: Readables::default(),
         next: 0,
+        waiting: objects,
         rest,
         frame,
         separator: "",
         items,
-        prepared,
         _room: room,
         pace: Pace::begin(),
         done: false,
     };
     let first = match joined.next_chunk().await {
-        Some(Err(status)) => return Err(list::failed(scope, &joined.objects, status).await),
+        Some(Err(status)) => return Err(list::failed(scope, &joined.ready, &joined.waiting, status).await),
         Some(Ok(chunk)) => Some(Ok(answers.take(scope.user(), 0).hold(chunk))),
         None => None,
     };
@@ -289,7 +293,7 @@ impl Joined {
 
     /// Writes some more items, and lets other requests run if it is their turn. False at the end.
     async fn write_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, Status> {
-        if self.next == self.objects.len() && !self.read_on().await? {
+        if self.next == self.ready.objects().len() && !self.make_ready().await? {
             return Ok(false);
         }
         let first = self.next;
@@ -297,25 +301,29 @@ impl Joined {
             Items::Stored => self.write_stored(out)?,
             Items::Converted | Items::Text { .. } | Items::Proto { .. } => self.write_next(out)?,
         }
-        let bytes = self.objects[first..self.next].iter().map(|object| object.value().len()).sum();
+        let bytes = self.ready.objects()[first..self.next].iter().map(|object| object.value().len()).sum();
         self.pace.worked(bytes).await;
         Ok(true)
     }
 
-    /// Reads objects from the store, now that the others were written. False if there are none.
-    async fn read_on(&mut self) -> Result<bool, Status> {
-        let Some(rest) = &mut self.rest else { return Ok(false) };
-        self.objects = rest.read().await?;
+    /// Makes more objects ready, now that the others were written, and reads them from the store if need be. False if there are
+    /// none.
+    async fn make_ready(&mut self) -> Result<bool, Status> {
+        if let (true, Some(rest)) = (self.waiting.is_empty(), &mut self.rest) {
+            self.waiting = rest.read().await?;
+        }
+        let storage = self.scope.storage()?;
+        let rest = self.waiting.split_off(storage.batch_len(&self.waiting));
+        self.ready = storage.prepare(std::mem::replace(&mut self.waiting, rest)).await;
         self.next = 0;
-        self.prepared = self.scope.storage()?.prepare(self.objects.iter().map(|object| object.value())).await;
-        Ok(!self.objects.is_empty())
+        Ok(!self.ready.objects().is_empty())
     }
 
     /// Writes objects that need no conversion.
     fn write_stored(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
         let enough = CHUNK_BYTES.min(out.len() + PIECE_BYTES);
         while out.len() < enough
-            && let Some(object) = self.objects.get(self.next)
+            && let Some(object) = self.ready.get(self.next)
         {
             out.put_slice(self.separator.as_bytes());
             self.separator = self.frame.separator;
@@ -327,22 +335,21 @@ impl Joined {
 
     /// Converts and decodes as many objects as are handled at once, then writes them.
     fn write_next(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
-        let objects = &self.objects[self.next..];
-        let (count, bytes) = piece_of(objects);
-        let objects = &objects[..count];
+        let (count, bytes) = piece_of(&self.ready.objects()[self.next..]);
+        let objects: Vec<Readable<'_>> = self.ready.iter().skip(self.next).take(count).collect();
         let items: Vec<Bytes> = match &mut self.items {
             Items::Text { layout, schema } => aside(bytes, || {
-                let items = shown_items(&self.scope, objects)?;
+                let items = shown_items(&self.scope, &objects)?;
                 Ok::<_, Status>(items.iter().map(|item| layout.item(item, *schema).into()).collect())
             })?,
             Items::Proto { made } => {
                 let item = |object| made.pop_front().map_or_else(|| message(&self.scope, object), Ok);
-                objects.iter().map(item).collect::<Result<_, _>>()?
+                objects.into_iter().map(item).collect::<Result<_, _>>()?
             }
             Items::Stored | Items::Converted => {
                 let body =
-                    |object: &Arc<Object>| render::body(&self.scope.resource, object, object.revision(), Media::Json);
-                objects.iter().map(body).collect::<Result<_, _>>()?
+                    |object: Readable<'_>| render::body(&self.scope.resource, object, object.revision(), Media::Json);
+                objects.into_iter().map(body).collect::<Result<_, _>>()?
             }
         };
         for item in items {
@@ -369,14 +376,14 @@ fn piece_of(objects: &[Arc<Object>]) -> (usize, usize) {
 }
 
 /// An object as it stands in a protobuf list: whole, or its metadata.
-fn message(scope: &Scope, object: &Arc<Object>) -> Result<Bytes, Status> {
+fn message(scope: &Scope, object: Readable<'_>) -> Result<Bytes, Status> {
     let Transform::PartialList(version) = &scope.accept.transform else {
         return render::body(&scope.resource, object, object.revision(), Media::Proto);
     };
     let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
     let schema = schema::builtin().schema(&kind).ok_or_else(|| Status::internal("metadata has no protobuf form"))?;
     aside(object.value().len(), || {
-        let partial = table::partial(scope, &scope.storage()?.decode_entry(object.entry())?, version);
+        let partial = table::partial(scope, &scope.storage()?.decode(object)?, version);
         let mut out = Vec::with_capacity(1024);
         codec::proto::encode_message(&partial, schema, &mut out).map_err(Status::internal)?;
         Ok(out.into())
@@ -392,17 +399,20 @@ pub async fn proto(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
     let mut rest = page.rest.clone();
     let mut read = page.objects.clone();
     loop {
-        for object in &read {
-            let message = match message(scope, object) {
-                Ok(message) => message,
-                Err(status) => return Err(list::failed(scope, &page.objects, status).await),
-            };
-            items += codec::proto::list_item_len(message.len());
-            if made_bytes < MADE_BYTES {
-                made_bytes += message.len();
-                made.push_back(message);
+        let mut batches = scope.storage()?.batches(&read);
+        while let Some(batch) = batches.next().await {
+            for object in batch.iter() {
+                let message = match message(scope, object) {
+                    Ok(message) => message,
+                    Err(status) => return Err(list::failed(scope, &batch, batches.rest(), status).await),
+                };
+                items += codec::proto::list_item_len(message.len());
+                if made_bytes < MADE_BYTES {
+                    made_bytes += message.len();
+                    made.push_back(message);
+                }
+                pace.worked(object.value().len()).await;
             }
-            pace.worked(object.value().len()).await;
         }
         read = match &mut rest {
             Some(rest) => rest.read().await?,

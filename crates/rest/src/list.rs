@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Object;
 use http::StatusCode;
 use object::{Cause, GroupVersionKind, Meta, Status, Value};
-use registry::{Filter, Pace, Prepared, ResourceStorage};
+use registry::{Filter, Pace, Readables, ResourceStorage};
 use storage::{Key, KeyRange, Revision};
 
 use crate::history::{self, Unread};
@@ -38,17 +38,11 @@ pub struct Page {
     pub remaining: Option<usize>,
     /// The selector of the shard that it is of.
     pub shard: Option<String>,
-    /// What a conversion webhook made of the objects.
-    pub prepared: Prepared,
 }
 
 pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(scope, false)?;
-    let mut page = page(scope, &options).await?;
-    if let Some(storage) = &scope.resource.storage {
-        page.prepared.join(storage.prepare(page.objects.iter().map(|object| object.value())).await);
-    }
-    respond(scope, page).await
+    respond(scope, page(scope, &options).await?).await
 }
 
 /// Answers with a page, however the client wants it. Only protobuf and CBOR, which put lengths in front, are made whole where
@@ -176,8 +170,7 @@ async fn now(
     let looked_at = if filter.is_everything() { most } else { usize::MAX };
     let snapshot = cache.first(&cache.part(part, &filter.fields), looked_at);
     let mut objects = snapshot.objects;
-    // What was prepared for the selection is known a while longer, and prepared again for the page if it is not.
-    let _prepared = storage.select(&mut objects, filter, most).await?;
+    storage.select(&mut objects, filter, most).await;
     Ok(cut(objects, snapshot.more, limit, snapshot.revision, range, filter))
 }
 
@@ -191,15 +184,8 @@ pub fn cut(
     filter: &Filter,
 ) -> Page {
     let shard = filter.shard.as_ref().map(ToString::to_string);
-    let mut page = Page {
-        objects: Vec::new(),
-        rest: None,
-        revision,
-        continue_token: String::new(),
-        remaining: None,
-        shard,
-        prepared: Prepared::default(),
-    };
+    let mut page =
+        Page { objects: Vec::new(), rest: None, revision, continue_token: String::new(), remaining: None, shard };
     if limit > 0 && objects.len() > limit {
         // How many more there are is only known where nothing is filtered out.
         page.remaining = filter.is_everything().then_some(objects.len() - limit + more);
@@ -301,32 +287,77 @@ pub async fn read(scope: &Scope, objects: &[Arc<Object>]) -> Result<Vec<Value>, 
     let storage = scope.storage()?;
     let mut pace = Pace::begin();
     let mut values = Vec::with_capacity(objects.len());
-    for object in objects {
-        let bytes = object.value().len();
-        match aside(bytes, || storage.decode_entry(object.entry())) {
-            Ok(value) => values.push(value),
-            Err(error) => return Err(failed(scope, objects, error.into()).await),
+    let mut batches = storage.batches(objects);
+    while let Some(batch) = batches.next().await {
+        for object in batch.iter() {
+            let bytes = object.value().len();
+            match aside(bytes, || storage.decode(object)) {
+                Ok(value) => values.push(value),
+                Err(error) => return Err(failed(scope, &batch, batches.rest(), error.into()).await),
+            }
+            pace.worked(bytes).await;
         }
-        pace.worked(bytes).await;
     }
     Ok(values)
 }
 
 /// If one object cannot be read there is no list: without it, it would look as if it was gone. The error names all of them.
 pub async fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<(), Status> {
-    let storage = scope.storage()?;
-    let mut pace = Pace::begin();
+    refuse_unreadable(scope.storage()?, Vec::new(), objects).await
+}
+
+/// The error of a list that cannot be sent: all unreadable objects of a batch and of those that follow it, or else the given status.
+pub async fn failed<O>(scope: &Scope, batch: &Readables<O>, rest: &[Arc<Object>], status: Status) -> Status
+where
+    O: AsRef<[Arc<Object>]>,
+{
+    let Ok(storage) = scope.storage() else { return status };
     let mut causes = Vec::new();
-    for object in objects {
+    let refused = async {
+        note_unreadable(storage, batch, &mut causes).await?;
+        refuse_unreadable(storage, causes, rest).await
+    };
+    refused.await.err().unwrap_or(status)
+}
+
+/// Adds the objects of a batch that cannot be read, up to the number that one answer names. Fails at the first where errors do not name them.
+async fn note_unreadable<O>(
+    storage: &ResourceStorage,
+    batch: &Readables<O>,
+    causes: &mut Vec<Cause>,
+) -> Result<(), Status>
+where
+    O: AsRef<[Arc<Object>]>,
+{
+    let mut pace = Pace::begin();
+    for object in batch.iter() {
         let bytes = object.value().len();
-        if let Err(unreadable) = aside(bytes, || storage.read(object.entry())) {
+        if let Err(unreadable) = aside(bytes, || storage.read(object)) {
             let field = object.key().to_string();
+            if !storage.names_unreadable {
+                return Err(unreadable.in_list(&field));
+            }
             causes.push(Cause { reason: "UnexpectedServerResponse".into(), message: unreadable.at(&field), field });
         }
         if causes.len() == UNREADABLE_MAX {
             break;
         }
         pace.worked(bytes).await;
+    }
+    Ok(())
+}
+
+/// Fails if there are objects that cannot be read: those that were noted, and more among these.
+async fn refuse_unreadable(
+    storage: &ResourceStorage,
+    mut causes: Vec<Cause>,
+    objects: &[Arc<Object>],
+) -> Result<(), Status> {
+    let mut batches = storage.batches(objects);
+    while causes.len() < UNREADABLE_MAX
+        && let Some(batch) = batches.next().await
+    {
+        note_unreadable(storage, &batch, &mut causes).await?;
     }
     if causes.is_empty() {
         return Ok(());
@@ -340,9 +371,4 @@ pub async fn check_readable(scope: &Scope, objects: &[Arc<Object>]) -> Result<()
         details.causes.push(Cause { reason: "FieldValueTooMany".into(), message, field: String::new() });
     }
     Err(status)
-}
-
-/// The error of a list that cannot be sent: all unreadable objects, or else the given status.
-pub async fn failed(scope: &Scope, objects: &[Arc<Object>], status: Status) -> Status {
-    check_readable(scope, objects).await.err().unwrap_or(status)
 }

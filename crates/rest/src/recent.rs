@@ -7,7 +7,7 @@ use cache::Object;
 use hashbrown::HashMap;
 use object::Value;
 use parking_lot::Mutex;
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use storage::{Key, KeyRange, Revision};
 
 /// More objects are not kept, nor larger ones: with both, the memory this can take is bounded.
@@ -30,12 +30,12 @@ struct Decoded {
 
 impl Recent {
     /// The current object, decoded now or earlier.
-    pub fn get(&self, storage: &ResourceStorage, key: &Key) -> Option<Arc<Value>> {
+    pub fn get(&self, storage: &DirectStorage, key: &Key) -> Option<Arc<Value>> {
         self.decoded(storage, &*storage.cache.get(key)?)
     }
 
     /// The current objects of a range.
-    pub fn list(&self, storage: &ResourceStorage, range: KeyRange) -> Vec<Arc<Value>> {
+    pub fn list(&self, storage: &DirectStorage, range: KeyRange) -> Vec<Arc<Value>> {
         let objects = storage.cache.snapshot(&range.into()).objects;
         if objects.len() > LIST_MAX {
             return objects.iter().filter_map(|object| decode(storage, object)).collect();
@@ -43,7 +43,7 @@ impl Recent {
         objects.iter().filter_map(|object| self.decoded(storage, object)).collect()
     }
 
-    fn decoded(&self, storage: &ResourceStorage, object: &Object) -> Option<Arc<Value>> {
+    fn decoded(&self, storage: &DirectStorage, object: &Object) -> Option<Arc<Value>> {
         let known = self.0.lock().get(object.key()).cloned();
         if let Some(known) = known
             && known.revision == object.revision()
@@ -64,6 +64,6 @@ impl Recent {
     }
 }
 
-fn decode(storage: &ResourceStorage, object: &Object) -> Option<Arc<Value>> {
+fn decode(storage: &DirectStorage, object: &Object) -> Option<Arc<Value>> {
     storage.decode_entry(object.entry()).ok().map(Arc::new)
 }

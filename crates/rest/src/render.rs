@@ -5,9 +5,9 @@
 //! sorts the members of an object, so there the type stays where it is sorted to.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use cache::{Object, RenditionKey};
+use cache::RenditionKey;
 use object::{GroupVersionKind, Meta, Status, Value};
-use registry::Resource;
+use registry::{Readable, Resource};
 use storage::Revision;
 
 use crate::large::aside;
@@ -16,7 +16,7 @@ use crate::media::Media;
 /// The encoded object without its type (unstructured objects and CBOR: with it, among the other fields).
 ///
 /// `revision` is the one clients shall see: the object's own, or that of its deletion.
-pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
+pub fn body(resource: &Resource, object: Readable<'_>, revision: Revision, media: Media) -> Result<Bytes, Status> {
     if revision != object.revision() {
         return build(resource, object, revision, media);
     }
@@ -26,7 +26,7 @@ pub fn body(resource: &Resource, object: &Object, revision: Revision, media: Med
 /// Copies the body of an object as it is now.
 pub fn write_body(
     resource: &Resource,
-    object: &Object,
+    object: Readable<'_>,
     media: Media,
     write: &mut dyn FnMut(&[u8]),
 ) -> Result<(), Status> {
@@ -34,7 +34,7 @@ pub fn write_body(
     object.write_rendition(rendition_key(resource, media), build, write)
 }
 
-fn build(resource: &Resource, object: &Object, revision: Revision, media: Media) -> Result<Bytes, Status> {
+fn build(resource: &Resource, object: Readable<'_>, revision: Revision, media: Media) -> Result<Bytes, Status> {
     aside(object.value().len(), || {
         let value = value(resource, object, revision)?;
         // A copy, because it may be kept: it takes no more room than it needs.
@@ -43,9 +43,9 @@ fn build(resource: &Resource, object: &Object, revision: Revision, media: Media)
 }
 
 /// The object as the requested version shows it.
-pub fn value(resource: &Resource, object: &Object, revision: Revision) -> Result<Value, Status> {
+pub fn value(resource: &Resource, object: Readable<'_>, revision: Revision) -> Result<Value, Status> {
     let storage = resource.storage.as_ref().ok_or_else(|| Status::internal("the resource is not stored"))?;
-    let mut stored = storage.decode_entry(object.entry())?;
+    let mut stored = storage.decode(object)?;
     if revision != object.revision() {
         stored = registry::at_revision(stored, revision);
     }

@@ -167,6 +167,13 @@ impl Reply {
         Reply::new(status, "text/plain; charset=utf-8", ReplyBody::Ready(text.into()))
     }
 
+    /// A text as Go's `http.Error` sends it: browsers must not take it for anything else.
+    pub fn plain(status: StatusCode, text: impl Into<Bytes>) -> Reply {
+        let mut reply = Reply::text(status, text);
+        reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        reply
+    }
+
     /// A reply with headers of its own.
     pub fn with(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Reply {
         Reply { status, headers, body, annotations: Vec::new(), failure: None, trailers: None }

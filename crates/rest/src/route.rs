@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use authz::Permitted;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use object::{GroupResource, Status};
 use registry::{Action, Connect, Report, Resource};
 use request::{RequestInfo, Verb};
@@ -32,16 +32,16 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
             if !api.catalog.has_builtin_group(&info.group) {
                 return page_not_found();
             }
-            return failure(&no_such_resource(), &api.accept_of_status(&call.headers, &call.query));
+            return failure(&no_such_resource(), &api.accept_of_status(&call));
         };
         if !api.answers.admit(&call.user.name) {
             let status = Status::too_many_requests(TOO_MUCH_UNREAD, 1);
-            return failure(&status, &api.accept_of_status(&call.headers, &call.query));
+            return failure(&status, &api.accept_of_status(&call));
         }
         let mut scope = Scope::new(api, resource, Arc::new(call), body);
         if let Err(refused) = scope.negotiate() {
             return match unrouted(&scope) {
-                Some(status) => failure(&status, &scope.api.accept_of_status(&scope.call.headers, &scope.call.query)),
+                Some(status) => failure(&status, &scope.api.accept_of_status(&scope.call)),
                 None => refused.reply(&scope.warnings.take()),
             };
         }
@@ -102,9 +102,7 @@ async fn snapshot(api: &Arc<Api>, info: &RequestInfo) -> Snapshot {
 
 /// What the end of upstream's chain of servers says of a path that none of them knows.
 pub fn page_not_found() -> Reply {
-    let mut reply = Reply::text(StatusCode::NOT_FOUND, "404 page not found\n");
-    reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    reply
+    Reply::plain(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// Whether the resource exists where the path looks for it: namespaced resources below a namespace, others never.
@@ -251,8 +249,16 @@ fn check_custom(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
         (Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection, Part::Object)
             | (Verb::List, Part::Report(_))
     );
-    let is_known = matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects;
-    if !is_known {
+    let is_known = match part {
+        // Of a program that the server is embedded in.
+        Part::Connect(_) => return Ok(()),
+        Part::Action(_) => info.verb == Verb::Create,
+        _ => matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects,
+    };
+    // Objects that such a program keeps can only be read.
+    let is_read = matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
+    let is_served = is_read || !info.subresource.is_empty() || scope.resource.serves(info.verb.as_str());
+    if !is_known || !is_served {
         return Err(Status::method_not_supported(&scope.group_resource(), info.verb.as_str()));
     }
     if info.verb == Verb::Patch {

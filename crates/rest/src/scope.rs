@@ -67,7 +67,7 @@ impl Scope {
         self.accept = match self.exchange() {
             None | Some(Exchange::Log) => Accept::negotiate(&self.call, self.offer())?,
             // What the client accepts is for the other end of the connection to look at.
-            Some(_) => self.api.accept_of_status(&self.call.headers, &self.call.query),
+            Some(_) => self.api.accept_of_status(&self.call),
         };
         Ok(())
     }

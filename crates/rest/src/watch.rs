@@ -16,7 +16,7 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use object::Status;
-use registry::{Pace, Prepared};
+use registry::{DirectStorage, Pace};
 use streams::messages::{self, Encoding};
 use streams::websocket::{Handshake, is_websocket};
 use tokio::sync::oneshot;
@@ -81,6 +81,7 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let deadline = now.checked_add(duration(scope, &options)).unwrap_or(now + LONGEST);
     let frames = Frames {
         scope: scope.clone(),
+        storage: storage.clone(),
         filter: options.filter,
         bookmarks: options.allow_bookmarks,
         // Only a client that asked for initial events by name is told where they end.
@@ -97,7 +98,7 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         timed: None,
         one_by_one: is_websocket(&scope.call.headers),
         over: false,
-        converts: storage.codec.converts_by_webhook() || scope.resource.conversion.is_some(),
+        direct: storage.direct().filter(|_| scope.resource.conversion.is_none()),
         converting: None,
         withdrawn: scope.resource.is_custom().then(|| scope.resource.withdrawn.wait().boxed()),
         counted: false,
@@ -185,8 +186,8 @@ struct Feed {
     /// Each event is a chunk, because it becomes a WebSocket message.
     one_by_one: bool,
     over: bool,
-    /// Objects are stored in another version than the requested one, so that events are converted ahead of being sent.
-    converts: bool,
+    /// None where objects are converted to the requested version, by a webhook or a function: that is done ahead of sending them.
+    direct: Option<DirectStorage>,
     /// Events that are being converted. Nothing else is sent before them.
     converting: Option<BoxFuture<'static, Converted>>,
     /// Ends the watch when the custom resource is no longer served, or has another definition; built-in ones always are.
@@ -238,18 +239,17 @@ impl Stream for Feed {
             match self.watcher.poll_next(cx) {
                 Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
                 Poll::Ready(Err(error)) => self.fail(error, &mut out),
-                Poll::Ready(Ok(item)) if self.converts => self.convert(item),
-                Poll::Ready(Ok(item)) => self.write(&item, &mut out),
+                Poll::Ready(Ok(item)) => self.write(item, &mut out),
             }
             // Whatever else is ready goes into the same chunk.
             while out.len() < CHUNK_BYTES
                 && !self.one_by_one
                 && !self.over
-                && !self.converts
                 && !self.pauses
+                && self.direct.is_some()
                 && let Some(item) = self.watcher.try_next()
             {
-                self.write(&item, &mut out);
+                self.write(item, &mut out);
             }
             if self.pauses && out.is_empty() {
                 self.pauses = false;
@@ -277,9 +277,11 @@ impl Feed {
         self.converting = Some(converted(self.frames.clone(), items).boxed());
     }
 
-    fn write(&mut self, item: &Item, out: &mut Chunk) {
-        let (work, before) = (self.frames.work_of_matching(item), out.len());
-        self.over = self.frames.write(item, out).is_break();
+    fn write(&mut self, item: Item, out: &mut Chunk) {
+        let Some(direct) = &self.direct else { return self.convert(item) };
+        let (work, before) = (self.frames.work_of_matching(&item), out.len());
+        let objects = objects(&item).map(|object| direct.ready(object));
+        self.over = self.frames.write(&item, objects, out).is_break();
         self.pauses = self.pace.is_over(work + out.len() - before);
     }
 
@@ -321,10 +323,7 @@ impl Feed {
     }
 
     fn fail(&mut self, error: cache::Error, out: &mut Chunk) {
-        let status = match &self.frames.scope.resource.storage {
-            Some(storage) => storage.read_failed(error, "watch").into(),
-            None => Status::internal(error),
-        };
+        let status = self.frames.storage.read_failed(error, "watch").into();
         self.over = self.frames.fail(&status, out).is_break();
     }
 
@@ -370,14 +369,11 @@ impl Feed {
 /// The stage ahead of sending: a webhook converts the objects, or a plain function as part of encoding them.
 async fn converted(frames: Arc<Frames>, items: Vec<Item>) -> Converted {
     let mut out = Chunk::default();
-    // What the webhook answered is known for as long as this lives.
-    let _prepared = match &frames.scope.resource.storage {
-        Some(storage) => storage.prepare(items.iter().flat_map(objects).map(|object| object.value())).await,
-        None => Prepared::default(),
-    };
+    let ready = frames.storage.prepare(items.iter().flat_map(objects).cloned().collect::<Vec<_>>()).await;
+    let mut ready = ready.iter();
     let mut pace = Pace::begin();
     for item in &items {
-        if frames.write(item, &mut out).is_break() {
+        if frames.write(item, ready.by_ref().take(objects(item).count()), &mut out).is_break() {
             return (out, ControlFlow::Break(()));
         }
         pace.worked(stored_bytes(item)).await;

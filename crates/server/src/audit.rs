@@ -6,12 +6,10 @@ use std::sync::Arc;
 use audit::{Auditor, Record};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use http::{HeaderMap, Request, header};
+use http::{HeaderMap, header};
 use object::{Clock, GroupVersion, Meta, Str, SystemClock, Value};
-use request::{RequestInfo, User};
-use rest::{Chunks, Reply, ReplyBody};
+use rest::{Call, Chunks, Reply, ReplyBody};
 
-use crate::arrival::ArrivingBody;
 use crate::peer::Peer;
 
 /// A response object that is larger is left out of the record.
@@ -20,24 +18,27 @@ const RESPONSE_OBJECT_BYTES_MAX: usize = 16 << 20;
 const STATUS_BYTES_MAX: usize = 64 << 10;
 
 /// Starts the record of a request by this user; None if the policy does not ask for one.
-pub fn begin(
-    auditor: &Auditor,
-    request: &Request<ArrivingBody>,
-    info: &RequestInfo,
-    user: &User,
-    audit_id: &str,
-    peer: &Peer,
-) -> Option<Arc<Record>> {
-    let uri = request.uri();
+pub fn begin(auditor: &Auditor, call: &Call, audit_id: &str, peer: &Peer) -> Option<Arc<Record>> {
+    let Call { info, user, uri, headers, .. } = call;
     auditor.begin(&audit::Request {
         info,
         user,
         audit_id,
         uri: uri.path_and_query().map_or(uri.path(), |path| path.as_str()),
-        user_agent: &text(request.headers(), "user-agent"),
-        source_ips: source_ips(request.headers(), peer),
+        user_agent: &text(headers, "user-agent"),
+        source_ips: source_ips(headers, peer),
         received: SystemClock.now(),
     })
+}
+
+/// The client's audit id if it sent a plausible one, else a new one.
+pub fn id(headers: &HeaderMap) -> String {
+    let sent = headers.get("audit-id").and_then(|value| value.to_str().ok()).unwrap_or("");
+    match sent.len() {
+        1..=64 => sent.to_string(),
+        // The thread's generator, since asking the kernel for each request takes a system call.
+        _ => uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string(),
+    }
 }
 
 /// Waits for a future and notes in the record, if there is one, how long that took.

@@ -1,41 +1,72 @@
 //! Reads request targets. What a request is for is decided here, once: every filter and handler uses the path that is decoded here.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
-use http_body_util::{BodyExt, Full};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, StatusCode, Uri, Version, header};
+use hyper::upgrade::OnUpgrade;
+use object::Status;
+use request::{RequestInfo, User};
+use rest::{Call, Reply, ReplyBody};
 
+use crate::arrival::ArrivingBody;
 use crate::chain::HttpResponse;
+use crate::peer::Peer;
+use crate::refused::malformed;
 
-/// The decoded path. Err is the answer to a request that has none, which Go's server gives without asking who the client is.
-pub fn path<B>(request: &Request<B>) -> Result<String, HttpResponse> {
-    let path = request.uri().path();
-    if path == "*" && request.method() == Method::OPTIONS {
-        return Err(bare(StatusCode::OK, ""));
+/// A request whose path is understood, without a user.
+pub struct Arrived {
+    /// In a box because it is large and every stage would move it.
+    pub call: Box<Call>,
+    pub body: ArrivingBody,
+    pub upgrade: Option<OnUpgrade>,
+    pub version: Version,
+}
+
+/// Reads what a request is for. One that is not long-running may take `most` time at most.
+pub fn parse(request: Request<ArrivingBody>, peer: &Peer, most: Duration) -> Result<Arrived, HttpResponse> {
+    let path = path(&request)?;
+    let (mut parts, body) = request.into_parts();
+    let upgrade = parts.extensions.remove::<OnUpgrade>();
+    let upgrade = upgrade.filter(|_| parts.headers.contains_key(header::UPGRADE));
+    let Parts { method, uri, headers, version, .. } = parts;
+    let query = query(&uri);
+    let info = RequestInfo::parse(method.as_str(), &path, &query);
+    let asked = timeout(&query, most).ok().filter(|_| !info.is_long_running());
+    let (timeout, client) = (asked.unwrap_or(most), Some(peer.address.ip()));
+    let user = User::default();
+    let call = Call { info, user, method, uri, headers, query, timeout, client, record: None, finish: None };
+    Ok(Arrived { call: Box::new(call), body, upgrade, version })
+}
+
+/// How long a request may take: its `timeout` parameter, but no more than `--request-timeout`.
+pub fn timeout(query: &[(String, String)], most: Duration) -> Result<Duration, Status> {
+    let asked = query.iter().find(|(key, _)| key == "timeout").map_or("", |(_, value)| value.as_str());
+    if asked.is_empty() {
+        return Ok(most);
     }
-    let is_whole = path.starts_with('/') || path == "*" || request.method() == Method::CONNECT;
-    match request::unescape(path).filter(|_| is_whole) {
-        Some(path) => Ok(path),
-        None => {
-            let mut answer = bare(StatusCode::BAD_REQUEST, "400 Bad Request");
-            let text = HeaderValue::from_static("text/plain; charset=utf-8");
-            answer.headers_mut().insert(header::CONTENT_TYPE, text);
-            if request.version() != Version::HTTP_2 {
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            Err(answer)
-        }
+    let asked = object::duration::Duration::parse(asked)
+        .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
+    match u64::try_from(asked.0) {
+        Ok(nanos) if nanos > 0 => Ok(Duration::from_nanos(nanos).min(most)),
+        _ => Ok(most),
     }
 }
 
-fn bare(status: StatusCode, body: &'static str) -> HttpResponse {
-    let body = Full::new(Bytes::from_static(body.as_bytes())).map_err(|never| match never {}).boxed_unsync();
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response
+/// The decoded path. Err is the answer to a request that has none, which Go's server gives without asking who the client is.
+fn path<B>(request: &Request<B>) -> Result<String, HttpResponse> {
+    let path = request.uri().path();
+    if path == "*" && request.method() == Method::OPTIONS {
+        return Err(Reply::with(StatusCode::OK, HeaderMap::new(), ReplyBody::Ready(Bytes::new())).into_response());
+    }
+    let is_whole = path.starts_with('/') || path == "*" || request.method() == Method::CONNECT;
+    let decoded = request::unescape(path).filter(|_| is_whole);
+    decoded.ok_or_else(|| malformed(StatusCode::BAD_REQUEST, "400 Bad Request", request.version()))
 }
 
 /// The decoded parameters of a query string, in order. As Go's URL.Query, it leaves out those with a broken escape or a semicolon.
-pub fn query(uri: &Uri) -> Vec<(String, String)> {
+fn query(uri: &Uri) -> Vec<(String, String)> {
     let Some(text) = uri.query() else { return Vec::new() };
     let decode = |part: &str| request::unescape(&part.replace('+', " "));
     text.split('&')

@@ -1,4 +1,4 @@
-//! The filters, in the order a request meets them.
+//! The stages of a request, in upstream's order. Read [`Server::serve`], then `Server::pass`, from top to bottom.
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -10,48 +10,41 @@ use std::time::Duration;
 use ::audit::Auditor;
 use aggregator::Aggregator;
 use authn::{Authenticator, Credentials, Identity};
-use authz::{Authorizer, Permitted, Refusal, Refused};
+use authz::{Authorizer, Permitted};
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version as HttpVersion};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version as HttpVersion};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Body as _;
 use hyper::upgrade::OnUpgrade;
-use object::{GroupResource, GroupVersionKind, Status};
+use object::Status;
 use peers::Peers;
 use request::{RequestInfo, User};
 use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure, untyped_failure};
 use tokio::time::Instant;
 
 use crate::arrival::ArrivingBody;
-use crate::audit;
-use crate::compress::compress;
+use crate::call::Arrived;
 use crate::finish::Finish;
-use crate::health::Endpoint;
 use crate::http_log::HttpLog;
-use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::receive::{Discarding, Receiving, timed_out};
-use crate::seats::{Full, Seat};
+use crate::refused::{classified, forbidden, no_seat, not_allowed, shutting_down};
+use crate::seats::{self, Seat};
 use crate::sparing::Sparing;
 use crate::trace::{self, Tracer};
 use crate::track::Tracked;
 use crate::unfinished::Unfinished;
-use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version, call, impersonate};
-
-const JSON: &str = "application/json";
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version};
+use crate::{audit, call, compress, impersonate};
 
 /// Audit annotations with the decision of authorization.
-const DECISION: &str = "authorization.k8s.io/decision";
-const REASON: &str = "authorization.k8s.io/reason";
+pub const DECISION: &str = "authorization.k8s.io/decision";
+pub const REASON: &str = "authorization.k8s.io/reason";
 /// Audit annotations of requests for a deprecated API.
 const DEPRECATED: &str = "k8s.io/deprecated";
 const REMOVED_RELEASE: &str = "k8s.io/removed-release";
 
-/// Response headers that name the FlowSchema and the priority level of a request.
-static FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
-static PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What goes back over the connection.
@@ -97,290 +90,287 @@ pub struct Server {
 /// Why a request of a user has to wait; None if it may go on.
 pub type WriteBarrier = Arc<dyn Fn(&RequestInfo, &User) -> Option<Status> + Send + Sync>;
 
-/// A request that was parsed, and what the filters know about it.
-struct Parsed<'a> {
-    info: RequestInfo,
-    query: Vec<(String, String)>,
+/// A request on its way through the stages. Its call is changed by them until it is permitted.
+struct Passing<'a, C = Box<Call>> {
+    call: C,
     tracked: &'a mut Tracked,
+    audit_id: &'a str,
+    version: HttpVersion,
+    upgrade: Option<OnUpgrade>,
+    /// Whether a page sent it that may: `--cors-allowed-origins`.
+    from_allowed_page: bool,
+    /// What the client is warned about because of its credential.
+    warnings: Vec<String>,
+    /// How priority and fairness classified it.
+    admission: Option<Arc<flow::Admission>>,
 }
 
-/// A request whose user is known, be it by impersonation.
-struct Identified {
-    /// In a box because it is large and every further step would move it.
-    call: Box<Call>,
-    body: Receiving<Discarding>,
-    upgrade: Option<OnUpgrade>,
-    version: HttpVersion,
-    warnings: Vec<String>,
-}
+/// The answer of a stage that lets the request go no further.
+type Stopped = Box<Reply>;
 
 impl Server {
     /// Answers one request; every failure and panic becomes a response, too.
     pub async fn serve(self: Arc<Self>, request: Request<ArrivingBody>, peer: Arc<Peer>) -> HttpResponse {
-        let began = Instant::now();
-        // Request info: verb, resource, namespace and name, which every later filter uses, of a path that is decoded only here.
-        let path = match call::path(&request) {
-            Ok(path) => path,
+        // The path is decoded here and nowhere else: all stages go by the request info that is made of it.
+        let arrived = match call::parse(request, &peer, self.request_timeout) {
+            Ok(arrived) => arrived,
             Err(answer) => {
                 drop(peer.begin());
                 return answer;
             }
         };
-        let query = call::query(request.uri());
-        let info = RequestInfo::parse(request.method().as_str(), &path, &query);
-        let audit_id = audit_id(&request);
-        let long_running = info.is_long_running();
-        let mut tracked = Tracked {
+        let Arrived { call, body, upgrade, version } = arrived;
+        let audit_id = audit::id(&call.headers);
+        let gzip = compress::is_accepted(&call);
+        let cors = self.cors.allow(&call.headers);
+        // What is counted and logged when the response was sent; until then shutdown waits.
+        let mut tracked = self.track(&call, &body, &audit_id, &peer);
+        // A watch ends when the server shuts down, every other response when the request's time is over.
+        let (end, deadline) = match tracked.long_running {
+            true => (Some(self.lifecycle.watch_end()), None),
+            false => (None, Some(tracked.began + call.timeout)),
+        };
+        let passing = Passing {
+            call,
+            tracked: &mut tracked,
+            audit_id: &audit_id,
+            version,
+            upgrade,
+            from_allowed_page: cors.is_some(),
+            warnings: Vec::new(),
+            admission: None,
+        };
+        // A panic ends only the request it happens in.
+        let answer = AssertUnwindSafe(self.pass_in_time(passing, body, deadline)).catch_unwind().await;
+        let mut reply = answer.unwrap_or_else(|_| self.panicked(&mut tracked, &audit_id));
+        // What is sent needs no seat.
+        tracked.leave_seat(&mut reply).await;
+        // The audit log has the answer before the client has it.
+        tracked.record_reply(&mut reply).await;
+        let reply = tracked.follow(compress::compress(reply, gzip), end, deadline);
+        self.finish(reply, &audit_id, cors)
+    }
+
+    /// The deadline, which long-running requests do not have.
+    async fn pass_in_time(&self, request: Passing<'_>, body: ArrivingBody, deadline: Option<Instant>) -> Reply {
+        let answer = match deadline {
+            None => self.pass(request, body).await,
+            Some(at) => match tokio::time::timeout_at(at, self.pass(request, body)).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    self.metrics.requests.terminated();
+                    return untyped_failure(&timed_out());
+                }
+            },
+        };
+        answer.unwrap_or_else(|stopped| *stopped)
+    }
+
+    /// All stages. Each lets the request go on, or answers it.
+    async fn pass(&self, mut request: Passing<'_>, body: ArrivingBody) -> Result<Reply, Stopped> {
+        // During shutdown, 429 for all but health checks and metrics, if that was asked for.
+        self.refuse_while_leaving(&request)?;
+        // CORS: a browser asks whether a page may send a request.
+        answer_preflight(&request)?;
+        // A `timeout` parameter that says no time: 400.
+        self.check_timeout(&request)?;
+        // Authentication: 401 for a bad credential. A request without one is anonymous.
+        self.authenticate(&mut request).await?;
+        // Audit: from here on every outcome is recorded.
+        self.record(&mut request).await?;
+        // Impersonation: from here on the user is the impersonated one, and no credential is seen any more.
+        self.impersonate(&mut request).await?;
+        // Long headers count among what their user holds of the memory for requests that arrive, or 429.
+        self.count_head(&mut request)?;
+        // Flow control: the request waits for a seat, or 429. What arrives of its body meanwhile counts among its user's.
+        let body = self.seat(&mut request, body).await?;
+        let turn = request.tracked.seat.clone().filter(Seat::has_turn);
+        until_it_waits(turn, async move {
+            // Authorization: 403. Handlers take nothing but a call that was permitted.
+            let request = self.authorize(request).await?;
+            Ok(self.handle(request, body).await)
+        })
+        .await
+    }
+
+    /// What is known of a request from its arrival to the end of its response.
+    fn track(&self, call: &Call, body: &ArrivingBody, audit_id: &str, peer: &Arc<Peer>) -> Tracked {
+        let long_running = call.info.is_long_running();
+        Tracked {
             record: None,
             span: None,
-            log: HttpLog::of(&request, &info, &audit_id, peer.address, long_running),
-            series: self.series(&info, &query, &request),
-            began,
+            log: HttpLog::of(call, audit_id, peer.address, long_running),
+            series: self.metrics.series(&self.api.catalog.load(), call, body.size_hint().exact()),
+            began: Instant::now(),
             long_running,
             _ticket: self.lifecycle.enter(long_running),
             open: peer.begin(),
             seat: None,
             first: None,
+            head: None,
             watch: None,
             code: 0,
             bytes: 0,
-        };
-        let timeout = self.timeout(&query);
-        let gzip = !long_running && accepts_gzip(&request);
-        let cors = self.cors.allow(request.headers());
-        let reply = match self.turn_away(&request, &path, cors.is_some()) {
-            Some(reply) => reply,
-            None => {
-                let parsed = Parsed { info, query, tracked: &mut tracked };
-                // A panic ends only the request it happens in.
-                let answer = AssertUnwindSafe(self.filter(request, parsed, &audit_id, &timeout)).catch_unwind().await;
-                answer.unwrap_or_else(|_| {
-                    self.metrics.panicked();
-                    tracing::error!(audit_id, "a request ended in a panic");
-                    if let Some(record) = tracked.record.take() {
-                        record.panicked("the request ended in a bug of the server");
-                    }
-                    failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
-                })
-            }
-        };
-        let mut reply = reply;
-        tracked.leave_seat(&mut reply).await;
-        // A write that goes on is recorded with its own outcome, not with what its client was told.
-        tracked.record.take_if(|record| record.is_handed_over());
-        if let Some(record) = &tracked.record {
-            audit::note_reply(record, &mut reply, long_running).await;
-            tracked.record_reply(&reply).await;
         }
-        // A watch ends when the server shuts down, every other response when the request's time is over.
-        let (end, deadline) = match long_running {
-            true => (Some(self.lifecycle.watch_end()), None),
-            false => (None, Some(began + timeout.unwrap_or(self.request_timeout))),
-        };
-        let reply = tracked.follow(compress(reply, gzip), end, deadline);
-        self.finish(reply, &audit_id, cors)
     }
 
-    /// The metrics that the request counts for; None if it asks for what is not served, so that clients cannot make up labels.
-    fn series(
-        &self,
-        info: &RequestInfo,
-        query: &[(String, String)],
-        request: &Request<ArrivingBody>,
-    ) -> Option<Arc<crate::metrics::Series>> {
-        let catalog = self.api.catalog.load();
-        let resource = match info.is_resource {
-            true => {
-                let resource = catalog.get(&info.group, &info.version, &info.resource)?;
-                if !info.subresource.is_empty() {
-                    resource.subresource(&info.subresource)?;
-                }
-                Some(resource)
-            }
-            false => None,
-        };
-        if let Some(bytes) = request.body().size_hint().exact().filter(|bytes| *bytes > 0) {
-            self.metrics.requests.body(info, bytes);
-        }
-        let dry_run = query.iter().any(|(key, value)| key == "dryRun" && value == "All");
-        let series = self.metrics.requests.series(&Labels::of(info, request.method(), request.headers(), dry_run));
-        if let Some(old) = resource.and_then(|resource| resource.deprecation.as_ref()) {
-            series.deprecated(&old.removed_release);
-        }
-        Some(series)
-    }
-
-    /// Filters before authentication: shutdown and CORS preflight.
-    fn turn_away(&self, request: &Request<ArrivingBody>, path: &str, from_allowed_page: bool) -> Option<Reply> {
-        // During shutdown requests get 429 with Retry-After if that was asked for, except health checks and metrics. Otherwise
-        // those that were sent before the client got the GOAWAY are served.
+    /// Health checks and metrics are answered to the end. Without `--shutdown-send-retry-after` so is all that was sent before the
+    /// client got the GOAWAY.
+    fn refuse_while_leaving(&self, request: &Passing<'_>) -> Result<(), Stopped> {
+        let path = request.call.info.path.as_str();
         let is_check = ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|known| path.starts_with(known));
-        if self.refuses_while_leaving && self.lifecycle.phase().is_leaving() && !is_check {
-            let mut reply = too_many("The apiserver is shutting down, please try again later.\n", 5);
-            if request.version() != HttpVersion::HTTP_2 {
-                reply.headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            return Some(reply);
+        if !self.refuses_while_leaving || !self.lifecycle.phase().is_leaving() || is_check {
+            return Ok(());
         }
-        // CORS: a browser's preflight request.
-        if from_allowed_page && request.method() == http::Method::OPTIONS {
-            let mut reply = Reply::new(StatusCode::NO_CONTENT, "", ReplyBody::Ready(Bytes::new()));
-            reply.headers.clear();
-            return Some(reply);
-        }
-        None
+        Err(Box::new(shutting_down(request.version)))
     }
 
-    /// Sets the deadline, which long-running requests do not have.
-    async fn filter(
-        &self,
-        request: Request<ArrivingBody>,
-        parsed: Parsed<'_>,
-        audit_id: &str,
-        timeout: &Result<Duration, Status>,
-    ) -> Reply {
-        if parsed.tracked.long_running {
-            return self.pass(request, parsed, audit_id, self.request_timeout).await;
-        }
-        let limit = match timeout {
-            Ok(limit) => *limit,
-            Err(status) => {
-                self.record_refusal(status, &request, &parsed.info, audit_id, parsed.tracked.open.peer());
-                return failure(status, &self.api.accept_of_status(request.headers(), &parsed.query));
-            }
-        };
-        let deadline = parsed.tracked.began + limit;
-        match tokio::time::timeout_at(deadline, self.pass(request, parsed, audit_id, limit)).await {
-            Ok(reply) => reply,
-            Err(_) => {
-                self.metrics.requests.terminated();
-                untyped_failure(&timed_out())
-            }
+    fn check_timeout(&self, request: &Passing<'_>) -> Result<(), Stopped> {
+        match call::timeout(&request.call.query, self.request_timeout) {
+            Err(status) if !request.tracked.long_running => Err(self.refuse_stranger(request, &status)),
+            _ => Ok(()),
         }
     }
 
-    /// Authentication, audit and impersonation; then the request is limited, authorized and carried out.
-    async fn pass(
-        &self,
-        request: Request<ArrivingBody>,
-        parsed: Parsed<'_>,
-        audit_id: &str,
-        timeout: Duration,
-    ) -> Reply {
-        let Parsed { info, query, tracked } = parsed;
-        let readable = || self.api.accept_of_status(request.headers(), &query);
-        // Authentication: a bad credential is a 401.
-        let peer = tracked.open.peer().clone();
-        let Identity { user, warnings, .. } = match self.authenticate(&request, &info.path, &peer).await {
-            Ok(identity) => identity,
-            Err(()) => {
-                self.send_anonymous_away(request.version(), &peer);
-                let status = Status::unauthorized("Unauthorized");
-                self.record_refusal(&status, &request, &info, audit_id, &peer);
-                return failure(&status, &readable());
-            }
+    async fn authenticate(&self, request: &mut Passing<'_>) -> Result<(), Stopped> {
+        let identity = self.identify(&request.call, request.tracked.open.peer()).await;
+        // Over HTTP/2 a client that has not authenticated must make a new connection for its next request, because requests over
+        // an open one cost it next to nothing.
+        let is_stranger = identity.as_ref().map_or(true, |identity| is_anonymous(&identity.user));
+        if is_stranger && self.limits_anonymous_http2 && request.version == HttpVersion::HTTP_2 {
+            request.tracked.open.peer().go_away();
+        }
+        let Ok(identity) = identity else {
+            return Err(self.refuse_stranger(request, &Status::unauthorized("Unauthorized")));
         };
-        if is_anonymous(&user) {
-            self.send_anonymous_away(request.version(), &peer);
+        (request.call.user, request.warnings) = (identity.user, identity.warnings);
+        let took = request.tracked.began.elapsed();
+        let begin = |tracer: &Tracer| tracer.begin(&request.call, request.audit_id, took);
+        request.tracked.span = self.tracer.as_ref().and_then(begin);
+        Ok(())
+    }
+
+    async fn identify(&self, call: &Call, peer: &Peer) -> Result<Identity, ()> {
+        if let Some(user) = &peer.user {
+            return Ok(Identity { user: user.clone(), ..Identity::default() });
         }
-        let took = tracked.began.elapsed();
-        tracked.span = self.tracer.as_ref().and_then(|tracer| tracer.begin(&request, &info, &user, audit_id, took));
-        // Audit: from here on every outcome is recorded.
-        if let Some(auditor) = &self.auditor {
-            let span = trace::filter(&tracked.span, "audit");
-            tracked.record = audit::begin(auditor, &request, &info, &user, audit_id, &peer);
-            let record = tracked.record.as_ref();
-            record.inspect(|record| record.took("authentication", took));
-            if let Some(record) = record
-                && !record.received().await
-            {
-                return failure(&Status::internal("failed to store audit event"), &readable());
-            }
-            drop(span);
+        let (now, path) = (self.api.clock.now().secs, call.info.path.as_str());
+        let credentials = Credentials { certificates: &peer.certificates, headers: &call.headers, path, now };
+        let identity = self.authenticator.authenticate(&credentials).await;
+        let identity = identity.map_err(|refused| match self.refusals.line(peer.address.ip()) {
+            None => {}
+            Some(0) => tracing::warn!(%refused, "unable to authenticate the request"),
+            Some(withheld) => tracing::warn!(%refused, withheld, "unable to authenticate the request"),
+        })?;
+        if let Some(ends) = identity.certificate_ends {
+            self.metrics.certificate_seen(ends - now);
         }
-        // Impersonation: from here on the user is the impersonated one.
-        let span = trace::filter(&tracked.span, self.impersonation.filter());
-        let wanted = self.impersonation.impersonate(&*self.authorizer, &info, user, request.headers());
-        let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(request.headers()));
+        Ok(identity)
+    }
+
+    /// Refuses a request before its user is known, which is recorded at once.
+    fn refuse_stranger(&self, request: &Passing<'_>, status: &Status) -> Stopped {
+        let begin = |auditor: &Arc<Auditor>| request.begin_record(auditor);
+        if let Some(record) = self.auditor.as_ref().and_then(begin) {
+            record.refused(status);
+        }
+        request.failed(&self.api, status)
+    }
+
+    async fn record(&self, request: &mut Passing<'_>) -> Result<(), Stopped> {
+        let Some(auditor) = &self.auditor else { return Ok(()) };
+        let _span = trace::filter(&request.tracked.span, "audit");
+        let Some(record) = request.begin_record(auditor) else { return Ok(()) };
+        record.took("authentication", request.tracked.began.elapsed());
+        request.tracked.record = Some(record.clone());
+        request.call.record = Some(record.clone());
+        match record.received().await {
+            true => Ok(()),
+            false => Err(request.failed(&self.api, &Status::internal("failed to store audit event"))),
+        }
+    }
+
+    async fn impersonate(&self, request: &mut Passing<'_>) -> Result<(), Stopped> {
+        let requestor = std::mem::take(&mut request.call.user);
+        let (call, tracked) = (&mut request.call, &request.tracked);
+        let _span = trace::filter(&tracked.span, self.impersonation.filter());
+        let wanted = self.impersonation.impersonate(&*self.authorizer, &call.info, requestor, &call.headers);
+        let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(&call.headers));
         let (user, constraint) = match audit::timed(asked, "impersonation", wanted).await {
             Ok(impersonated) => impersonated,
-            Err(status) => return forbidden(&status, &readable(), &warnings),
+            Err(status) => return Err(forbidden(&self.api, call, &status, &request.warnings)),
         };
         if let Some(record) = asked {
             record.impersonated(&user, constraint);
         }
-        drop(span);
-        let (mut parts, incoming) = request.into_parts();
+        call.user = user;
         // Proxied servers must not see the client's credentials.
-        self.authenticator.strip(&mut parts.headers);
-        impersonate::strip(&mut parts.headers);
-        let upgrade = parts.extensions.remove::<OnUpgrade>();
-        let upgrade = upgrade.filter(|_| parts.headers.contains_key(http::header::UPGRADE));
-        let (client, record) = (Some(peer.address.ip()), tracked.record.clone());
-        let http::request::Parts { method, uri, headers, version, .. } = parts;
-        let body = Receiving::new(incoming, || self.unfinished.account(&user.name));
-        let call = Box::new(Call { info, user, method, uri, headers, query, timeout, client, record, finish: None });
-        self.limit(Identified { call, body, upgrade, version, warnings }, tracked, audit_id).await
+        self.authenticator.strip(&mut call.headers);
+        impersonate::strip(&mut call.headers);
+        Ok(())
     }
 
-    /// Flow control: a request waits for a seat or is refused with 429.
-    async fn limit(&self, mut identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
-        let Call { info, query, user, timeout, .. } = &*identified.call;
+    fn count_head(&self, request: &mut Passing<'_>) -> Result<(), Stopped> {
+        let call = &request.call;
+        match self.unfinished.head(&call.user, &call.headers, &call.uri) {
+            Ok(head) => request.tracked.head = head,
+            Err(status) => return Err(request.failed(&self.api, &status)),
+        }
+        Ok(())
+    }
+
+    async fn seat(&self, request: &mut Passing<'_>, body: ArrivingBody) -> Result<Body, Stopped> {
+        let (call, tracked) = (&mut request.call, &mut *request.tracked);
+        let mut body = Receiving::new(body, || self.unfinished.account(&call.user.name));
         let span = trace::filter(&tracked.span, "priorityandfairness");
-        let waits_until = tracked.began + *timeout / 4;
-        let work = |flow: &flow::Flow, most: u64| flow.work(info, most, || self.list_cost(info, query));
-        let taken = self.seats.take(info, user, waits_until, work);
+        let cost = || seats::list_cost(&self.api.catalog.load(), call);
+        let work = |flow: &flow::Flow, most: u64| flow.work(&call.info, most, cost);
+        let taken = self.seats.take(&call.info, &call.user, tracked.began + call.timeout / 4, work);
         let taken = audit::timed(tracked.record.as_deref(), "apf-queue-wait", taken);
-        tracked.seat = match while_reading(&mut identified.body, taken).await {
+        tracked.seat = match while_reading(&mut body, taken).await {
             Ok(Ok(seat)) => seat,
-            Ok(Err(full)) => return self.refuse(full),
-            Err(status) => return failure(&status, &self.api.accept_of_status(&identified.call.headers, query)),
+            Ok(Err(full)) => {
+                self.metrics.requests.terminated();
+                return Err(no_seat(full));
+            }
+            Err(status) => return Err(request.failed(&self.api, &status)),
         };
         drop(span);
-        let mut turn = tracked.seat.clone().filter(Seat::has_turn);
-        let mut admitted = pin!(self.authorize(identified, tracked, audit_id));
-        poll_fn(|cx| {
-            let polled = admitted.as_mut().poll(cx);
-            // The request has run, to its end or until it had to wait for something.
-            if let Some(seat) = turn.take() {
-                seat.end_turn();
-            }
-            polled
-        })
-        .await
-    }
-
-    /// Authorization; then the request is carried out.
-    async fn authorize(&self, identified: Identified, tracked: &mut Tracked, audit_id: &str) -> Reply {
-        let Identified { mut call, body, upgrade, version, warnings } = identified;
-        let peer = tracked.open.peer().clone();
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&call.info));
-        let admission = tracked.seat.as_ref().and_then(Seat::admission);
-        let content = match body.is_empty() {
-            true => Body::Empty,
-            false => Body::Stream(body.admitted(tracked.seat.clone(), is_exempt(&call.user, admission.as_deref()))),
-        };
-        let body = match upgrade {
-            Some(upgrade) => Body::Upgradable(upgrade, Box::new(content)),
-            None => content,
-        };
+        request.admission = tracked.seat.as_ref().and_then(Seat::admission);
         if call.info.is_resource && !call.info.verb.is_read() {
             call.finish = Some(Finish::of(tracked, self.lifecycle.clone()));
         }
-        // Authorization: verbs take nothing but a call that was permitted.
+        let is_exempt = is_exempt(&call.user, request.admission.as_deref());
+        let body = match body.is_empty() {
+            true => Body::Empty,
+            false => Body::Stream(body.admitted(tracked.seat.clone(), is_exempt)),
+        };
+        Ok(match request.upgrade.take() {
+            Some(upgrade) => Body::Upgradable(upgrade, Box::new(body)),
+            None => body,
+        })
+    }
+
+    async fn authorize<'a>(&self, request: Passing<'a>) -> Result<Passing<'a, Permitted<Call>>, Stopped> {
+        let Passing { call, tracked, audit_id, version, upgrade, from_allowed_page, warnings, admission } = request;
+        let record = tracked.record.as_deref();
         let (span, began) = (trace::filter(&tracked.span, "authorization"), std::time::Instant::now());
-        let decided = authz::authorize(&*self.authorizer, call);
-        let decided = audit::timed(tracked.record.as_deref(), "authorization", decided).await;
+        let decided = audit::timed(record, "authorization", authz::authorize(&*self.authorizer, call)).await;
         self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
         drop(span);
-        let call = match decided {
-            Ok(call) => call,
-            Err(refused) => return not_allowed(&self.api, *refused, tracked.record.as_deref(), &warnings),
-        };
-        if let Some(record) = &tracked.record {
+        let call = decided.map_err(|refused| not_allowed(&self.api, *refused, record, &warnings))?;
+        if let Some(record) = record {
             record.annotate(DECISION, "allow");
             record.annotate(REASON, call.reason());
         }
+        Ok(Passing { call, tracked, audit_id, version, upgrade, from_allowed_page, warnings, admission })
+    }
+
+    /// Carries the call out, and notes what is deprecated.
+    async fn handle(&self, request: Passing<'_, Permitted<Call>>, body: Body) -> Reply {
+        let Passing { call, tracked, audit_id, version, warnings, admission, .. } = request;
+        let peer = tracked.open.peer().clone();
         let handler = trace::handler(&tracked.span, &call, version, audit_id);
         let reply = match handler.as_ref().or(tracked.span.as_ref()) {
             None => self.carry_out(call, body, &peer, audit_id).await,
@@ -400,10 +390,10 @@ impl Server {
     /// Passes requests for other API servers on; resources are in the catalog; all other paths are answered by `path`.
     async fn carry_out(&self, call: Permitted<Call>, body: Body, peer: &Peer, audit_id: &str) -> Reply {
         if let Some(status) = self.write_barrier.as_ref().and_then(|barrier| barrier(&call.info, &call.user)) {
-            return failure(&status, &self.api.accept_of_status(&call.headers, &call.query));
+            return failure(&status, &self.api.accept_of_status(&call));
         }
         if call.info.is_resource && !call.info.is_routed() {
-            return page_not_found();
+            return rest::page_not_found();
         }
         let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
         if let Some(backend) = backend {
@@ -421,150 +411,13 @@ impl Server {
         }
     }
 
-    /// 429 for a request that got no seat.
-    fn refuse(&self, Full(rejected): Full) -> Reply {
-        self.metrics.requests.terminated();
-        let retry_after = rejected.as_ref().map_or(1, |rejected| rejected.retry_after);
-        let reply = too_many("Too many requests, please try again later.\n", retry_after as u64);
-        classified(reply, rejected.as_ref().map(|rejected| &*rejected.admission))
-    }
-
-    /// What the number of seats of a list or watch depends on.
-    fn list_cost<'a>(
-        &self,
-        info: &RequestInfo,
-        query: &'a [(String, String)],
-    ) -> (flow::ListOptions<'a>, Option<flow::ObjectStats>) {
-        let value = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
-        let resource_version = value("resourceVersion");
-        let options = flow::ListOptions {
-            limit: value("limit").parse().unwrap_or(0),
-            has_selector: !info.field_selector.is_empty() || !info.label_selector.is_empty(),
-            from_cache: value("continue").is_empty() && value("resourceVersionMatch") != "Exact",
-            resource_version,
-            send_initial_events: value("sendInitialEvents") == "true",
-        };
-        let catalog = self.api.catalog.load();
-        let storage = catalog.get(&info.group, &info.version, &info.resource).and_then(|found| found.storage.as_ref());
-        let stats = storage.map(|storage| {
-            let (count, bytes) = (storage.cache.len() as u64, storage.cache.encoded_bytes() as u64);
-            flow::ObjectStats { count, average_bytes: bytes.checked_div(count).unwrap_or(0) }
-        });
-        (options, stats)
-    }
-
-    async fn authenticate(&self, request: &Request<ArrivingBody>, path: &str, peer: &Peer) -> Result<Identity, ()> {
-        if let Some(user) = &peer.user {
-            return Ok(Identity { user: user.clone(), ..Identity::default() });
+    fn panicked(&self, tracked: &mut Tracked, audit_id: &str) -> Reply {
+        self.metrics.panicked();
+        tracing::error!(audit_id, "a request ended in a panic");
+        if let Some(record) = tracked.record.take() {
+            record.panicked("the request ended in a bug of the server");
         }
-        let now = self.api.clock.now().secs;
-        let credentials = Credentials { certificates: &peer.certificates, headers: request.headers(), path, now };
-        let identity = self.authenticator.authenticate(&credentials).await;
-        let identity = identity.map_err(|refused| match self.refusals.line(peer.address.ip()) {
-            None => {}
-            Some(0) => tracing::warn!(%refused, "unable to authenticate the request"),
-            Some(withheld) => tracing::warn!(%refused, withheld, "unable to authenticate the request"),
-        })?;
-        if let Some(ends) = identity.certificate_ends {
-            self.metrics.certificate_seen(ends - now);
-        }
-        Ok(identity)
-    }
-
-    /// Records a request that is refused before its user is known.
-    fn record_refusal(
-        &self,
-        status: &Status,
-        request: &Request<ArrivingBody>,
-        info: &RequestInfo,
-        audit_id: &str,
-        peer: &Peer,
-    ) {
-        let begin = |auditor: &Arc<Auditor>| audit::begin(auditor, request, info, &User::default(), audit_id, peer);
-        if let Some(record) = self.auditor.as_ref().and_then(begin) {
-            record.refused(status);
-        }
-    }
-
-    /// Over HTTP/2 a client that has not authenticated must make a new connection for its next request, because requests over an
-    /// open one cost it next to nothing.
-    fn send_anonymous_away(&self, version: HttpVersion, peer: &Peer) {
-        if self.limits_anonymous_http2 && version == HttpVersion::HTTP_2 {
-            peer.go_away();
-        }
-    }
-
-    /// How long the request may take: its `timeout` parameter, but no more than `--request-timeout`.
-    fn timeout(&self, query: &[(String, String)]) -> Result<Duration, Status> {
-        let asked = query.iter().find(|(key, _)| key == "timeout").map_or("", |(_, value)| value.as_str());
-        if asked.is_empty() {
-            return Ok(self.request_timeout);
-        }
-        let asked = object::duration::Duration::parse(asked)
-            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
-        match u64::try_from(asked.0) {
-            Ok(nanos) if nanos > 0 => Ok(Duration::from_nanos(nanos).min(self.request_timeout)),
-            _ => Ok(self.request_timeout),
-        }
-    }
-
-    async fn path(&self, call: &Permitted<Call>, mut body: Body) -> Reply {
-        if let Some(reply) = self.own_path(&call.info.path, call).await {
-            return reply;
-        }
-        for paths in &self.paths {
-            if let Some(reply) = paths.answer(call, &mut body).await {
-                return reply;
-            }
-        }
-        let path = call.info.path.trim_end_matches('/');
-        let below_group = path.strip_prefix("/apis/").is_some_and(|rest| !rest.starts_with('/') && rest.contains('/'));
-        if path.starts_with("/api/") || below_group {
-            let readable = self.api.accept_of_status(&call.headers, &call.query);
-            return failure(&Status::generic(404, "", &GroupResource::default(), "", ""), &readable);
-        }
-        page_not_found()
-    }
-
-    /// Paths the server itself answers. All but those behind upstream's router for resources are exactly these.
-    async fn own_path(&self, path: &str, call: &Call) -> Option<Reply> {
-        for endpoint in Endpoint::ALL {
-            if let Some(name) = endpoint.check_in(path) {
-                let (code, body) = self.health.answer(endpoint, name, &call.query).await;
-                return Some(text(code, &body));
-            }
-        }
-        match path {
-            path if path.trim_end_matches('/') == "/version" => {
-                Some(match rest::accept::check_route(call, &[JSON], &[JSON]) {
-                    Ok(()) => Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(self.version.to_json().into())),
-                    Err(status) => failure(&status, &self.api.accept_of_status(&call.headers, &call.query)),
-                })
-            }
-            "/metrics/slis" => Some(Reply::new(StatusCode::OK, METRICS, ReplyBody::Ready(self.health.slis().into()))),
-            "/metrics" => {
-                let body = ReplyBody::Ready(self.metrics.render(self.seats.taken()).into());
-                Some(Reply::new(StatusCode::OK, METRICS, body))
-            }
-            "/" | "/index.html" => Some(self.root()),
-            _ => {
-                let page = path.strip_prefix("/debug/api_priority_and_fairness/")?;
-                self.seats.flow()?.dump(page).map(|body| text(StatusCode::OK, &body))
-            }
-        }
-    }
-
-    /// `/`: the list of paths.
-    fn root(&self) -> Reply {
-        let mut paths: Vec<String> = self.paths.iter().flat_map(|paths| paths.listed()).collect();
-        paths.extend(self.health.paths());
-        paths.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
-        paths.sort();
-        paths.dedup();
-        let listing = object::value!({"paths": paths});
-        let accept = Accept::indented();
-        let listing = rest::encode_value(&accept, &GroupVersionKind::new("", "", "Paths"), &listing);
-        Reply::new(StatusCode::OK, JSON, ReplyBody::Ready(listing))
+        failure(&Status::internal("the request ended in a bug of the server"), &Accept::json())
     }
 
     /// Headers that every answer carries.
@@ -586,6 +439,38 @@ impl Server {
     }
 }
 
+impl Passing<'_> {
+    /// A failure as the client reads it.
+    fn failed(&self, api: &Api, status: &Status) -> Stopped {
+        Box::new(failure(status, &api.accept_of_status(&self.call)))
+    }
+
+    fn begin_record(&self, auditor: &Auditor) -> Option<Arc<::audit::Record>> {
+        audit::begin(auditor, &self.call, self.audit_id, self.tracked.open.peer())
+    }
+}
+
+/// 204 with the headers of CORS, which every answer gets.
+fn answer_preflight(request: &Passing<'_>) -> Result<(), Stopped> {
+    if !request.from_allowed_page || request.call.method != Method::OPTIONS {
+        return Ok(());
+    }
+    Err(Box::new(Reply::with(StatusCode::NO_CONTENT, HeaderMap::new(), ReplyBody::Ready(Bytes::new()))))
+}
+
+/// Runs the rest of a request, and ends its turn on the processor when it has run, to its end or until it had to wait for something.
+async fn until_it_waits<T>(mut turn: Option<Seat>, rest: impl Future<Output = T>) -> T {
+    let mut rest = pin!(rest);
+    poll_fn(|cx| {
+        let polled = rest.as_mut().poll(cx);
+        if let Some(seat) = turn.take() {
+            seat.end_turn();
+        }
+        polled
+    })
+    .await
+}
+
 /// Waits for something, and meanwhile takes what arrives of the body.
 async fn while_reading<T>(body: &mut Receiving<Discarding>, future: impl Future<Output = T>) -> Result<T, Status> {
     let mut future = pin!(future);
@@ -603,79 +488,4 @@ fn is_exempt(user: &User, admission: Option<&flow::Admission>) -> bool {
 
 fn is_anonymous(user: &User) -> bool {
     user.name == User::ANONYMOUS || user.is_member(User::UNAUTHENTICATED)
-}
-
-fn forbidden(status: &Status, readable: &Accept, warnings: &[String]) -> Reply {
-    let mut reply = failure(status, readable).warn(warnings);
-    reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    reply
-}
-
-/// The answer to a call that authorization did not allow.
-fn not_allowed(api: &Api, refused: Refused<Call>, record: Option<&::audit::Record>, warnings: &[String]) -> Reply {
-    let Refused { call, refusal } = refused;
-    match refusal {
-        Refusal::Forbidden { status, reason } => {
-            record.inspect(|record| record.annotate(DECISION, "forbid"));
-            record.inspect(|record| record.annotate(REASON, reason.as_str()));
-            tracing::debug!(path = call.uri.path(), reason, "Forbidden");
-            forbidden(&status, &api.accept_of_status(&call.headers, &call.query), warnings)
-        }
-        Refusal::Failed { error } => {
-            record.inspect(|record| record.annotate(REASON, "internal error"));
-            undecided(&call.uri, &error)
-        }
-    }
-}
-
-/// 500 in plain text when authorizers failed, as upstream's filter answers.
-fn undecided(uri: &http::Uri, error: &str) -> Reply {
-    let uri = uri.path_and_query().map_or("/", |uri| uri.as_str());
-    tracing::error!(uri, error, "authorization failed");
-    let message = format!("Internal Server Error: {}: {error}\n", object::quote(uri));
-    let message = message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text(StatusCode::INTERNAL_SERVER_ERROR, &message)
-}
-
-fn page_not_found() -> Reply {
-    text(StatusCode::NOT_FOUND, "404 page not found\n")
-}
-
-fn text(code: StatusCode, body: &str) -> Reply {
-    let mut reply = Reply::text(code, body.to_string());
-    reply.headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    reply
-}
-
-/// 429 in plain text, as upstream's filters answer.
-fn too_many(body: &str, retry_after_seconds: u64) -> Reply {
-    let mut reply = text(StatusCode::TOO_MANY_REQUESTS, body);
-    reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
-    reply
-}
-
-/// Says in headers which FlowSchema and priority level the request was classified by.
-fn classified(mut reply: Reply, admission: Option<&flow::Admission>) -> Reply {
-    let Some(admission) = admission else { return reply };
-    for (name, uid) in [(&FLOW_SCHEMA_UID, &admission.schema_uid), (&PRIORITY_LEVEL_UID, &admission.level_uid)] {
-        if let Ok(value) = HeaderValue::from_str(uid) {
-            reply.headers.insert(name, value);
-        }
-    }
-    reply
-}
-
-/// The client's audit id if it sent a plausible one, else a new one.
-fn audit_id(request: &Request<ArrivingBody>) -> String {
-    let sent = request.headers().get(&AUDIT_ID).and_then(|value| value.to_str().ok()).unwrap_or("");
-    match sent.len() {
-        1..=64 => sent.to_string(),
-        // The thread's generator, since asking the kernel for each request takes a system call.
-        _ => uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string(),
-    }
-}
-
-fn accepts_gzip(request: &Request<ArrivingBody>) -> bool {
-    let encodings = request.headers().get(http::header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
-    encodings.is_some_and(|text| text.split(',').any(|item| item.split(';').next().unwrap_or("").trim() == "gzip"))
 }

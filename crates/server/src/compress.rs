@@ -7,10 +7,16 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::StreamExt;
 use http::HeaderValue;
-use rest::{Aborted, Chunks, Reply, ReplyBody};
+use rest::{Aborted, Call, Chunks, Reply, ReplyBody};
 
 /// Smaller answers are sent as they are: compressing them costs more than it saves.
 const THRESHOLD_BYTES: usize = 128 * 1024;
+
+/// Whether the response may be compressed; one that has no end never is.
+pub fn is_accepted(call: &Call) -> bool {
+    let is_gzip = |item: &str| item.split(';').next().unwrap_or("").trim() == "gzip";
+    !call.info.is_long_running() && call.header("accept-encoding").split(',').any(is_gzip)
+}
 
 /// Compresses responses that are large enough. A stream counts with its estimated length.
 pub fn compress(mut reply: Reply, accepted: bool) -> Reply {

@@ -1,23 +1,19 @@
 //! The `Host` header of HTTP/1 requests, which Go's server checks before anything else.
 
-use http::header::{CONNECTION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, Full};
+use http::header::HOST;
+use http::{Method, Request, StatusCode, Version};
 use hyper::ext::ReasonPhrase;
 
 use crate::chain::HttpResponse;
+use crate::refused::malformed;
 
 /// The answer to a request without a usable `Host`; its connection is closed.
 pub(crate) fn refusal<B>(request: &Request<B>) -> Option<HttpResponse> {
     let (status, body) = problem(request)?;
-    let mut response = Response::new(Full::from(body).map_err(|never| match never {}).boxed_unsync());
-    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let mut response = malformed(StatusCode::BAD_REQUEST, body, request.version());
     if let Some(reason) = status {
         response.extensions_mut().insert(ReasonPhrase::from_static(reason));
     }
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     Some(response)
 }
 

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use http::{HeaderMap, Request, header};
+use http::{HeaderMap, header};
 use object::shown;
-use request::RequestInfo;
+use rest::Call;
 use tracing::Level;
 
 use crate::metrics::Labels;
@@ -29,20 +29,14 @@ pub struct HttpLog {
 
 impl HttpLog {
     /// None where neither line is logged, which costs as much as a look at two flags.
-    pub fn of<B>(
-        request: &Request<B>,
-        info: &RequestInfo,
-        audit_id: &str,
-        client: SocketAddr,
-        long_running: bool,
-    ) -> Option<Box<HttpLog>> {
+    pub fn of(call: &Call, audit_id: &str, client: SocketAddr, long_running: bool) -> Option<Box<HttpLog>> {
         if !tracing::enabled!(target: "v2", Level::DEBUG) {
             return None;
         }
-        let headers = request.headers();
+        let headers = &call.headers;
         Some(Box::new(HttpLog {
-            verb: Labels::of(info, request.method(), headers, false).verb,
-            uri: shown(&without_credentials(request.uri())).into_owned(),
+            verb: Labels::of(&call.info, &call.method, headers, false).verb,
+            uri: shown(&without_credentials(&call.uri)).into_owned(),
             user_agent: shown(text(headers, &header::USER_AGENT)).into_owned(),
             content_type: shown(text(headers, &header::CONTENT_TYPE)).into_owned(),
             audit_id: shown(audit_id).into_owned(),

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::Server;
 use crate::arrival::ArrivingBody;
 use crate::chain::HttpResponse;
+use crate::connections::{Connections, Place};
 use crate::extended_connect;
 use crate::host;
 use crate::lifecycle::Phase;
@@ -29,7 +30,6 @@ use crate::peer::{Peer, Timeouts};
 use crate::polls::{PollMeter, measured};
 use crate::target::Escaping;
 use crate::tls::Handshake;
-use crate::windows::Windows;
 
 /// How long the TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,6 +45,8 @@ const SEND_BUFFER_BYTES: usize = 256 * 1024;
 /// How long connections may take to close after they were asked to.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// With the least window of HTTP/2 for each, that is 2 GiB of what nobody has read yet.
+const MAX_CONNECTIONS: usize = 32 * 1024;
 /// Connections that wait to be accepted, as tokio has it by default.
 const BACKLOG: u32 = 1024;
 
@@ -62,6 +64,8 @@ pub struct ConnectionOptions {
     /// `--permit-port-sharing`: several servers may listen on the same address and port.
     pub share_port: bool,
     pub timeouts: Timeouts,
+    /// How many connections there may be at the same time; an address may have as many as are free for all. Further ones are closed.
+    pub max_connections: usize,
     /// Measures how long requests keep their worker thread, which tests do.
     pub poll_meter: Option<Arc<dyn PollMeter>>,
 }
@@ -74,6 +78,7 @@ impl Default for ConnectionOptions {
             answer_while_leaving: false,
             share_port: false,
             timeouts: Timeouts::default(),
+            max_connections: MAX_CONNECTIONS,
             poll_meter: None,
         }
     }
@@ -104,7 +109,7 @@ impl Listener {
     pub fn serve(self, server: Arc<Server>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let options = Arc::new(self.options);
-            let windows = Windows::default();
+            let connections = Connections::new(options.max_connections);
             let mut phase = server.lifecycle.follow();
             let last = options.answer_while_leaving;
             let closes = move |phase: &Phase| match phase {
@@ -121,12 +126,12 @@ impl Listener {
                 };
                 match accepted {
                     Ok((stream, address)) => {
-                        let connection = Connection {
-                            server: server.clone(),
-                            options: options.clone(),
-                            windows: windows.clone(),
-                            _open: open.clone(),
+                        let Some(place) = connections.open(address.ip()) else {
+                            server.metrics.connection_refused();
+                            continue;
                         };
+                        let connection =
+                            Connection { server: server.clone(), options: options.clone(), place, _open: open.clone() };
                         tokio::spawn(connection.serve(stream, address, TlsAcceptor::from(self.tls.current())));
                     }
                     Err(error) => {
@@ -151,7 +156,7 @@ const KEEP_ALIVE: socket2::TcpKeepalive =
 struct Connection {
     server: Arc<Server>,
     options: Arc<ConnectionOptions>,
-    windows: Windows,
+    place: Place,
     _open: mpsc::Sender<()>,
 }
 
@@ -204,10 +209,11 @@ impl Connection {
         });
         // As in Go, HTTP/2 is spoken where TLS agreed on it and nowhere else: not because a client begins with it.
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let stream = TokioIo::new(Cork::new(Escaping::new(stream, is_http2, peer.clone()), is_http2));
+        let stream =
+            TokioIo::new(Cork::new(Escaping::new(stream, is_http2, peer.clone(), self.place.head()), is_http2));
         if is_http2 {
             let executor = RequestExecutor(self.server.seats.flow().cloned());
-            let window = self.windows.open(address.ip());
+            let window = self.place.window();
             let builder = http2_builder(executor, self.options.max_streams, window.bytes());
             let serving = builder.serve_connection(stream, service);
             self.run(pin!(serving), http2::Connection::graceful_shutdown, &peer).await;

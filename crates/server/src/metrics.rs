@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use registry::Catalog;
+use rest::Call;
 
 use authorization::Authorization;
 use metrics::{Histogram, head};
@@ -23,6 +25,7 @@ pub struct Metrics {
     pub authorization: Authorization,
     panics: AtomicU64,
     handshake_errors: AtomicU64,
+    refused_connections: AtomicU64,
     certificates: Certificates,
     /// Functions of other crates that write more metrics: store latencies, object counts.
     extra: Mutex<Vec<Contribution>>,
@@ -36,9 +39,38 @@ impl Metrics {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The metrics that a request counts for; None if it asks for what is not served, so that clients cannot make up labels.
+    pub fn series(&self, catalog: &Catalog, call: &Call, body_bytes: Option<u64>) -> Option<Arc<Series>> {
+        let info = &call.info;
+        let resource = match info.is_resource {
+            true => {
+                let resource = catalog.get(&info.group, &info.version, &info.resource)?;
+                if !info.subresource.is_empty() {
+                    resource.subresource(&info.subresource)?;
+                }
+                Some(resource)
+            }
+            false => None,
+        };
+        if let Some(bytes) = body_bytes.filter(|bytes| *bytes > 0) {
+            self.requests.body(info, bytes);
+        }
+        let dry_run = call.query.iter().any(|(key, value)| key == "dryRun" && value == "All");
+        let series = self.requests.series(&Labels::of(info, &call.method, &call.headers, dry_run));
+        if let Some(old) = resource.and_then(|resource| resource.deprecation.as_ref()) {
+            series.deprecated(&old.removed_release);
+        }
+        Some(series)
+    }
+
     /// Counts a failed TLS handshake.
     pub fn handshake_failed(&self) {
         self.handshake_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that was closed at once because its address has too many.
+    pub fn connection_refused(&self) {
+        self.refused_connections.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a request with a client certificate that expires in so many seconds.
@@ -78,6 +110,11 @@ impl Metrics {
                 "apiserver_tls_handshake_errors_total",
                 "Connections that did not get through TLS.",
                 &self.handshake_errors,
+            ),
+            (
+                "ferrokube_refused_connections_total",
+                "Connections that were closed at once because their addresses had too many.",
+                &self.refused_connections,
             ),
         ] {
             head(out, name, "counter", help)?;

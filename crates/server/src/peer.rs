@@ -84,11 +84,15 @@ impl Peer {
         OpenRequest(self.clone())
     }
 
-    /// Notes that bytes arrived over HTTP/1.1: the beginning of a request unless one is open.
-    pub fn arrived(&self) {
-        if self.open.load(Ordering::Acquire) == 0 && self.headers_since_ms.load(Ordering::Acquire) == 0 {
+    /// Notes that bytes arrived over HTTP/1.1, and tells whether they are of a request's head, as they are unless one is open.
+    pub fn arrived(&self) -> bool {
+        if self.open.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        if self.headers_since_ms.load(Ordering::Acquire) == 0 {
             self.headers_since_ms.store(self.elapsed_ms(), Ordering::Release);
         }
+        true
     }
 
     /// Never 0, which stands for none.

@@ -10,7 +10,9 @@ use std::sync::{Arc, Weak};
 
 use flow::{Flow, Rejected, Work};
 use parking_lot::Mutex;
+use registry::Catalog;
 use request::{RequestInfo, User, Verb};
+use rest::Call;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -92,6 +94,26 @@ impl Seats {
     pub fn taken(&self) -> (usize, usize) {
         (self.reads.taken.load(Ordering::Relaxed), self.writes.taken.load(Ordering::Relaxed))
     }
+}
+
+/// What the number of seats of a list or watch depends on.
+pub fn list_cost<'a>(catalog: &Catalog, call: &'a Call) -> (flow::ListOptions<'a>, Option<flow::ObjectStats>) {
+    let info = &call.info;
+    let value = |name: &str| call.query(name).unwrap_or("");
+    let resource_version = value("resourceVersion");
+    let options = flow::ListOptions {
+        limit: value("limit").parse().unwrap_or(0),
+        has_selector: !info.field_selector.is_empty() || !info.label_selector.is_empty(),
+        from_cache: value("continue").is_empty() && value("resourceVersionMatch") != "Exact",
+        resource_version,
+        send_initial_events: value("sendInitialEvents") == "true",
+    };
+    let storage = catalog.get(&info.group, &info.version, &info.resource).and_then(|found| found.storage.as_ref());
+    let stats = storage.map(|storage| {
+        let (count, bytes) = (storage.cache.len() as u64, storage.cache.encoded_bytes() as u64);
+        flow::ObjectStats { count, average_bytes: bytes.checked_div(count).unwrap_or(0) }
+    });
+    (options, stats)
 }
 
 fn is_health_check(info: &RequestInfo) -> bool {

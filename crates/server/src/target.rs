@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::connections::Head;
 use crate::peer::Peer;
 
 /// Whether `http::Uri` would refuse the byte in a path or a query, or cut the target there (`#`), though a target may have it.
@@ -38,6 +39,10 @@ pub struct Escaping<S> {
     protocol: Protocol,
     /// Is told when a request of HTTP/1 may have begun.
     peer: Arc<Peer>,
+    /// The account of the request that is arriving.
+    head: Head,
+    /// How much of it has arrived over HTTP/1.
+    head_bytes: usize,
     /// Rewritten bytes that did not fit the reader's buffer.
     rewritten: Vec<u8>,
     /// How many of them have been read.
@@ -60,12 +65,31 @@ enum Outcome {
 }
 
 impl<S> Escaping<S> {
-    pub fn new(stream: S, is_http2: bool, peer: Arc<Peer>) -> Escaping<S> {
+    pub fn new(stream: S, is_http2: bool, peer: Arc<Peer>, head: Head) -> Escaping<S> {
         let protocol = match is_http2 {
             true => Protocol::Http2(http2::Frames::default()),
             false => Protocol::Http1(http1::Requests::default()),
         };
-        Escaping { stream, protocol, peer, rewritten: Vec::new(), given: 0 }
+        Escaping { stream, protocol, peer, head, head_bytes: 0, rewritten: Vec::new(), given: 0 }
+    }
+
+    /// Counts the head of the request that is arriving. False if its address may not have more.
+    fn count(&mut self, arrived: usize) -> bool {
+        let unfinished = match &self.protocol {
+            Protocol::Http2(frames) => frames.unfinished_head(),
+            _ if self.peer.arrived() => self.head_bytes + arrived,
+            _ => 0,
+        };
+        self.head_bytes = unfinished;
+        self.head.set(unfinished)
+    }
+
+    /// Notes that a request is being answered, so that its head is complete.
+    fn is_answering(&mut self) {
+        if self.head_bytes > 0 && !matches!(self.protocol, Protocol::Http2(_)) {
+            self.head_bytes = 0;
+            self.head.set(0);
+        }
     }
 
     /// Moves rewritten bytes to the reader.
@@ -107,10 +131,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Escaping<S> {
             if arrived.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            if !matches!(self.protocol, Protocol::Http2(_)) {
-                self.peer.arrived();
+            let outcome = self.protocol.arrived(arrived);
+            if !self.count(arrived.len()) {
+                return Poll::Ready(Err(io::Error::other("too much of unfinished requests arrives from this address")));
             }
-            match self.protocol.arrived(arrived) {
+            match outcome {
                 Outcome::Unchanged => return Poll::Ready(Ok(())),
                 Outcome::Instead(bytes) => {
                     buffer.set_filled(before);
@@ -123,6 +148,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Escaping<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Escaping<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.is_answering();
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -131,6 +157,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Escaping<S> {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.is_answering();
         Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::HeaderMap;
 use request::{RequestInfo, User, Verb};
 use rest::Call;
 use spans::{KeyValue, Kind, OpenSpan, Sink};
@@ -37,16 +37,9 @@ impl Tracer {
     }
 
     /// The span of an authenticated request, with that of its authentication, which `took` so long; None if it is not sampled.
-    pub fn begin<B>(
-        &self,
-        request: &Request<B>,
-        info: &RequestInfo,
-        user: &User,
-        audit_id: &str,
-        took: Duration,
-    ) -> Option<OpenSpan> {
-        let parent = Parent::of(request.headers());
-        let trusted = TRUSTED.iter().any(|group| user.is_member(group));
+    pub fn begin(&self, call: &Call, audit_id: &str, took: Duration) -> Option<OpenSpan> {
+        let parent = Parent::of(&call.headers);
+        let trusted = TRUSTED.iter().any(|group| call.user.is_member(group));
         let (continued, linked) = if trusted { (parent, None) } else { (None, parent) };
         let trace = continued.as_ref().map_or_else(rand::random::<[u8; 16]>, |parent| parent.trace);
         let sampled = match &continued {
@@ -58,15 +51,15 @@ impl Tracer {
         }
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let above = continued.map(|parent| bytes(parent.span)).unwrap_or_default();
-        let name = name(request.method().as_str(), info);
+        let name = name(call.method.as_str(), &call.info);
         let mut span = OpenSpan::root(bytes(trace), above, name, self.sink.clone()).began(took);
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        let target = call.uri.path_and_query().map_or("/", |target| target.as_str());
         span.add([
-            KeyValue::text("http.request.method", request.method().as_str()),
+            KeyValue::text("http.request.method", call.method.as_str()),
             KeyValue::text("url.scheme", "https"),
-            KeyValue::text("url.path", request.uri().path()),
+            KeyValue::text("url.path", call.uri.path()),
             KeyValue::text("http.target", target),
-            KeyValue::text("user_agent.original", user_agent(request.headers())),
+            KeyValue::text("user_agent.original", user_agent(&call.headers)),
             KeyValue::text("audit-id", audit_id),
         ]);
         if let Some(parent) = linked {

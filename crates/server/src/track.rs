@@ -16,12 +16,14 @@ use rest::{Aborted, Chunks, Reply, ReplyBody};
 use spans::OpenSpan;
 use tokio::time::Instant;
 
+use crate::audit::note_reply;
 use crate::http_log::HttpLog;
 use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
 use crate::peer::{OpenRequest, Peer};
 use crate::seats::Seat;
 use crate::trace;
+use crate::unfinished::Account;
 
 /// Responses up to this size are handed to the connection and not followed any further.
 const HANDED_OVER_BYTES: usize = 64 * 1024;
@@ -42,6 +44,8 @@ pub struct Tracked {
     pub seat: Option<Seat>,
     /// The beginning of a watch, or its end, that was made while it had its seat.
     pub first: Option<Option<Result<Bytes, Aborted>>>,
+    /// Counts headers that are longer than most.
+    pub head: Option<Account>,
     /// Counts a watch, which adds to the seats that writes of the same resource need.
     pub watch: Option<flow::WatchTicket>,
     pub record: Option<Arc<Record>>,
@@ -103,15 +107,18 @@ impl Tracked {
 }
 
 impl Tracked {
-    /// Writes the last audit event of a response that is complete and small, before it is sent.
-    pub fn record_reply(&mut self, reply: &Reply) -> impl Future<Output = ()> + Send + use<> {
+    /// Notes the reply in the audit record, and writes its last event if the response is complete and small.
+    pub async fn record_reply(&mut self, reply: &mut Reply) {
+        // A write that goes on is recorded with its own outcome, not with what its client was told.
+        self.record.take_if(|record| record.is_handed_over());
+        let Some(record) = &self.record else { return };
+        note_reply(record, reply, self.long_running).await;
         let is_small = matches!(&reply.body, ReplyBody::Ready(bytes) if bytes.len() <= HANDED_OVER_BYTES);
-        let record = if is_small && !self.long_running { self.record.take() } else { None };
-        let code = reply.status.as_u16();
-        async move {
-            if let Some(record) = record {
-                record.response_stored(code).await;
-            }
+        if is_small
+            && !self.long_running
+            && let Some(record) = self.record.take()
+        {
+            record.response_stored(reply.status.as_u16()).await;
         }
     }
 

@@ -19,6 +19,7 @@ mod outage;
 mod queue;
 mod record;
 mod repair;
+mod replace;
 mod ring;
 mod shared;
 mod space;
@@ -35,6 +36,7 @@ pub use error::OpenError;
 pub use maintenance::{Report, check, check_with, exists, restore, restore_with};
 pub use options::{BackendFactory, Clock, EmbeddedOptions};
 pub use repair::{Loss, Salvage, examine, examine_with, lock};
+pub use replace::{last_revision, replace};
 pub use space::Reserve;
 
 use std::path::Path;

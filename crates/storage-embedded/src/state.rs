@@ -45,8 +45,8 @@ impl State {
         self.revision = event.revision;
     }
 
-    /// Whether history reaches back to this revision.
-    pub fn is_kept(&self, at: Revision) -> Result<()> {
+    /// Fails unless history reaches back to this revision.
+    pub fn check_kept(&self, at: Revision) -> Result<()> {
         if at < self.compacted {
             return Err(Error::Compacted { requested: at, compacted: self.compacted });
         }
@@ -54,7 +54,7 @@ impl State {
     }
 
     pub fn readable(&self, at: Revision) -> Result<()> {
-        self.is_kept(at)?;
+        self.check_kept(at)?;
         if at > self.revision {
             return Err(Error::FutureRevision { requested: at, current: self.revision });
         }

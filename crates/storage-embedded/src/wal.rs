@@ -104,9 +104,15 @@ pub(crate) fn mark_path(path: &Path) -> PathBuf {
     files::with_suffix(path, ".wal-mark")
 }
 
+/// All files of a store's write-ahead log.
+pub(crate) fn files(path: &Path) -> [PathBuf; 3] {
+    let [first, second] = paths(path);
+    [first, second, mark_path(path)]
+}
+
 /// Whether there is anything of a store's write-ahead log.
 pub(crate) fn exists(path: &Path) -> bool {
-    paths(path).iter().chain([&mark_path(path)]).any(|file| file.exists())
+    files(path).iter().any(|file| file.exists())
 }
 
 impl Wal {

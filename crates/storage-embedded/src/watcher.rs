@@ -14,7 +14,7 @@ pub(crate) fn watch(shared: Arc<Shared>, request: WatchRequest) -> Result<WatchS
     let position = {
         let state = shared.state.read();
         let position = request.after.unwrap_or(state.revision);
-        state.is_kept(position)?;
+        state.check_kept(position)?;
         position
     };
     let watcher = Watcher { shared, signal, request, position, marked: Revision::MIN, ended: false };

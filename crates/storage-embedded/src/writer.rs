@@ -274,7 +274,7 @@ impl Writer {
         let revision = self.shared.revision();
         let after = request.after.unwrap_or(revision);
         let mut position = after;
-        self.shared.state.read().is_kept(position)?;
+        self.shared.state.read().check_kept(position)?;
         while position < revision {
             let batch = self.shared.events_after(&request.range, position)?;
             position = batch.revision;

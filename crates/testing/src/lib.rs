@@ -22,12 +22,12 @@
 mod process;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use apiserver::{Config, Running, StartError, TestServer, kubeconfig};
+use ferrokube::Options;
 use tempfile::TempDir;
 
-pub use apiserver::{PollMeter, Reverted, TestDefinitions};
+pub use apiserver::{PollMeter, Running};
+pub use ferrokube::testing::{Reverted, TestDefinitions};
 #[cfg(feature = "client")]
 pub use process::{Process, ProcessBuilder};
 
@@ -37,11 +37,10 @@ pub enum Error {
     #[error("a temporary folder cannot be made: {0}")]
     Folder(#[from] std::io::Error),
     #[error(transparent)]
-    Start(#[from] StartError),
-    #[error("a certificate cannot be made: {0}")]
-    Certificate(String),
-    #[error("the server cannot be emptied: {0}")]
-    Reset(String),
+    Server(#[from] ferrokube::Error),
+    #[cfg(feature = "client")]
+    #[error("{0}")]
+    Process(String),
     #[cfg(feature = "client")]
     #[error("{0} does not start: {1}")]
     Program(PathBuf, String),
@@ -54,27 +53,17 @@ pub enum Error {
 }
 
 /// What to start.
+#[derive(Default)]
 pub struct Builder {
-    config: Config,
+    builder: ferrokube::Builder,
     folder: Option<PathBuf>,
     on_disk: bool,
-}
-
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder {
-            config: Config { port: 0, standalone: true, own_authority: Some(true), ..Config::default() },
-            folder: None,
-            on_disk: false,
-        }
-    }
 }
 
 impl Builder {
     /// Without the loops that a controller manager would run: nothing happens that the test does not do.
     pub fn bare(mut self) -> Builder {
-        self.config.standalone = false;
-        self.config.disable_admission_plugins.push("ServiceAccount".into());
+        self.builder = self.builder.bare();
         self
     }
 
@@ -97,32 +86,33 @@ impl Builder {
     }
 
     /// Anything else that can be set.
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Builder {
-        change(&mut self.config);
+    pub fn configure(mut self, change: impl FnOnce(&mut Options)) -> Builder {
+        let mut is_on_etcd = false;
+        self.builder = self.builder.options(|options| {
+            change(options);
+            is_on_etcd = !options.store.etcd_servers.is_empty();
+        });
+        self.on_disk |= is_on_etcd;
         self
     }
 
-    pub async fn start(mut self) -> Result<Server, Error> {
+    pub async fn start(self) -> Result<Server, Error> {
         let temporary = tempfile::tempdir()?;
-        match self.on_disk || !self.config.store.etcd_servers.is_empty() {
-            true => self.config.data_dir = self.folder.unwrap_or_else(|| temporary.path().join("data")),
-            false => drop(TestServer::configure(&mut self.config, temporary.path())?),
-        }
-        let test = self.config.test.clone();
-        let data_dir = self.config.data_dir.clone();
-        let running = apiserver::start(self.config).await?;
-        let path = data_dir.join("kubeconfig");
-        if running.pki.own.clients {
-            kubeconfig::write(&path, &kubeconfig::admin(&running.pki, running.address)?)?;
-        }
-        Ok(Server { running, test, kubeconfig: path, _temporary: temporary })
+        let folder = self.folder.unwrap_or_else(|| temporary.path().join("data"));
+        let builder = self.builder.data_dir(folder.clone());
+        let builder = if self.on_disk { builder } else { builder.resettable() };
+        let server = builder.start().await?;
+        let kubeconfig = match server.vouches_for_clients() {
+            true => server.kubeconfig_file()?,
+            false => folder.join("kubeconfig"),
+        };
+        Ok(Server { server, kubeconfig, _temporary: temporary })
     }
 }
 
-/// A server that is serving.
+/// A server that is serving: a [`ferrokube::Server`] with clients that connect to it, as those of the tested program do.
 pub struct Server {
-    running: Running,
-    test: Option<std::sync::Arc<TestServer>>,
+    server: ferrokube::Server,
     kubeconfig: PathBuf,
     _temporary: TempDir,
 }
@@ -139,20 +129,18 @@ impl Server {
 
     /// `https://127.0.0.1:…`
     pub fn url(&self) -> String {
-        format!("https://{}", self.running.address)
+        self.server.url().unwrap_or_default()
     }
 
     /// A file that kubectl and every client library take; it speaks for the administrator. There is none if
-    /// `Config::own_authority` was set to false.
+    /// `Options::own_authority` was set to false.
     pub fn kubeconfig_path(&self) -> &std::path::Path {
         &self.kubeconfig
     }
 
     /// A kubeconfig for a user with groups, who may do what RBAC objects say.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<String, Error> {
-        let pki = &self.running.pki;
-        let made = pki.client(user, groups).map_err(|error| Error::Certificate(error.to_string()))?;
-        Ok(kubeconfig::with_certificate(pki, &self.url(), user, &made.0, &made.1)?)
+        Ok(self.server.kubeconfig_for(user, groups)?)
     }
 
     /// A client that may do everything.
@@ -175,18 +163,17 @@ impl Server {
 
     /// The same, and says what becomes of custom resource definitions.
     pub async fn reset_but(&self, definitions: TestDefinitions) -> Result<Reverted, Error> {
-        let why = || Error::Reset("its objects are not in memory".into());
-        self.test.as_ref().ok_or_else(why)?.reset(definitions).await.map_err(Error::Reset)
+        Ok(self.server.reset(definitions).await?)
     }
 
     /// The server itself, for what goes beyond its API.
     pub fn running(&self) -> &Running {
-        &self.running
+        self.server.running()
     }
 
     /// Stops in order: requests finish first. Dropping the server ends it at once.
     pub async fn stop(self) {
-        self.running.stop(Duration::ZERO).await;
+        self.server.stop().await;
     }
 }
 

@@ -54,7 +54,7 @@ impl ProcessBuilder {
     pub async fn start(self) -> Result<Process, Error> {
         let program = self.program.clone().or_else(named_program).unwrap_or_else(|| "ferrokube".into());
         let started = tokio::task::spawn_blocking(move || self.launch(program)).await;
-        started.map_err(|error| Error::Reset(error.to_string()))?
+        started.map_err(|error| Error::Process(error.to_string()))?
     }
 
     fn launch(self, program: PathBuf) -> Result<Process, Error> {
@@ -159,7 +159,7 @@ impl Process {
     }
 
     async fn post(&self, path: &str) -> Result<String, Error> {
-        let request = http::Request::post(path).body(Vec::new()).map_err(|error| Error::Reset(error.to_string()))?;
+        let request = http::Request::post(path).body(Vec::new()).map_err(|error| Error::Process(error.to_string()))?;
         Ok(self.client().await?.request_text(request).await?)
     }
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use testing::{Process, Server, TestDefinitions};
@@ -104,6 +106,10 @@ async fn a_server_is_as_new_after_a_reset() {
         assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
     }
     litter(&client).await;
+    // The aggregator registers the definition's version a moment later.
+    let services = Api::<APIService>::all(client.clone());
+    let registered = await_condition(services, "v1.example.com", |service: Option<&APIService>| service.is_some());
+    tokio::time::timeout(PATIENCE, registered).await.unwrap().unwrap();
     server.reset_but(TestDefinitions::Keep).await.unwrap();
     assert_eq!(widgets(&client).list(&ListParams::default()).await.unwrap().items.len(), 0);
     let left: Vec<String> =

@@ -10,6 +10,7 @@ use crate::components;
 use crate::dist::workspace;
 
 const SERVER: &str = "kube-apiserver";
+const MANAGERS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 /// An address of documentation, so that no server of this run could be reached from outside. Everything is reached on loopback.
 const ADVERTISED: &str = "192.0.2.10";
 /// What is compared when servers take turns.
@@ -45,9 +46,10 @@ pub fn run() -> Result<String, String> {
         return Err(format!("another server answers: {version}"));
     }
     kubeadm.finish(&lab)?;
-    for name in ["kube-controller-manager", "kube-scheduler"] {
-        lab.spawn(name, &mut kubeadm.command(name, &tools[name])?)?;
-    }
+    let start_managers = |lab: &mut Lab| {
+        MANAGERS.iter().try_for_each(|name| lab.spawn(name, &mut kubeadm.command(name, &tools[*name])?).map(drop))
+    };
+    start_managers(&mut lab)?;
     kubectl.apply(WORKLOAD)?;
     kubectl.wait("get pods -n default -l app=web -o name", |pods| pods.lines().count() == 3)?;
     let reason = "get pods -n default -l app=web -o jsonpath={.items[*].status.conditions[*].reason}";
@@ -57,12 +59,15 @@ pub fn run() -> Result<String, String> {
     let list = format!("get {COMPARED} -A -o name");
     let before = kubectl.run(&list)?;
     for (program, replicas) in [(&tools[SERVER], 4), (&link, 5)] {
+        // They would end by themselves without a server, and the kubelet would start them again.
+        MANAGERS.iter().try_for_each(|name| lab.stop(name))?;
         lab.stop(SERVER)?;
         let kubectl = kubeadm.start_server(&mut lab, program)?;
         let now = kubectl.run(&list)?;
         if now != before {
             return Err(format!("{} finds\n{now}\ninstead of\n{before}", program.display()));
         }
+        start_managers(&mut lab)?;
         kubectl.run(&format!("scale -n default deployment/web --replicas={replicas}"))?;
         kubectl.wait("get pods -n default -l app=web -o name", |pods| pods.lines().count() == replicas)?;
     }
@@ -103,10 +108,10 @@ impl Kubeadm {
 
     fn make_everything(&self) -> Result<(), String> {
         fs::create_dir_all(self.folder.join("manifests")).map_err(|error| error.to_string())?;
-        let (conf, patches) = (self.folder.display().to_string(), self.folder.join("patches").display().to_string());
+        let conf = self.folder.display().to_string();
         self.phase("certs all", &[])?;
         self.phase("kubeconfig all", &["--kubeconfig-dir", &conf])?;
-        self.phase("control-plane all", &["--dry-run", "--patches", &patches])?;
+        self.phase("control-plane all", &["--dry-run"])?;
         self.phase("etcd local", &["--dry-run"])?;
         for name in ["admin", "super-admin", "controller-manager", "scheduler"] {
             let path = self.folder.join(format!("{name}.conf"));
@@ -182,6 +187,7 @@ apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint: {{advertiseAddress: {ADVERTISED}, bindPort: {port}}}
 nodeRegistration: {{name: control-plane}}
+patches: {{directory: {folder}/patches}}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration

@@ -281,7 +281,7 @@ pub fn ferrokube() -> Result<PathBuf, String> {
     if let Some(binary) = std::env::var_os("FERROKUBE_BINARY") {
         return Ok(binary.into());
     }
-    crate::test::cargo_run(&["build", "--release", "--package", "ferrokube-apiserver"])?;
+    crate::test::cargo_run(&["build", "--release", "--package", "ferrokube-cli"])?;
     Ok(target_folder().join("release/ferrokube"))
 }
 

@@ -50,7 +50,7 @@ fn build(platform: &Platform, sources: &Path, target: &Path, release: &Release) 
         "--release",
         "--locked",
         "--package",
-        "ferrokube-apiserver",
+        "ferrokube-cli",
         "--bin",
         "ferrokube",
         "--target",

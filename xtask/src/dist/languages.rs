@@ -22,7 +22,7 @@ const SUMMARY: &str = "A Kubernetes API server for tests: ready in a moment, in 
 pub const INDEX: &str = "envtest-releases.yaml";
 /// What archives for setup-envtest begin with; the version of Kubernetes and the platform follow.
 const ENVTEST: &str = "envtest-";
-/// Of a folder that `ferrokube envtest-assets` makes; crates/apiserver/src/cli/envtest.rs looks for it.
+/// Of a folder that `ferrokube envtest-assets` makes; crates/cli/src/envtest.rs looks for it.
 const ENVTEST_MARK: &str = "ferrokube-envtest";
 /// setup-envtest unpacks no links, and two programs would be twice as much to download.
 const ENVTEST_ETCD: &str = "#!/bin/sh\nexec \"$(dirname \"$0\")/kube-apiserver\" etcd-stand-in \"$@\"\n";

@@ -26,16 +26,7 @@ pub struct Linked {
 
 pub fn write(release: &Release, platform: &Platform) -> Result<(), String> {
     let mut cargo = Command::new("cargo");
-    cargo.args([
-        "tree",
-        "--locked",
-        "--package",
-        "ferrokube-apiserver",
-        "--target",
-        platform.triple,
-        "--prefix",
-        "none",
-    ]);
+    cargo.args(["tree", "--locked", "--package", "ferrokube-cli", "--target", platform.triple, "--prefix", "none"]);
     cargo.args(["--edges", "normal,no-proc-macro", "--no-dedupe", "--format", "{p}|{l}"]).current_dir(workspace());
     let linked = linked(&standard_output("cargo tree", &mut cargo)?);
     let lock = std::fs::read_to_string(workspace().join("Cargo.lock")).map_err(|error| error.to_string())?;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use codec::Notes;
 use object::{Clock, Cursor, Errors, GroupVersionKind, Meta, SystemClock, Value, quote};
-use registry::{Context, Features, ResourceStorage};
+use registry::{Context, DirectStorage, Features, ResourceStorage};
 use request::User;
 use sha2::{Digest, Sha256};
 
@@ -26,7 +25,7 @@ pub struct Loaded {
 
 /// Reads the files.
 pub fn load(
-    kinds: &[(&'static str, Arc<ResourceStorage>)],
+    kinds: &[(&'static str, DirectStorage)],
     check: fn(&Value, &Path) -> Result<(), String>,
     files: &Stamp,
 ) -> Result<Loaded, String> {
@@ -56,7 +55,7 @@ pub fn load(
 }
 
 struct Loader<'l> {
-    kinds: &'l [(&'static str, Arc<ResourceStorage>)],
+    kinds: &'l [(&'static str, DirectStorage)],
     check: fn(&Value, &Path) -> Result<(), String>,
     /// By kind and name.
     found: BTreeMap<(&'static str, String), (PathBuf, Value)>,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{GroupResource, Status, Value};
+use object::{GroupResource, Status, Value, value};
+use registry::OwnClient;
 
 use super::forbidden;
-use crate::{Attributes, Host, Plugin};
+use crate::{Attributes, Plugin};
 
 pub struct NamespaceAutoProvision {
-    pub server: Arc<dyn Host>,
+    pub client: Arc<dyn OwnClient>,
 }
 
 pub struct NamespaceExists;
@@ -24,8 +25,11 @@ impl Plugin for NamespaceAutoProvision {
         if attributes.cx.dry_run || is_there(attributes) {
             return Ok(());
         }
-        let made = self.server.make_namespace(attributes.cx.namespace).await;
-        made.map_err(|status| forbidden(attributes, status.message))
+        let name = attributes.cx.namespace;
+        let namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        // Another request may have made it meanwhile.
+        let made = self.client.create("", "namespaces", namespace).await;
+        made.map(drop).map_err(|status| forbidden(attributes, status.message))
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{GroupResource, Meta, Status, Value};
+use registry::{OwnChange, OwnClient};
 use tokio::sync::Mutex;
 
 use self::check::Request;
@@ -25,24 +26,10 @@ use self::limited::Limited;
 use super::resources;
 use crate::{Attributes, Configuration, Plugin};
 
-/// Reads and charges quotas in the store.
-#[async_trait]
-pub trait QuotaWriter: Send + Sync + 'static {
-    /// The quotas of a namespace as they are in the store now, not in a cache.
-    async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Status>;
-
-    /// Sets `status.used` of a quota that still has this resource version; false if it has another one or is gone.
-    async fn update_used(
-        &self,
-        namespace: &str,
-        name: &str,
-        resource_version: &str,
-        used: Value,
-    ) -> Result<bool, Status>;
-}
+const RESOURCE: &str = "resourcequotas";
 
 pub struct ResourceQuota {
-    writer: Arc<dyn QuotaWriter>,
+    client: Arc<dyn OwnClient>,
     /// What may not be used at all where no quota covers it.
     limited: Vec<Limited>,
     /// Requests of one namespace are charged one after the other, or they would mostly undo each other's work.
@@ -55,9 +42,9 @@ const TURNS: usize = 64;
 const ATTEMPTS: usize = 16;
 
 impl ResourceQuota {
-    pub fn new(writer: Arc<dyn QuotaWriter>, config: &Configuration) -> Result<ResourceQuota, String> {
+    pub fn new(client: Arc<dyn OwnClient>, config: &Configuration) -> Result<ResourceQuota, String> {
         let limited = Limited::configured(config)?;
-        Ok(ResourceQuota { writer, limited, turns: (0..TURNS).map(|_| Mutex::new(())).collect() })
+        Ok(ResourceQuota { client, limited, turns: (0..TURNS).map(|_| Mutex::new(())).collect() })
     }
 
     fn turn(&self, namespace: &str) -> &Mutex<()> {
@@ -72,7 +59,7 @@ impl ResourceQuota {
         let namespace = attributes.cx.namespace;
         let mut left: Option<Vec<String>> = None;
         for _ in 0..ATTEMPTS {
-            let mut quotas = self.writer.quotas(namespace).await?;
+            let mut quotas = self.client.list("", RESOURCE, namespace).await?;
             if let Some(left) = &left {
                 quotas.retain(|quota| left.iter().any(|name| name == quota.name()));
             }
@@ -82,10 +69,8 @@ impl ResourceQuota {
             }
             let mut lost = Vec::new();
             for (quota, used) in charges {
-                let (name, version) = (quota.name(), quota.resource_version());
-                let used = resources::to_value(&used);
-                if !self.writer.update_used(namespace, name, version, used).await? {
-                    lost.push(name.to_string());
+                if !self.store_used(&quota, resources::to_value(&used)).await? {
+                    lost.push(quota.name().to_string());
                 }
             }
             if lost.is_empty() {
@@ -95,7 +80,21 @@ impl ResourceQuota {
         }
         let name = left.and_then(|names| names.into_iter().next()).unwrap_or_default();
         let why = "the object has been modified; please apply your changes to the latest version and try again";
-        Err(Status::conflict(&GroupResource::new("", "resourcequotas"), &name, why))
+        Err(Status::conflict(&GroupResource::new("", RESOURCE), &name, why))
+    }
+}
+
+impl ResourceQuota {
+    /// Sets what is used, of the version of the quota that it was worked out from and no other; false if there is another, or none.
+    async fn store_used(&self, quota: &Value, used: Value) -> Result<bool, Status> {
+        let charged = |stored: &Value| {
+            let mut charged = stored.clone();
+            charged.set(&["status", "used"], used.clone());
+            (stored.resource_version() == quota.resource_version()).then_some(charged)
+        };
+        let (namespace, name) = (quota.namespace(), quota.name());
+        let what = OwnChange { group: "", resource: RESOURCE, subresource: "status", namespace, name, uid: None };
+        self.client.change(&what, &charged).await
     }
 }
 
@@ -119,7 +118,7 @@ impl Plugin for ResourceQuota {
         let Some(evaluator) = Evaluator::of(attributes, object, old) else { return Ok(()) };
         let request = Request { attributes, evaluator, object, old, limited: &self.limited };
         // Most namespaces have no quota, or none for this object: the cache tells without waiting.
-        let quotas = attributes.cx.lookup.list("", "resourcequotas", namespace);
+        let quotas = attributes.cx.lookup.list("", RESOURCE, namespace);
         if self.limited.is_empty() && !quotas.iter().any(|quota| request.concerns(quota)) {
             return Ok(());
         }

@@ -7,10 +7,9 @@ use std::task::{Context as Task, Poll, Waker};
 
 use async_trait::async_trait;
 use object::{GroupVersion, GroupVersionKind, GroupVersionResource, Meta, Status, Timestamp, Value};
-use registry::{Catalog, Context, Features, Form, Lookup, Resource, Shape, Warnings};
+use registry::{Catalog, Context, Features, Form, Lookup, OwnClient, Resource, Shape, Warnings};
 use request::{Access, User};
 
-use crate::plugins::QuotaWriter;
 use crate::{Annotations, Attributes, Host, Operation, Plugin, plugins, webhook};
 
 /// Other objects, by group and resource.
@@ -84,10 +83,6 @@ impl Host for Open {
     async fn allows(&self, _: &Access<'_>) -> Result<(), String> {
         Ok(())
     }
-
-    async fn make_namespace(&self, _: &str) -> Result<(), Status> {
-        Ok(())
-    }
 }
 
 /// A server where one verb on one name is allowed: `sign example.com/*`.
@@ -100,14 +95,12 @@ impl Host for Closed {
     async fn allows(&self, access: &Access<'_>) -> Result<(), String> {
         if format!("{} {}", access.verb, access.name) == self.allowed { Ok(()) } else { Err(String::new()) }
     }
-
-    async fn make_namespace(&self, _: &str) -> Result<(), Status> {
-        Ok(())
-    }
 }
 
-/// Namespaces without quotas.
-pub struct NoQuotas;
+/// A server that stores nothing.
+pub struct NoObjects;
+
+impl OwnClient for NoObjects {}
 
 /// A server whose webhook configurations are not served.
 pub fn no_webhooks() -> webhook::WebhookSettings {
@@ -125,17 +118,6 @@ pub fn no_webhooks() -> webhook::WebhookSettings {
         egress: outbound::Egress::default(),
         ignore_budget: None,
         exclude_virtual_resources: true,
-    }
-}
-
-#[async_trait]
-impl QuotaWriter for NoQuotas {
-    async fn quotas(&self, _: &str) -> Result<Vec<Arc<Value>>, Status> {
-        Ok(Vec::new())
-    }
-
-    async fn update_used(&self, _: &str, _: &str, _: &str, _: Value) -> Result<bool, Status> {
-        Ok(true)
     }
 }
 

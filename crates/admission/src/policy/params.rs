@@ -124,13 +124,15 @@ async fn converted(storage: &ResourceStorage, reference: &ParamRef, namespace: &
     };
     let labels = selector.cloned().unwrap_or_else(Selector::everything);
     let filter = Filter { labels, ..Filter::everything() };
-    let _selected =
-        storage.select(&mut objects, &filter, usize::MAX).await.map_err(|error| Status::from(error).message)?;
-    let _prepared = storage.prepare(objects.iter().map(|object| object.value())).await;
-    objects
-        .iter()
-        .map(|object| storage.decode_entry(object.entry()).map_err(|error| Status::from(error).message))
-        .collect()
+    storage.select(&mut objects, &filter, usize::MAX).await;
+    let mut params = Vec::with_capacity(objects.len());
+    let mut batches = storage.batches(&objects);
+    while let Some(batch) = batches.next().await {
+        for object in batch.iter() {
+            params.push(storage.decode(object).map_err(|error| Status::from(error).message)?);
+        }
+    }
+    Ok(params)
 }
 
 /// A stored object as its clients would read it. Custom resources come in the version of `storage`, if that is another one.

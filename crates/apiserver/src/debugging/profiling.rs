@@ -10,7 +10,9 @@ use http_body_util::{BodyExt, Limited};
 use rest::{Body, Call, Reply, ReplyBody};
 use server::Paths;
 
-use super::{SetVerbosity, cpu, threads};
+#[cfg(feature = "profiles")]
+use super::cpu;
+use super::{SetVerbosity, threads};
 
 /// The longest body that is read: a number.
 const BODY_BYTES_MAX: usize = 1024;
@@ -169,6 +171,12 @@ impl Paths for Profiling {
     }
 }
 
+#[cfg(not(feature = "profiles"))]
+async fn cpu_profile(_: &str) -> Page {
+    Page::new(StatusCode::NOT_IMPLEMENTED, TEXT, "the feature profiles was left out of this program\n")
+}
+
+#[cfg(feature = "profiles")]
 async fn cpu_profile(query: &str) -> Page {
     let seconds = match cpu::seconds(query) {
         Ok(seconds) => seconds,

@@ -2,10 +2,11 @@
 
 use object::timestamp::Time;
 use object::{Meta, Value};
+use registry::OwnClient;
 use request::User;
 
 use super::claims::{Claims, Kubernetes, Reference};
-use super::{Objects, user};
+use super::user;
 use crate::Refused;
 
 /// Clocks may differ by this much, and deletions take this long to end a token.
@@ -13,7 +14,7 @@ const LEEWAY_SECONDS: i64 = 60;
 const ATTESTED_GROUPS: &str = "admissionReviewAPIGroups";
 
 pub struct Check<'a> {
-    pub objects: &'a dyn Objects,
+    pub objects: &'a dyn OwnClient,
     pub now: i64,
     pub webhook_tokens: bool,
 }

@@ -1,11 +1,13 @@
 //! Tokens in secrets: they never expire and are good as long as their secret holds them.
 
 use object::timestamp::Time;
-use object::{Meta, Timestamp, names};
+use object::{Meta, Timestamp, Value, names};
+use registry::{OwnChange, OwnClient};
 use request::User;
 
 use super::claims::Claims;
-use super::{Objects, user};
+use super::meters::AccountMeters;
+use super::user;
 use crate::Refused;
 
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
@@ -15,9 +17,10 @@ auto-generated secret-based tokens.";
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 pub struct Check<'a> {
-    pub objects: &'a dyn Objects,
+    pub objects: &'a dyn OwnClient,
     pub now: i64,
     pub lookup: bool,
+    pub meters: &'a AccountMeters,
 }
 
 impl Check<'_> {
@@ -47,9 +50,10 @@ impl Check<'_> {
             return Err(Refused::because(why));
         }
         if let Some(today) = self.unmarked_day(secret.label(LAST_USED).unwrap_or("")) {
-            self.objects.token_used(&secret, &today).await;
+            self.note_use(&secret, &today).await;
         }
         if secret.label(INVALID_SINCE).is_some_and(|since| !since.is_empty()) {
+            self.meters.invalidated.increment();
             return Err(Refused::because(format!(
                 "the token in secret {namespace}/{} for service account {namespace}/{name} has been marked invalid. Use \
                  tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' \
@@ -58,7 +62,23 @@ impl Check<'_> {
             )));
         }
         let generated = account.list_at(&["secrets"]).iter().any(|entry| entry.str_at(&["name"]) == secret.name());
+        let uses = if generated { &self.meters.auto } else { &self.meters.manual };
+        uses.increment();
         Ok(if generated { vec![GENERATED.to_string()] } else { Vec::new() })
+    }
+
+    /// Notes on the secret that its token was used on a day such as `2026-07-01`.
+    async fn note_use(&self, secret: &Value, day: &str) {
+        let marked = |stored: &Value| {
+            let mut marked = stored.clone();
+            marked.set(&["metadata", "labels", LAST_USED], day);
+            Some(marked)
+        };
+        let (namespace, name, uid) = (secret.namespace(), secret.name(), Some(secret.uid()));
+        let what = OwnChange { group: "", resource: "secrets", subresource: "", namespace, name, uid };
+        if let Err(status) = self.objects.change(&what, &marked).await {
+            tracing::warn!(secret = name, why = status.message, "cannot note when a token was last used");
+        }
     }
 
     /// Today, if the secret does not say yet that its token was used then. Another server's day may have begun.

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use object::{Meta, Value, value};
+use object::{Meta, Status, Value, value};
+use registry::{MakeChange, OwnChange};
 
 use super::*;
 use crate::Authenticator;
@@ -26,15 +27,20 @@ struct World {
 }
 
 #[async_trait]
-impl Objects for World {
+impl OwnClient for World {
     async fn get(&self, _: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let here = self.objects.iter().filter(|(r, _)| *r == resource).map(|(_, object)| object);
         let mut here = here.filter(|object| object.namespace() == namespace && object.name() == name);
         here.next().cloned().map(Arc::new)
     }
 
-    async fn token_used(&self, secret: &Value, day: &str) {
-        self.used.lock().unwrap().push(format!("{} {day}", secret.name()));
+    async fn change(&self, what: &OwnChange<'_>, change: &MakeChange<'_>) -> Result<bool, Status> {
+        let stored = self.get(what.group, what.resource, what.namespace, what.name).await.unwrap();
+        assert_eq!(what.uid, Some(stored.uid()));
+        let changed = change(&stored).unwrap();
+        let day = changed.label("kubernetes.io/legacy-token-last-used").unwrap();
+        self.used.lock().unwrap().push(format!("{} {day}", what.name));
+        Ok(true)
     }
 }
 
@@ -55,6 +61,7 @@ fn method(pem: &str, objects: Arc<World>) -> (Issuer, ServiceAccountTokens) {
         lookup: true,
         webhook_tokens: false,
         objects,
+        meters: Arc::default(),
     };
     (Issuer::new(ISSUER, Signer::Key(key.into())), method)
 }

@@ -15,7 +15,7 @@ async fn open(server: &HttpsServer, version: &str, ttl: Duration) -> TokenWebhoo
         server.url()
     );
     std::fs::write(&file, text).unwrap();
-    TokenWebhook::open(&file, version, vec!["api".into()], ttl, None).unwrap()
+    TokenWebhook::open(&file, version, vec!["api".into()], ttl, &outbound::Egress::default()).unwrap()
 }
 
 fn review(status: &str) -> Option<(u16, Vec<(&'static str, String)>, Vec<u8>)> {
@@ -98,7 +98,7 @@ async fn a_webhook_that_hangs_is_given_up() {
 
 #[test]
 fn versions_are_checked() {
-    let opened = TokenWebhook::open(Path::new("x"), "v2", Vec::new(), Duration::ZERO, None);
+    let opened = TokenWebhook::open(Path::new("x"), "v2", Vec::new(), Duration::ZERO, &outbound::Egress::default());
     let want = "unsupported authentication webhook version \"v2\", supported versions are \"v1\", \"v1beta1\"";
     assert_eq!(opened.err().unwrap(), want);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use cache::Object;
 use object::{Str, Value};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use registry::ResourceStorage;
+use registry::DirectStorage;
 use request::Access;
 use storage::{Key, Revision};
 
@@ -15,11 +15,11 @@ use super::references::{POD_PATHS, PodReferences, VolumeReferences};
 
 /// Where the objects are stored that relate others to nodes. None if a resource is not served.
 pub struct Sources {
-    pub pods: Arc<ResourceStorage>,
-    pub persistent_volumes: Arc<ResourceStorage>,
-    pub volume_attachments: Option<Arc<ResourceStorage>>,
-    pub resource_slices: Option<Arc<ResourceStorage>>,
-    pub pod_certificate_requests: Option<Arc<ResourceStorage>>,
+    pub pods: DirectStorage,
+    pub persistent_volumes: DirectStorage,
+    pub volume_attachments: Option<DirectStorage>,
+    pub resource_slices: Option<DirectStorage>,
+    pub pod_certificate_requests: Option<DirectStorage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Followed {
 
 struct Feed {
     source: Source,
-    storage: Arc<ResourceStorage>,
+    storage: DirectStorage,
     paths: Vec<Str>,
     /// All changes up to this revision are in the graph.
     applied: AtomicI64,
@@ -63,7 +63,7 @@ impl Followed {
             (Source::Slices, sources.resource_slices, node_name),
             (Source::Certificates, sources.pod_certificate_requests, node_name),
         ];
-        let feed = |(source, storage, paths): (Source, Option<Arc<ResourceStorage>>, &[&str])| {
+        let feed = |(source, storage, paths): (Source, Option<DirectStorage>, &[&str])| {
             let paths = paths.iter().map(|path| Str::from(*path)).collect();
             Some(Feed { source, storage: storage?, paths, applied: AtomicI64::new(0) })
         };
@@ -156,9 +156,7 @@ impl Feed {
     fn change(&self, object: &Object) -> GraphChange {
         let key = object.key().clone();
         // An object that cannot be read relates nothing to a node.
-        let sealed = object.entry().sealed().is_some();
-        let decoded = self.storage.codec.decode_paths(object.value(), &self.paths);
-        let value = decoded.ok().filter(|_| !sealed).unwrap_or(Value::Null);
+        let value = self.storage.read_paths(object.entry(), &self.paths).unwrap_or(Value::Null);
         match self.source {
             Source::Pods => GraphChange::Pod(key, PodReferences::of(&value)),
             Source::Volumes => GraphChange::Volume(key, VolumeReferences::of(&value)),

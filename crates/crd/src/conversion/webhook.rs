@@ -13,6 +13,7 @@ use crate::definition::ConversionWebhook;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const GROUP: &str = "apiextensions.k8s.io";
+pub(super) const NO_OBJECTS: &str = "the conversion webhook returned no objects";
 
 /// The webhook of one definition.
 pub struct ConvertingWebhook {
@@ -24,7 +25,7 @@ pub struct ConvertingWebhook {
 impl ConvertingWebhook {
     /// What becomes of each object. If the webhook answers for all of them with an error, it is asked for each alone, as one that
     /// cannot be converted makes no other unreadable.
-    pub async fn conversions(&self, objects: &[Value], to: &GroupVersion) -> Vec<Conversion> {
+    pub async fn convert(&self, objects: &[Value], to: &GroupVersion) -> Vec<Conversion> {
         match self.measured(objects, to).await {
             Ok(converted) => converted.into_iter().map(Ok).collect(),
             Err((Failure::Call, message)) => vec![Err(message); objects.len()],
@@ -33,9 +34,11 @@ impl ConvertingWebhook {
                 let mut conversions = Vec::with_capacity(objects.len());
                 for object in objects {
                     let converted = self.measured(std::slice::from_ref(object), to).await;
-                    conversions.push(converted.map_err(|(_, message)| message).and_then(|mut converted| {
-                        converted.pop().ok_or_else(|| "the conversion webhook returned no objects".to_string())
-                    }));
+                    conversions.push(
+                        converted
+                            .map_err(|(_, message)| message)
+                            .and_then(|mut converted| converted.pop().ok_or_else(|| NO_OBJECTS.to_string())),
+                    );
                 }
                 conversions
             }
@@ -45,7 +48,7 @@ impl ConvertingWebhook {
     /// One call, counted in the metrics.
     async fn measured(&self, objects: &[Value], to: &GroupVersion) -> Result<Vec<Value>, (Failure, String)> {
         let began = Instant::now();
-        let converted = self.convert(objects, to).await;
+        let converted = self.ask(objects, to).await;
         let from = objects.first().map_or("", |object| object.api_version());
         let from = from.rsplit_once('/').map_or(from, |(_, version)| version);
         let outcome = converted.as_ref().map(|_| ()).map_err(|(failure, _)| *failure);
@@ -54,7 +57,7 @@ impl ConvertingWebhook {
     }
 
     /// Asks the webhook for objects that are not in the wanted version.
-    async fn convert(&self, objects: &[Value], to: &GroupVersion) -> Result<Vec<Value>, (Failure, String)> {
+    async fn ask(&self, objects: &[Value], to: &GroupVersion) -> Result<Vec<Value>, (Failure, String)> {
         let first = objects.first().map(kind_text).unwrap_or_default();
         let failed = |failure: Failure| {
             let first = &first;

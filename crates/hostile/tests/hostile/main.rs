@@ -6,6 +6,8 @@ mod abandoned;
 mod aggregation;
 mod certificates;
 mod configuration;
+#[cfg(target_os = "linux")] // Others have one address for this machine only.
+mod connections;
 mod credentials;
 mod cves;
 mod definitions;

@@ -24,7 +24,7 @@ const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const UNFINISHED_BYTES_MAX: f64 = 192.0 * 1024.0 * 1024.0;
 const SECURITY: &str = include_str!("../../../../docs/security.md");
 
-type Unfinished = StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>>;
+pub type Unfinished = StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>>;
 
 /// Sends so many bodies of so many bytes that do not end, over one connection; each gives the code of its answer, if it gets one.
 async fn send_unfinished(target: &Target, bodies: usize, bytes: usize, sent: &mut JoinSet<Option<u16>>) {
@@ -42,7 +42,7 @@ async fn send_unfinished(target: &Target, bodies: usize, bytes: usize, sent: &mu
 }
 
 /// A metric of the server without labels.
-async fn metric(target: &Target, name: &str) -> f64 {
+pub async fn metric(target: &Target, name: &str) -> f64 {
     let text = target.ask(ADMIN, "GET", "/metrics", "").await.body;
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
@@ -107,6 +107,10 @@ const SHARED: &[(&str, &[Hog])] = &[
     ("other encodings of objects", &[Hog::Encodings]),
     ("answers that were not read yet", &[Hog::Unread("/large"), Hog::Unread("?watch=true&resourceVersion=0")]),
     ("log lines about requests", &[Hog::Strangers]),
+    // These two need a client at another address, which module `connections` has, and so it tests long headers.
+    ("connections", &[]),
+    ("requests whose headers have begun to arrive", &[]),
+    ("headers of more than 16 KiB", &[]),
     // As etcd's quota, this one belongs to all; module `space` tests what goes on beyond it.
     ("bytes in the embedded store", &[]),
 ];

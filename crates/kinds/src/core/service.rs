@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use object::{Cursor, Errors, Value, names};
 use registry::{Context, Effects, Error, Facts, FieldRefusal, Strategy, Undo};
 
-pub use allocation::{Allocation, AllocationStore};
+pub use allocation::{Allocation, AllocationMeters};
 
 pub struct Service {
     allocation: Arc<Allocation>,

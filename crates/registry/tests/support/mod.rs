@@ -16,6 +16,7 @@ pub async fn storage(resource: &'static str, strategy: Arc<dyn Strategy>) -> Arc
         strategies: [(("", resource), strategy)].into_iter().collect(),
         conversions: Default::default(),
         encoding: StoredEncoding::default(),
+        names_unreadable: true,
         enabled: Box::new(|version, _| version.group.is_empty()),
         lifecycle: Default::default(),
     };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use cache::{Event, Item, Object};
+use cache::{Event, Item};
 use object::{GroupVersionKind, Map, Meta, Status, Value};
-use registry::Filter;
+use registry::{Filter, Readable, ResourceStorage};
 use storage::Revision;
 
 use crate::large::aside;
@@ -20,6 +20,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// Writes the events of one watch.
 pub struct Frames {
     pub scope: Arc<Scope>,
+    pub storage: Arc<ResourceStorage>,
     pub filter: Filter,
     pub bookmarks: bool,
     /// Whether a bookmark says where the initial events end.
@@ -72,10 +73,19 @@ impl Chunk {
 }
 
 impl Frames {
-    /// Appends an event, if it is one for this client. A failure is written, too, and ends the watch.
-    pub fn write(&self, item: &Item, out: &mut Chunk) -> ControlFlow<()> {
+    /// Appends an event, if it is one for this client. A failure is written, too, and ends the watch. `objects` are those that the
+    /// event is about, as they are now and as they were before.
+    pub fn write<'a>(
+        &self,
+        item: &Item,
+        mut objects: impl Iterator<Item = Readable<'a>>,
+        out: &mut Chunk,
+    ) -> ControlFlow<()> {
         match item {
-            Item::Initial(object) if self.matches(object) => {
+            Item::Initial(_) => {
+                let Some(object) = objects.next().filter(|object| self.matches(*object)) else {
+                    return ControlFlow::Continue(());
+                };
                 let before = out.len();
                 let written = self.event("ADDED", object, object.revision(), out);
                 self.meter.record(out.len() - before);
@@ -85,11 +95,14 @@ impl Frames {
                 self.bookmark(*revision, true, out);
                 ControlFlow::Continue(())
             }
-            Item::Event(event) => match self.classify(event) {
-                Some((kind, object)) => self.change(kind, event, object, out),
-                None => ControlFlow::Continue(()),
-            },
-            Item::Initial(_) | Item::InitialDone(_) => ControlFlow::Continue(()),
+            Item::Event(event) => {
+                let now = event.object.as_ref().and_then(|_| objects.next());
+                match self.classify(now, objects.next()) {
+                    Some((kind, object)) => self.change(kind, event, object, out),
+                    None => ControlFlow::Continue(()),
+                }
+            }
+            Item::InitialDone(_) => ControlFlow::Continue(()),
         }
     }
 
@@ -100,7 +113,7 @@ impl Frames {
     }
 
     /// Sends a change. All watches of the same form share its encoded bytes.
-    fn change(&self, kind: &'static str, event: &Event, object: &Arc<Object>, out: &mut Chunk) -> ControlFlow<()> {
+    fn change(&self, kind: &'static str, event: &Event, object: Readable<'_>, out: &mut Chunk) -> ControlFlow<()> {
         let partial = match &self.scope.accept.transform {
             Transform::None => false,
             Transform::Partial(version) | Transform::PartialList(version) if version == "v1" => true,
@@ -126,10 +139,13 @@ impl Frames {
     }
 
     /// What a change is to this client: an object that begins to match is added, one that no longer does is deleted.
-    fn classify<'e>(&self, event: &'e Event) -> Option<(&'static str, &'e Arc<Object>)> {
-        let now = event.object.as_ref().filter(|object| self.matches(object));
-        let before = event.previous.as_ref().filter(|object| self.matches(object));
-        match (now, before) {
+    fn classify<'a>(
+        &self,
+        now: Option<Readable<'a>>,
+        before: Option<Readable<'a>>,
+    ) -> Option<(&'static str, Readable<'a>)> {
+        let matches = |object: &Readable<'a>| self.matches(*object);
+        match (now.filter(matches), before.filter(matches)) {
             (Some(object), None) => Some(("ADDED", object)),
             (Some(object), Some(_)) => Some(("MODIFIED", object)),
             (None, Some(object)) => Some(("DELETED", object)),
@@ -139,17 +155,17 @@ impl Frames {
 
     /// The work of looking whether the event is one for this client, as bytes that are read.
     pub fn work_of_matching(&self, item: &Item) -> usize {
-        let storage = self.scope.resource.storage.as_ref().filter(|_| !self.filter.is_everything());
-        let work = |object: &Arc<Object>| storage.map_or(0, |storage| storage.work_of_matching(object));
-        super::objects(item).map(work).sum()
+        if self.filter.is_everything() {
+            return 0;
+        }
+        super::objects(item).map(|object| self.storage.work_of_matching(object)).sum()
     }
 
-    fn matches(&self, object: &Object) -> bool {
-        self.filter.is_everything()
-            || self.scope.resource.storage.as_ref().is_some_and(|storage| storage.matches(object, &self.filter))
+    fn matches(&self, object: Readable<'_>) -> bool {
+        self.storage.matches(object, &self.filter)
     }
 
-    fn event(&self, kind: &'static str, object: &Object, revision: Revision, out: &mut Chunk) -> ControlFlow<()> {
+    fn event(&self, kind: &'static str, object: Readable<'_>, revision: Revision, out: &mut Chunk) -> ControlFlow<()> {
         let resource = &self.scope.resource;
         let media = self.scope.accept.media;
         let is_first = !self.begun.load(Ordering::Relaxed);
@@ -184,13 +200,12 @@ impl Frames {
 
     fn transformed(
         &self,
-        object: &Object,
+        object: Readable<'_>,
         revision: Revision,
         change: impl FnOnce(&Value) -> Result<(GroupVersionKind, Value), Status>,
     ) -> Result<Bytes, Status> {
-        let storage = self.scope.storage()?;
         aside(object.value().len(), || {
-            let stored = registry::at_revision(storage.decode_entry(object.entry())?, revision);
+            let stored = registry::at_revision(self.storage.decode(object)?, revision);
             let (kind, value) = change(&stored)?;
             Ok(self.encode(&kind, &value))
         })

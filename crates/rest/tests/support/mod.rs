@@ -73,6 +73,7 @@ pub fn setup(store: Arc<dyn Store>) -> Setup {
         strategies: Default::default(),
         conversions: Default::default(),
         encoding: StoredEncoding::default(),
+        names_unreadable: true,
         enabled: Box::new(|version, _| version.group.is_empty()),
         lifecycle: Default::default(),
     }

@@ -14,6 +14,7 @@ const FRAME_BYTES_MAX: usize = 16 * 1024;
 const FIELDS_MAX: usize = 8;
 
 const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
@@ -24,12 +25,14 @@ pub struct Frames {
     skip: usize,
     /// The beginning of a header frame, or of any frame's header, whose rest has not arrived.
     held: Vec<u8>,
+    /// How long the frames are of headers that do not end with them.
+    head: usize,
     is_lost: bool,
 }
 
 impl Default for Frames {
     fn default() -> Frames {
-        Frames { skip: PREFACE_BYTES, held: Vec::new(), is_lost: false }
+        Frames { skip: PREFACE_BYTES, held: Vec::new(), head: 0, is_lost: false }
     }
 }
 
@@ -39,6 +42,8 @@ enum Frame {
     Incomplete,
     /// One to let pass, with its length.
     Any(usize),
+    /// Headers that do not end in this frame, with its length.
+    Unfinished(usize),
     /// Headers that end in this frame, with its length.
     Headers(usize),
     /// Larger than allowed.
@@ -52,11 +57,12 @@ impl Frame {
         };
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
         let whole = FRAME_HEADER_BYTES + length;
-        match kind == HEADERS && flags & END_HEADERS != 0 {
+        match (kind, flags & END_HEADERS != 0) {
             _ if length > FRAME_BYTES_MAX => Frame::TooLarge,
-            true if bytes.len() < whole => Frame::Incomplete,
-            true => Frame::Headers(whole),
-            false => Frame::Any(whole),
+            (HEADERS, true) if bytes.len() < whole => Frame::Incomplete,
+            (HEADERS, true) => Frame::Headers(whole),
+            (HEADERS | CONTINUATION, false) => Frame::Unfinished(whole),
+            _ => Frame::Any(whole),
         }
     }
 }
@@ -64,6 +70,11 @@ impl Frame {
 impl Frames {
     pub fn can_be_followed(&self) -> bool {
         !self.is_lost
+    }
+
+    /// How long the headers are so far that have begun to arrive: no other frame may come before their end.
+    pub fn unfinished_head(&self) -> usize {
+        self.head
     }
 
     pub fn arrived(&mut self, bytes: &[u8]) -> Outcome {
@@ -103,7 +114,8 @@ impl Frames {
             }
             match Frame::at_start_of(rest) {
                 Frame::Incomplete => return (at, out),
-                Frame::Any(length) => self.skip = length,
+                Frame::Any(length) => (self.skip, self.head) = (length, 0),
+                Frame::Unfinished(length) => (self.skip, self.head) = (length, self.head + length),
                 Frame::Headers(length) => match escaped(&rest[..length]) {
                     None => self.skip = length,
                     Some(frame) => {

@@ -7,9 +7,13 @@ fn peer() -> Arc<Peer> {
     Peer::new(([127, 0, 0, 1], 1).into(), Arc::new([]), crate::Timeouts::default())
 }
 
+fn head() -> Head {
+    crate::connections::Connections::new(10).open([127, 0, 0, 1].into()).unwrap().head()
+}
+
 /// What arrives in these pieces as it is read.
 fn read(is_http2: bool, pieces: &[&[u8]]) -> Vec<u8> {
-    let mut protocol = Escaping::new((), is_http2, peer()).protocol;
+    let mut protocol = Escaping::new((), is_http2, peer(), head()).protocol;
     let mut out = Vec::new();
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
         match protocol.arrived(piece) {
@@ -161,7 +165,7 @@ fn random_bytes_are_read_the_same_however_they_arrive() {
 #[tokio::test]
 async fn readers_with_small_buffers_get_everything() {
     let sent = format!("GET /?{} HTTP/1.1\r\n\r\n", "<>".repeat(300));
-    let mut stream = Escaping::new(sent.as_bytes(), false, peer());
+    let mut stream = Escaping::new(sent.as_bytes(), false, peer(), head());
     let mut got = Vec::new();
     let mut buffer = [0; 7];
     loop {
@@ -171,4 +175,54 @@ async fn readers_with_small_buffers_get_everything() {
         }
     }
     assert_eq!(String::from_utf8(got).unwrap(), format!("GET /?{} HTTP/1.1\r\n\r\n", "%3C%3E".repeat(300)));
+}
+
+#[test]
+fn heads_are_measured_until_they_end() {
+    let frame = |kind: u8, flags: u8, length: usize| {
+        let mut frame = (length as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags, 0, 0, 0, 1]);
+        frame.resize(frame.len() + length, 0);
+        frame
+    };
+    const END: u8 = 0x4;
+    let mut frames = http2::Frames::default();
+    frames.arrived(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    for (kind, flags, length, want) in [
+        (4, 0, 6, 0),
+        (1, 0, 1000, 1009),
+        (9, 0, 500, 1518),
+        (9, END, 50, 0),
+        (0, 0, 300, 0),
+        (1, END, 100, 0),
+        (1, 0, 1, 10),
+    ] {
+        frames.arrived(&frame(kind, flags, length));
+        assert_eq!(frames.unfinished_head(), want, "{kind} {length}");
+    }
+}
+
+/// An address that has too much of unfinished requests loses the connection that would add to it.
+#[tokio::test]
+async fn too_much_of_unfinished_requests_ends_a_connection() {
+    let sent = format!("GET / HTTP/1.1\r\nX: {}", "a".repeat(100_000));
+    let connections = crate::connections::Connections::new(10_000);
+    let place = || connections.open([127, 0, 0, 1].into()).unwrap();
+    let mut held = Vec::new();
+    let refused = loop {
+        let place = place();
+        let mut stream = Escaping::new(sent.as_bytes(), false, peer(), place.head());
+        let mut read = vec![0; sent.len()];
+        match stream.read_exact(&mut read).await {
+            Ok(_) => held.push((stream, place)),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 1000, "nothing is refused");
+    };
+    assert!(refused.to_string().contains("unfinished requests"), "{refused}");
+    // A request that is being answered has no unfinished head.
+    let (stream, _) = &mut held[0];
+    stream.is_answering();
+    let mut stream = Escaping::new(sent.as_bytes(), false, peer(), place().head());
+    assert!(stream.read_exact(&mut vec![0; sent.len()]).await.is_ok());
 }

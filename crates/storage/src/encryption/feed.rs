@@ -63,23 +63,17 @@ impl Subscriber for Opening {
     }
 }
 
-/// Ends a subscription when other keys come into force and something could not be decrypted with those before, so that
-/// the subscriber lists again and decrypts it.
+/// Ends a subscription when other keys come into force, so that the subscriber lists again: what those before could not decrypt may be
+/// readable now, and what the new ones cannot decrypt is not any more.
 pub(super) fn end_with_keys(
     subscription: Subscription,
     gate: Arc<Gate>,
-    values: Values,
     mut generations: signal::Receiver<u64>,
 ) -> Subscription {
     let progress = subscription.progress().clone();
-    // Not in the task: it may begin when other keys are in force already.
-    let mut before = *generations.borrow_and_update();
     let task = tokio::spawn(async move {
-        while generations.changed().await.is_ok() {
-            if values.sealed_in(before) {
-                return gate.end(Error::Unavailable("other keys are in force".into()));
-            }
-            before = *generations.borrow_and_update();
+        if generations.changed().await.is_ok() {
+            gate.end(Error::Unavailable("other keys are in force".into()));
         }
     });
     Subscription::new(progress, (subscription, AbortOnDrop(task.abort_handle())))

@@ -65,10 +65,6 @@ impl Encryption {
         self.kms_v1
     }
 
-    pub(crate) fn generation(&self) -> u64 {
-        *self.generation.borrow()
-    }
-
     /// Tells of changes.
     pub(crate) fn generations(&self) -> signal::Receiver<u64> {
         self.generation.subscribe()

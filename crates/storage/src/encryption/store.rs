@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,10 +31,7 @@ pub struct EncryptedStore {
 impl EncryptedStore {
     /// A store above `inner`; `resource_of` says which resource a key belongs to.
     pub fn new(inner: Arc<dyn Store>, encryption: Arc<Encryption>, resource_of: ResourceOf) -> Self {
-        EncryptedStore {
-            inner,
-            values: Values { encryption, resource_of, sealed: Arc::default(), trying: Arc::default() },
-        }
+        EncryptedStore { inner, values: Values { encryption, resource_of, trying: Arc::default() } }
     }
 }
 
@@ -116,14 +112,14 @@ impl Layer for EncryptedStore {
     async fn subscribe(&self, request: WatchRequest, subscriber: Arc<dyn Subscriber>) -> Result<Subscription> {
         // From before anything is read with the keys of now.
         let generations = self.values.encryption.generations();
-        let (gate, values) = (Arc::new(Gate::new(subscriber)), self.values.clone());
+        let gate = Arc::new(Gate::new(subscriber));
         let subscription = if Layer::delivers_in_commit(self) {
-            let opening = Opening { values: values.clone(), gate: gate.clone() };
+            let opening = Opening { values: self.values.clone(), gate: gate.clone() };
             self.inner.subscribe(request, Arc::new(opening)).await?
         } else {
             Subscription::over(Layer::watch(self, request).await?, gate.clone())
         };
-        Ok(end_with_keys(subscription, gate, values, generations))
+        Ok(end_with_keys(subscription, gate, generations))
     }
 }
 
@@ -131,8 +127,6 @@ impl Layer for EncryptedStore {
 pub(super) struct Values {
     encryption: Arc<Encryption>,
     resource_of: ResourceOf,
-    /// The last generation of keys with which something could not be decrypted.
-    sealed: Arc<AtomicU64>,
     /// The keys whose values a plugin is being asked to decrypt again.
     trying: Arc<Mutex<HashSet<[u8; 32]>>>,
 }
@@ -152,14 +146,13 @@ impl Values {
     async fn open(&self, entry: Arc<Entry>) -> Arc<Entry> {
         let mut learned = None;
         loop {
-            let generation = self.encryption.generation();
             match self.open_now(&entry, learned.as_ref()) {
                 Ok(opened) => return opened,
                 Err(needed) => match needed.learn().await {
                     Ok(key) => learned = key,
                     Err(why) => {
                         self.try_again(needed);
-                        return self.seal(&entry, generation, why);
+                        return self.seal(&entry, why);
                     }
                 },
             }
@@ -168,21 +161,19 @@ impl Values {
 
     /// Without asking a plugin.
     fn open_now(&self, entry: &Arc<Entry>, learned: Option<&LearnedKey>) -> Result<Arc<Entry>, NeededKey> {
-        let generation = self.encryption.generation();
         let condition = |stale| if stale { Condition::Stale } else { Condition::Good };
         match self.chain(&entry.key).open(&entry.value, &entry.key, learned) {
             Ok(Opened { value: None, stale: false }) => Ok(entry.clone()),
             Ok(Opened { value: None, stale }) => Ok(with_value(entry, entry.value.clone(), condition(stale))),
             Ok(Opened { value: Some(value), stale }) => Ok(with_value(entry, value.into(), condition(stale))),
             Err(Failure::NeedsKey(needed)) => Err(needed),
-            Err(Failure::Unreadable(why)) => Ok(self.seal(entry, generation, why)),
+            Err(Failure::Unreadable(why)) => Ok(self.seal(entry, why)),
         }
     }
 
     /// One that cannot be read is no reason to refuse all others.
-    fn seal(&self, entry: &Arc<Entry>, generation: u64, why: String) -> Arc<Entry> {
+    fn seal(&self, entry: &Arc<Entry>, why: String) -> Arc<Entry> {
         tracing::error!(key = %entry.key, why, "a stored value cannot be decrypted");
-        self.sealed.store(generation, Ordering::Release);
         with_value(entry, entry.value.clone(), Condition::Sealed(why.into()))
     }
 
@@ -224,11 +215,6 @@ impl Values {
             Some(entry) => Some(self.open(entry.clone()).await),
             None => None,
         }
-    }
-
-    /// Whether something could not be decrypted with the keys of a generation.
-    pub(super) fn sealed_in(&self, generation: u64) -> bool {
-        self.sealed.load(Ordering::Acquire) == generation
     }
 
     pub(super) fn open_batch_now(&self, batch: &Batch) -> Result<Batch> {

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use object::{Meta, Status, Value, value};
-use registry::Lookup;
+use registry::{Lookup, MakeChange, OwnChange, OwnClient};
 
-use super::{QuotaWriter, ResourceQuota};
+use super::ResourceQuota;
 use crate::plugins::testing::{admit, create, update};
 
 /// Quotas in a store that many servers share.
@@ -49,9 +49,9 @@ impl Lookup for Store {
 }
 
 #[async_trait]
-impl QuotaWriter for Store {
-    async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
-        let quotas = self.list("", "resourcequotas", namespace);
+impl OwnClient for Store {
+    async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
+        let quotas = Lookup::list(self, group, resource, namespace);
         if tokio::runtime::Handle::try_current().is_ok() {
             // Lets others come in between.
             tokio::task::yield_now().await;
@@ -59,15 +59,14 @@ impl QuotaWriter for Store {
         Ok(quotas)
     }
 
-    async fn update_used(&self, _: &str, name: &str, version: &str, used: Value) -> Result<bool, Status> {
+    async fn change(&self, what: &OwnChange<'_>, change: &MakeChange<'_>) -> Result<bool, Status> {
+        assert_eq!((what.resource, what.subresource, what.namespace), ("resourcequotas", "status", "ns"));
         let mut all = self.all();
-        let Some(quota) = all.iter_mut().find(|quota| quota.name() == name) else { return Ok(false) };
-        if quota.resource_version() != version {
-            return Ok(false);
-        }
-        let next = version.parse::<u64>().unwrap_or_default() + 1;
-        quota.set(&["metadata", "resourceVersion"], next.to_string());
-        quota.set(&["status", "used"], used);
+        let Some(quota) = all.iter_mut().find(|quota| quota.name() == what.name) else { return Ok(false) };
+        let Some(mut changed) = change(quota) else { return Ok(false) };
+        let next = quota.resource_version().parse::<u64>().unwrap_or_default() + 1;
+        changed.set(&["metadata", "resourceVersion"], next.to_string());
+        *quota = changed;
         Ok(true)
     }
 }

@@ -34,7 +34,8 @@ pub fn routes(resource: &Resource) -> Vec<Route> {
     add(&item, None, Verb::Update, &of);
     add(&item, None, Verb::Delete, &meta("Status"));
     add(&item, None, Verb::Patch, &of);
-    for part in &resource.subresources {
+    // What a program carries out says nothing about what it takes.
+    for part in resource.subresources.iter().filter(|part| part.action.is_none() && part.connect.is_none()) {
         let path = format!("{item}/{}", part.name);
         let of = Type::Definition(super::super::definitions::name_of(resource, &part.kind));
         for verb in [Verb::Get, Verb::Update, Verb::Patch] {

@@ -6,82 +6,59 @@
 
 mod addresses;
 mod families;
+mod meters;
 mod node_ports;
 pub mod repair;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{Errors, GroupKind, Meta, Status, Value};
-use registry::{Context, Undo};
+use registry::{Context, OwnClient, Undo};
 
+pub use meters::AllocationMeters;
 pub use node_ports::PortRange;
 
 use super::facts::*;
 use addresses::IpFamily;
 use node_ports::NodePorts;
 
-/// What allocation needs from the server around it. Everything is done as the server itself, not as the user.
-#[async_trait]
-pub trait AllocationStore: Send + Sync {
-    /// Creates an IPAddress; false if there is one of its name.
-    async fn create_address(&self, address: Value) -> Result<bool, Status>;
-
-    /// Deletes an IPAddress; one that is not there is fine.
-    async fn delete_address(&self, name: &str) -> Result<(), Status>;
-
-    /// All IPAddresses, as current as the store itself.
-    async fn addresses(&self) -> Result<Vec<Arc<Value>>, Status>;
-
-    /// All Services, as current as the store itself.
-    async fn services(&self) -> Result<Vec<Arc<Value>>, Status>;
-
-    /// The RangeAllocation at `ranges/servicenodeports` below the storage prefix, and the revision it was stored at.
-    async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status>;
-
-    /// Stores the RangeAllocation if the stored one is still of the given revision (None: if there is none), and answers
-    /// with the new revision; None if another writer was faster.
-    async fn store_node_ports(&self, ports: &Value, revision: Option<u64>) -> Result<Option<u64>, Status>;
-}
-
-/// The address families and port range of a cluster, and the store that holds what is taken.
+/// The address families and port range of a cluster, and the client of the objects that hold what is taken.
 pub struct Allocation {
     /// One or two; the first is given to services that do not ask.
     families: Vec<IpFamily>,
     node_ports: NodePorts,
-    store: OnceLock<Arc<dyn AllocationStore>>,
+    client: Arc<dyn OwnClient>,
+    pub meters: Arc<AllocationMeters>,
 }
 
+/// A client of nothing.
+struct Nothing;
+
+impl OwnClient for Nothing {}
+
 impl Default for Allocation {
-    /// A cluster of one family, with the usual node ports.
+    /// A cluster of one family, with the usual node ports, in which nothing can be allocated.
     fn default() -> Allocation {
-        Allocation::new(&[], PortRange::DEFAULT)
+        Allocation::new(&[], PortRange::DEFAULT, Arc::new(Nothing))
     }
 }
 
 impl Allocation {
     /// `cluster_ip_ranges` are the networks of `--service-cluster-ip-range`; only their families matter here, addresses
     /// come from the ServiceCIDR objects that are made of them.
-    pub fn new(cluster_ip_ranges: &[String], node_ports: PortRange) -> Allocation {
+    pub fn new(cluster_ip_ranges: &[String], node_ports: PortRange, client: Arc<dyn OwnClient>) -> Allocation {
         let mut families: Vec<IpFamily> =
             cluster_ip_ranges.iter().filter_map(|range| IpFamily::of_cidr(range)).collect();
         families.dedup();
         if families.is_empty() {
             families.push(IpFamily::V4);
         }
-        Allocation { families, node_ports: NodePorts::new(node_ports), store: OnceLock::new() }
-    }
-
-    /// Hands over the store, once there is one. Until then nothing can be allocated.
-    pub fn connect(&self, store: Arc<dyn AllocationStore>) {
-        // A second store would see the same objects as the first.
-        let _ = self.store.set(store);
-    }
-
-    fn store(&self) -> Result<&Arc<dyn AllocationStore>, Status> {
-        self.store.get().ok_or_else(|| Status::internal("the server cannot allocate addresses yet"))
+        let meters = Arc::<AllocationMeters>::default();
+        let node_ports = NodePorts::new(node_ports, meters.clone());
+        Allocation { families, node_ports, client, meters }
     }
 
     /// Takes what a new service needs and writes it into the service.
@@ -122,7 +99,7 @@ impl Allocation {
             taken = Taken::default();
         } else {
             taken.ports_of = Some(self.node_ports.clone());
-            taken.store = Some(self.store()?.clone());
+            taken.client = Some(self.client.clone());
         }
         match result {
             Ok(()) => Ok(taken),
@@ -135,11 +112,10 @@ impl Allocation {
 
     /// Gives back everything a deleted service had. What cannot be given back now is found by [`repair`].
     pub(super) async fn release(&self, service: &Value) {
-        let Ok(store) = self.store() else { return };
         if needs_cluster_ip(service) && !is_headless(service) {
             for ip in cluster_ips(service) {
                 if let Some(name) = addresses::object_name(ip) {
-                    let _ = store.delete_address(&name).await;
+                    let _ = addresses::give_back(&self.client, &name).await;
                 }
             }
         }
@@ -148,7 +124,7 @@ impl Allocation {
             ports.push(health_check_port(service));
         }
         if !ports.is_empty() {
-            let _ = self.node_ports.release(store, &ports).await;
+            let _ = self.node_ports.release(&self.client, &ports).await;
         }
     }
 
@@ -189,18 +165,18 @@ pub(super) struct Taken {
     /// What the service has no use for once the write is stored.
     old_addresses: Vec<String>,
     old_ports: Vec<i64>,
-    store: Option<Arc<dyn AllocationStore>>,
+    client: Option<Arc<dyn OwnClient>>,
     ports_of: Option<NodePorts>,
 }
 
 impl Taken {
     async fn release(&self, addresses: &[String], ports: &[i64]) {
-        let (Some(store), Some(ports_of)) = (&self.store, &self.ports_of) else { return };
+        let (Some(client), Some(ports_of)) = (&self.client, &self.ports_of) else { return };
         for address in addresses {
-            let _ = store.delete_address(address).await;
+            let _ = addresses::give_back(client, address).await;
         }
         if !ports.is_empty() {
-            let _ = ports_of.release(store, ports).await;
+            let _ = ports_of.release(client, ports).await;
         }
     }
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{Meta, Status, Value};
+use registry::OwnClient;
 
 use super::allocation::PortRange;
 use super::*;
@@ -11,25 +12,13 @@ use crate::check::Check;
 struct Free;
 
 #[async_trait]
-impl AllocationStore for Free {
-    async fn create_address(&self, _: Value) -> Result<bool, Status> {
+impl OwnClient for Free {
+    async fn create(&self, _: &str, _: &str, _: Value) -> Result<bool, Status> {
         Ok(true)
     }
 
-    async fn delete_address(&self, _: &str) -> Result<(), Status> {
+    async fn delete(&self, _: &str, _: &str, _: &str) -> Result<(), Status> {
         Ok(())
-    }
-
-    async fn addresses(&self) -> Result<Vec<Arc<Value>>, Status> {
-        Ok(Vec::new())
-    }
-
-    async fn services(&self) -> Result<Vec<Arc<Value>>, Status> {
-        Ok(Vec::new())
-    }
-
-    async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status> {
-        Ok(None)
     }
 
     async fn store_node_ports(&self, _: &Value, _: Option<u64>) -> Result<Option<u64>, Status> {
@@ -45,8 +34,7 @@ fn check() -> Check {
 
 fn with_ranges(ranges: &[&str]) -> Check {
     let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
-    let allocation = Allocation::new(&ranges, PortRange::DEFAULT);
-    allocation.connect(Arc::new(Free));
+    let allocation = Allocation::new(&ranges, PortRange::DEFAULT, Arc::new(Free));
     let mut check = Check::new(Service::new(Arc::new(allocation)), BASE);
     let cidrs = format!("{{metadata: {{name: kubernetes}}, spec: {{cidrs: ['{}']}}}}", ranges.join("', '"));
     check.world.add("networking.k8s.io", "servicecidrs", &cidrs);

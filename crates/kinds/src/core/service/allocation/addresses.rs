@@ -5,16 +5,19 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use object::{Errors, Meta, Path, Status, Value, names, value};
 use rand::Rng;
-use registry::Context;
+use registry::{Context, OwnClient};
 
 use super::families::stays_preferring_dual_stack;
-use super::{Allocation, AllocationStore, Taken, invalid};
+use super::meters::Scope;
+use super::{Allocation, Taken, invalid};
 use crate::core::service::facts::*;
 
 pub(super) const GROUP: &str = "networking.k8s.io";
+pub(super) const RESOURCE: &str = "ipaddresses";
 pub(super) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 pub(super) const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 pub(super) const CONTROLLER: &str = "ipallocator.k8s.io";
@@ -165,8 +168,16 @@ impl Allocation {
             invalid(service, &errors)
         };
         let networks = networks(cx, family);
+        let began = Instant::now();
+        let note = |scope: Scope, taken: Option<&str>| {
+            if !cx.dry_run {
+                self.meters.address(&networks, scope, taken.and_then(names::parse_ip_sloppy), began.elapsed());
+            }
+        };
         if wanted.is_empty() {
-            return match self.take_any(cx, service, &networks, taken).await {
+            let found = self.take_any(cx, service, &networks, taken).await;
+            note(Scope::Dynamic, found.as_deref().ok());
+            return match found {
                 Ok(ip) => Ok(ip),
                 Err(Failure::Full) => {
                     let name = object::quote(service.name());
@@ -175,7 +186,9 @@ impl Allocation {
                 Err(failure) => Err(refuse(format!("failed to allocate IP: {failure}"))),
             };
         }
-        match self.take_this(cx, service, wanted, &networks, taken).await {
+        let found = self.take_this(cx, service, wanted, &networks, taken).await;
+        note(Scope::Static, found.is_ok().then_some(wanted));
+        match found {
             Ok(()) => Ok(wanted.to_string()),
             Err(failure) => Err(refuse(format!("failed to allocate IP {wanted}: {failure}"))),
         }
@@ -202,8 +215,7 @@ impl Allocation {
         if cx.dry_run {
             return Ok(());
         }
-        let store = self.store()?;
-        if !take(store, address, service, taken).await? {
+        if !take(&self.client, address, service, taken).await? {
             return Err(Failure::Allocated);
         }
         Ok(())
@@ -222,15 +234,14 @@ impl Allocation {
             let network = networks.iter().find(|network| network.ready).ok_or(Failure::NotReady)?;
             return Ok(network.base.to_string());
         }
-        let store = self.store()?;
         let known = |name: &str| cx.lookup.get(GROUP, "ipaddresses", "", name).is_some();
-        if let Some(ip) = take_free(store, service, networks, &known, taken).await? {
+        if let Some(ip) = take_free(&self.client, service, networks, &known, taken).await? {
             return Ok(ip);
         }
-        let stored = store.addresses().await?;
+        let stored = self.client.list(GROUP, RESOURCE, "").await?;
         let stored: HashSet<&str> = stored.iter().map(|object| object.name()).collect();
         let known = |name: &str| stored.contains(name);
-        take_free(store, service, networks, &known, taken).await?.ok_or(Failure::Full)
+        take_free(&self.client, service, networks, &known, taken).await?.ok_or(Failure::Full)
     }
 }
 
@@ -242,7 +253,7 @@ fn set_ip(service: &mut Value, index: usize, ip: &str) {
 }
 
 async fn take_free(
-    store: &Arc<dyn AllocationStore>,
+    client: &Arc<dyn OwnClient>,
     service: &Value,
     networks: &[Network],
     known: &(dyn Fn(&str) -> bool + Sync),
@@ -252,7 +263,7 @@ async fn take_free(
         for part in network.parts() {
             for address in part.shuffled() {
                 let name = address.to_string();
-                if !known(&name) && take(store, address, service, taken).await? {
+                if !known(&name) && take(client, address, service, taken).await? {
                     return Ok(Some(name));
                 }
             }
@@ -261,15 +272,20 @@ async fn take_free(
     Ok(None)
 }
 
+/// Deletes the IPAddress of an address.
+pub(super) async fn give_back(client: &Arc<dyn OwnClient>, name: &str) -> Result<(), Status> {
+    client.delete(GROUP, RESOURCE, name).await
+}
+
 /// Tries to become the owner of an address.
 async fn take(
-    store: &Arc<dyn AllocationStore>,
+    client: &Arc<dyn OwnClient>,
     address: IpAddr,
     service: &Value,
     taken: &mut Taken,
 ) -> Result<bool, Failure> {
     let name = address.to_string();
-    let created = store.create_address(address_object(&name, service.namespace(), service.name())).await?;
+    let created = client.create(GROUP, RESOURCE, address_object(&name, service.namespace(), service.name())).await?;
     if created {
         taken.addresses.push(name);
     }
@@ -301,14 +317,14 @@ impl From<Status> for Failure {
 
 /// A network that addresses are taken from.
 #[derive(Debug)]
-struct Network {
-    text: String,
+pub(super) struct Network {
+    pub text: String,
     base: IpAddr,
     first: u128,
     last: u128,
     /// So many of the first addresses are for services that ask for one by name.
     reserved: u128,
-    ready: bool,
+    pub ready: bool,
 }
 
 /// Every network of a family that a ServiceCIDR has.
@@ -335,7 +351,7 @@ fn is_ready(service_cidr: &Value) -> bool {
 }
 
 impl Network {
-    fn new(text: &str, ready: bool) -> Option<Network> {
+    pub fn new(text: &str, ready: bool) -> Option<Network> {
         let cidr = names::parse_cidr_sloppy(text)?;
         let base = cidr.network();
         if base.is_ipv6() && cidr.prefix_length < V6_PREFIX_MIN {
@@ -360,7 +376,12 @@ impl Network {
         IpFamily::of(self.base)
     }
 
-    fn has(&self, address: IpAddr) -> bool {
+    /// How many addresses there are.
+    pub fn size(&self) -> u128 {
+        (self.last - self.first).saturating_add(1)
+    }
+
+    pub fn has(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.base.is_ipv4() && (self.first..=self.last).contains(&to_number(address))
     }
 

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Errors, GroupResource, Path, Status, Value, value};
-use registry::{Context, Error};
+use registry::{Context, Error, OwnClient};
 use tokio::sync::Mutex;
 
-use super::{Allocation, AllocationStore, Taken, invalid};
+use super::meters::Scope;
+use super::{Allocation, AllocationMeters, Taken, invalid};
 use crate::core::service::facts::*;
 use bits::Bits;
 
@@ -83,6 +84,7 @@ pub(super) struct NodePorts {
     range: PortRange,
     /// What was stored when we last looked. Writes of this server queue here instead of racing each other.
     known: Arc<Mutex<Option<Known>>>,
+    meters: Arc<AllocationMeters>,
 }
 
 /// Which ports are taken, as of a revision of the stored object.
@@ -93,14 +95,20 @@ struct Known {
 }
 
 impl NodePorts {
-    pub fn new(range: PortRange) -> NodePorts {
-        NodePorts { range, known: Arc::default() }
+    pub fn new(range: PortRange, meters: Arc<AllocationMeters>) -> NodePorts {
+        NodePorts { range, known: Arc::default(), meters }
+    }
+
+    /// Notes what a plan has come to that was made with ports as they are stored.
+    fn note(&self, ports: &Ports) {
+        ports.scopes.iter().for_each(|(scope, is_taken)| self.meters.port(*scope, *is_taken));
+        self.meters.set_ports(ports.bits.iter().count(), usize::from(self.range.size));
     }
 
     /// Carries out a plan for a service's ports. The plan is made anew whenever the stored object turns out to be newer.
     async fn change(
         &self,
-        store: &Arc<dyn AllocationStore>,
+        client: &Arc<dyn OwnClient>,
         service: &Value,
         dry_run: bool,
         plan: impl Fn(&mut Value, &mut Ports) -> Result<(), Status>,
@@ -112,7 +120,7 @@ impl NodePorts {
                 Some(current) => current,
                 None => {
                     fresh = true;
-                    self.read(store).await?
+                    self.read(client).await?
                 }
             };
             let mut ports = Ports::new(self.range, current.bits.clone(), dry_run);
@@ -121,6 +129,9 @@ impl NodePorts {
                 // What looks taken may have been given back by another server.
                 Err(_) if !fresh => continue,
                 Err(status) => {
+                    ports.scopes.retain(|(_, is_taken)| !is_taken);
+                    ports.bits.clone_from(&current.bits);
+                    self.note(&ports);
                     *known = Some(current);
                     return Err(status);
                 }
@@ -130,7 +141,8 @@ impl NodePorts {
                 *known = Some(current);
                 return Ok((planned, ports));
             }
-            if let Some(revision) = store.store_node_ports(&self.object(&ports.bits), Some(current.revision)).await? {
+            if let Some(revision) = client.store_node_ports(&self.object(&ports.bits), Some(current.revision)).await? {
+                self.note(&ports);
                 *known = Some(Known { bits: ports.bits.clone(), revision });
                 return Ok((planned, ports));
             }
@@ -138,7 +150,7 @@ impl NodePorts {
         Err(too_busy())
     }
 
-    pub async fn release(&self, store: &Arc<dyn AllocationStore>, released: &[i64]) -> Result<(), Status> {
+    pub async fn release(&self, client: &Arc<dyn OwnClient>, released: &[i64]) -> Result<(), Status> {
         let mut known = self.known.lock().await;
         let mut fresh = false;
         for _ in 0..TRIES {
@@ -146,7 +158,7 @@ impl NodePorts {
                 Some(current) => current,
                 None => {
                     fresh = true;
-                    self.read(store).await?
+                    self.read(client).await?
                 }
             };
             let bits = released.iter().filter_map(|port| self.range.bit(*port));
@@ -159,8 +171,9 @@ impl NodePorts {
                 *known = Some(current);
                 return Ok(());
             }
-            let written = store.store_node_ports(&self.object(&current.bits), Some(current.revision)).await?;
+            let written = client.store_node_ports(&self.object(&current.bits), Some(current.revision)).await?;
             if let Some(revision) = written {
+                self.meters.set_ports(current.bits.iter().count(), usize::from(self.range.size));
                 *known = Some(Known { bits: current.bits, revision });
                 return Ok(());
             }
@@ -169,9 +182,9 @@ impl NodePorts {
     }
 
     /// What is stored; if nothing is, or it is about another range, what the services themselves use is stored first.
-    async fn read(&self, store: &Arc<dyn AllocationStore>) -> Result<Known, Status> {
+    async fn read(&self, client: &Arc<dyn OwnClient>) -> Result<Known, Status> {
         for _ in 0..TRIES {
-            let stored = store.node_ports().await?;
+            let stored = client.node_ports().await?;
             let revision = stored.as_ref().map(|(_, revision)| *revision);
             if let Some((object, revision)) = stored
                 && let Some(bits) = self.bits(&object)
@@ -179,12 +192,12 @@ impl NodePorts {
                 return Ok(Known { bits, revision });
             }
             let mut bits = Bits::new(usize::from(self.range.size));
-            for service in store.services().await? {
+            for service in client.list("", "services", "").await? {
                 ports_in_use(&service).iter().filter_map(|port| self.range.bit(*port)).for_each(|bit| {
                     bits.set(bit);
                 });
             }
-            if let Some(revision) = store.store_node_ports(&self.object(&bits), revision).await? {
+            if let Some(revision) = client.store_node_ports(&self.object(&bits), revision).await? {
                 return Ok(Known { bits, revision });
             }
         }
@@ -216,12 +229,12 @@ impl NodePorts {
     /// Replaces what is stored by what `change` makes of it; for [`super::repair`].
     pub async fn rewrite(
         &self,
-        store: &Arc<dyn AllocationStore>,
+        client: &Arc<dyn OwnClient>,
         change: impl FnOnce(&[i64]) -> Vec<i64>,
     ) -> Result<(), Status> {
         let mut known = self.known.lock().await;
         *known = None;
-        let current = self.read(store).await?;
+        let current = self.read(client).await?;
         let taken: Vec<i64> = current.bits.iter().map(|bit| self.range.port(bit)).collect();
         let mut bits = Bits::new(usize::from(self.range.size));
         for port in change(&taken) {
@@ -231,7 +244,7 @@ impl NodePorts {
             *known = Some(current);
             return Ok(());
         }
-        match store.store_node_ports(&self.object(&bits), Some(current.revision)).await? {
+        match client.store_node_ports(&self.object(&bits), Some(current.revision)).await? {
             Some(revision) => {
                 *known = Some(Known { bits, revision });
                 Ok(())
@@ -251,7 +264,7 @@ impl Allocation {
         plan: impl Fn(&mut Value, &mut Ports) -> Result<(), Status> + Send + Sync,
     ) -> Result<(), Status> {
         let (planned, ports) = if may_have_node_ports(service) {
-            self.node_ports.change(self.store()?, service, cx.dry_run, plan).await?
+            self.node_ports.change(&self.client, service, cx.dry_run, plan).await?
         } else {
             // Only ports that are let go; nothing needs to be known for that.
             let mut ports = Ports::new(self.node_ports.range, Bits::new(0), cx.dry_run);
@@ -283,6 +296,8 @@ pub(super) struct Ports {
     dry_run: bool,
     taken: Vec<i64>,
     let_go: Vec<i64>,
+    /// What was tried, and whether it succeeded, for metrics.
+    scopes: Vec<(Scope, bool)>,
 }
 
 /// Why there is no port, in upstream's words.
@@ -298,10 +313,22 @@ enum Failure {
 
 impl Ports {
     fn new(range: PortRange, bits: Bits, dry_run: bool) -> Ports {
-        Ports { range, bits, dry_run, taken: Vec::new(), let_go: Vec::new() }
+        Ports { range, bits, dry_run, taken: Vec::new(), let_go: Vec::new(), scopes: Vec::new() }
     }
 
     fn take(&mut self, port: i64) -> Result<(), Failure> {
+        let taken = self.take_this(port);
+        self.note(Scope::Static, taken.is_ok());
+        taken
+    }
+
+    fn note(&mut self, scope: Scope, is_taken: bool) {
+        if !self.dry_run {
+            self.scopes.push((scope, is_taken));
+        }
+    }
+
+    fn take_this(&mut self, port: i64) -> Result<(), Failure> {
         let bit = self.range.bit(port);
         if self.taken.contains(&port) || bit.is_some_and(|bit| self.bits.has(bit)) {
             return Err(Failure::Allocated);
@@ -326,7 +353,9 @@ impl Ports {
             self.taken.push(port);
             return Ok(port);
         }
-        let bit = self.bits.any_clear(self.range.reserved()).ok_or(Failure::Full)?;
+        let bit = self.bits.any_clear(self.range.reserved());
+        self.note(Scope::Dynamic, bit.is_some());
+        let bit = bit.ok_or(Failure::Full)?;
         self.bits.set(bit);
         self.taken.push(self.range.port(bit));
         Ok(self.range.port(bit))

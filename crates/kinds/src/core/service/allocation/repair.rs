@@ -85,11 +85,14 @@ impl PortRepair {
 
     /// Looks once and sets right what it finds.
     pub async fn run(&mut self, allocation: &Allocation) -> Result<Vec<Finding>, Status> {
-        let store = allocation.store()?;
-        let services = store.services().await?;
+        let client = &allocation.client;
+        let services = client.list("", "services", "").await?;
         let mut findings = Vec::new();
         let range = allocation.node_ports.range();
-        allocation.node_ports.rewrite(store, |taken| self.settle_ports(range, taken, &services, &mut findings)).await?;
+        allocation
+            .node_ports
+            .rewrite(client, |taken| self.settle_ports(range, taken, &services, &mut findings))
+            .await?;
         Ok(findings)
     }
 

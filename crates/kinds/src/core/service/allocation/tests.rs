@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use object::timestamp::Time;
 use object::{Timestamp, value};
-use registry::{Features, Lookup};
+use registry::{Features, Lookup, OwnClient};
 use request::User;
 
 use super::repair::{Checked, Finding, PortRepair};
@@ -26,8 +26,9 @@ struct World {
 }
 
 #[async_trait]
-impl AllocationStore for World {
-    async fn create_address(&self, mut address: Value) -> Result<bool, Status> {
+impl OwnClient for World {
+    async fn create(&self, _: &str, resource: &str, mut address: Value) -> Result<bool, Status> {
+        assert_eq!(resource, "ipaddresses");
         tokio::task::yield_now().await;
         let mut addresses = self.addresses.lock().unwrap();
         if addresses.contains_key(address.name()) {
@@ -38,18 +39,21 @@ impl AllocationStore for World {
         Ok(true)
     }
 
-    async fn delete_address(&self, name: &str) -> Result<(), Status> {
+    async fn delete(&self, _: &str, resource: &str, name: &str) -> Result<(), Status> {
+        assert_eq!(resource, "ipaddresses");
         tokio::task::yield_now().await;
         self.addresses.lock().unwrap().remove(name);
         Ok(())
     }
 
-    async fn addresses(&self) -> Result<Vec<Arc<Value>>, Status> {
-        Ok(self.addresses.lock().unwrap().values().cloned().collect())
-    }
-
-    async fn services(&self) -> Result<Vec<Arc<Value>>, Status> {
-        Ok(self.services.lock().unwrap().clone())
+    async fn list(&self, _: &str, resource: &str, _: &str) -> Result<Vec<Arc<Value>>, Status> {
+        match resource {
+            "ipaddresses" => Ok(self.addresses.lock().unwrap().values().cloned().collect()),
+            resource => {
+                assert_eq!(resource, "services");
+                Ok(self.services.lock().unwrap().clone())
+            }
+        }
     }
 
     async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status> {
@@ -101,9 +105,8 @@ impl Cluster {
     }
 
     fn server(&self) -> Allocation {
-        let allocation = Allocation::new(&["10.0.0.0/24".to_string()], PortRange { first: 30000, size: 100 });
-        allocation.connect(self.world.clone());
-        allocation
+        let range = PortRange { first: 30000, size: 100 };
+        Allocation::new(&["10.0.0.0/24".to_string()], range, self.world.clone())
     }
 
     fn context(&self, dry_run: bool) -> Context<'_> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use object::timestamp::Time;
 use object::{Meta, Status, Timestamp, Value, names};
-use registry::Lookup;
+use registry::{Lookup, OwnClient};
 
 use super::{Finding, id};
+use crate::core::service::allocation::Allocation;
 use crate::core::service::allocation::addresses::{
-    CONTROLLER, FAMILY_LABEL, GROUP, IpFamily, MANAGED_BY_LABEL, address_object, object_name,
+    CONTROLLER, FAMILY_LABEL, GROUP, IpFamily, MANAGED_BY_LABEL, RESOURCE, address_object, give_back, object_name,
 };
-use crate::core::service::allocation::{Allocation, AllocationStore};
 use crate::core::service::facts::*;
 
 /// The longest a request takes: a write may be under way that has taken an address and not stored its service yet.
@@ -32,7 +32,7 @@ impl Allocation {
     pub async fn check_service(&self, lookup: &dyn Lookup, service: &Value) -> Result<Vec<Finding>, Status> {
         let mut findings = Vec::new();
         for address in addresses_of(service) {
-            findings.extend(check_pair(self.store()?, lookup, service, address).await?);
+            findings.extend(check_pair(&self.client, lookup, service, address).await?);
         }
         Ok(findings)
     }
@@ -55,13 +55,13 @@ impl Allocation {
             Verdict::OfAnother => Finding::AddressOfAnother { object },
             Verdict::OfNoService => Finding::AddressOfNoService { object },
         };
-        self.store()?.delete_address(address.name()).await?;
+        give_back(&self.client, address.name()).await?;
         Ok(Checked { finding: Some(finding), again: None })
     }
 }
 
 async fn check_pair(
-    store: &Arc<dyn AllocationStore>,
+    client: &Arc<dyn OwnClient>,
     lookup: &dyn Lookup,
     service: &Value,
     address: String,
@@ -70,24 +70,31 @@ async fn check_pair(
         return Ok(Some(Finding::AddressOutOfRange { address, service: id(service) }));
     }
     let object = lookup.get(GROUP, "ipaddresses", "", &address);
-    if let Some(object) = &object {
-        let owner = owner_of(lookup, object);
-        match owner {
-            Some(owner) if id(&owner) != id(service) && has_address(&owner, &address) => {
-                return Ok(Some(Finding::AddressOfManyServices { address, service: id(service) }));
-            }
-            Some(owner) if id(&owner) == id(service) && has_labels(object) => return Ok(None),
-            _ => store.delete_address(&address).await?,
+    let owner = object.as_ref().and_then(|object| owner_of(lookup, object));
+    match (&object, owner) {
+        (Some(_), Some(owner)) if id(&owner) != id(service) && has_address(&owner, &address) => {
+            return Ok(Some(Finding::AddressOfManyServices { address, service: id(service) }));
         }
+        (Some(object), Some(owner)) if id(&owner) == id(service) && has_labels(object) => return Ok(None),
+        _ => {}
+    }
+    let (namespace, name) = id(service);
+    let has_it = |service: Arc<Value>| has_address(&service, &address);
+    let still_has_it = || lookup.get("", "services", &namespace, &name).is_some_and(has_it);
+    // A Service that is deleted or gives an address up does so before the IPAddress goes: where that is missing because of it,
+    // the Service as it is now says so.
+    if !still_has_it() {
+        return Ok(None);
     }
     let was_misnamed = object.is_some();
-    let (namespace, name) = id(service);
+    if was_misnamed {
+        give_back(client, &address).await?;
+    }
     // Another server may have created it meanwhile; if it is wrong, it is looked at again when it arrives.
-    let created = store.create_address(address_object(&address, &namespace, &name)).await?;
-    let has_it = |service: Arc<Value>| has_address(&service, &address);
-    if created && !lookup.get("", "services", &namespace, &name).is_some_and(has_it) {
+    let created = client.create(GROUP, RESOURCE, address_object(&address, &namespace, &name)).await?;
+    if created && !still_has_it() {
         // The Service has gone meanwhile, or gave the address up, which may have been before there was one to delete.
-        store.delete_address(&address).await?;
+        give_back(client, &address).await?;
         return Ok(None);
     }
     let service = (namespace, name);
