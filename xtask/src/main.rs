@@ -6,6 +6,7 @@ mod bench;
 mod cluster;
 mod components;
 mod conformance;
+mod console;
 mod dist;
 mod generate;
 mod packages;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
         Some((command, [])) if command == "tour" => tour::run(),
+        Some((command, rest)) if command == "console" => test::program().and_then(|program| console::run(&program, rest)),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "cluster" => cluster::run(rest),
         Some((command, rest)) if command == "reliability" => reliability::run(rest),
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
+            "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | console [--screenshots] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
              components <name>… | packages | tour | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),

@@ -52,6 +52,10 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
         cargo_with(arguments, &environment).map_err(|why| format!("{purpose}: {why}"))?;
         eprintln!("    {} s", step.elapsed().as_secs());
     }
+    match crate::console::is_possible() {
+        true => eprintln!("==> the console: {}", crate::console::run(&server_beside_us()?, &[])?),
+        false => eprintln!("==> the console: left out, npm is not installed"),
+    }
     let (names, missing): (Vec<_>, Vec<_>) = SUITES.iter().partition(|(_, program)| is_installed(program));
     for (name, program) in missing {
         eprintln!("==> the package for {name}: left out, {program} is not installed");

@@ -1,5 +1,5 @@
-//! The administrative socket in the data directory, mode 0600. `ferrokube backup` uses it when the server is running: one line in; out come
-//! lines that say how far the work is, if they were asked for, and one line with its outcome.
+//! The administrative socket in the data directory, mode 0600, for `ferrokube backup` and `ferrokube console` while the server is running: one
+//! line in; out come lines that say how far the work is, if they were asked for, and one line with its outcome.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::store_path;
+use crate::own_console::OwnConsoleCell;
+use crate::{kubeconfig, store_path};
 
 /// Longest request line that is read.
 const LINE_MAX: u64 = 8 * 1024;
@@ -44,7 +45,7 @@ impl Drop for Admin {
 
 impl Admin {
     /// None, with a warning, where there cannot be such a socket; the server does not depend on it.
-    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>) -> Option<Admin> {
+    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>, console: OwnConsoleCell) -> Option<Admin> {
         let path = socket_path(data_dir);
         if path.as_os_str().len() > SOCKET_PATH_MAX {
             tracing::debug!("the data directory's path is too long for a socket; backups need a stopped server");
@@ -64,7 +65,7 @@ impl Admin {
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => drop(tokio::spawn(answer(stream, store.clone()))),
+                    Ok((stream, _)) => drop(tokio::spawn(answer(stream, store.clone(), console.clone()))),
                     // Most likely there are no file descriptors left, which passes.
                     Err(error) => {
                         tracing::debug!(%error, "cannot accept an administrative command");
@@ -77,7 +78,7 @@ impl Admin {
     }
 }
 
-async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
+async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>, console: OwnConsoleCell) {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     if BufReader::new(read.take(LINE_MAX)).read_line(&mut line).await.is_err() {
@@ -86,6 +87,10 @@ async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>) {
     let reply = match line.strip_suffix('\n').and_then(|line| line.split_once(' ')) {
         Some((BACKUP, target)) => reply(store.backup(Path::new(target)).await),
         Some((TELL_BACKUP, target)) => reply(tell_backup(&mut write, &store, Path::new(target)).await),
+        None if line.trim_end() == "console" => match console.get() {
+            Some(console) => format!("ok {}\n", console.make_code()),
+            None => "error the server has no console\n".to_string(),
+        },
         _ => "error unknown command\n".to_string(),
     };
     let _ = write.write_all(reply.as_bytes()).await;
@@ -148,13 +153,15 @@ pub async fn backup(data_dir: &Path, target: &Path, meter: &Arc<Meter>) -> Resul
         // The line that asks for it ends with the path.
         let path = absolute.to_str().filter(|path| !path.contains('\n'));
         let path = path.ok_or_else(|| BackupError::Other("the path of the backup is not a line of text".into()))?;
-        return match ask(stream, TELL_BACKUP, path, meter).await {
+        let seen: &Meter = meter;
+        let answered = match ask(stream, &format!("{TELL_BACKUP} {path}"), Some(seen)).await {
             // The server is of an earlier version.
             Err(BackupError::Other(why)) if why == "unknown command" => {
-                ask(connect().await.map_err(other)?, BACKUP, path, meter).await
+                ask(connect().await.map_err(other)?, &format!("{BACKUP} {path}"), None).await
             }
             answered => answered,
         };
+        return answered?.parse().map_err(BackupError::Other);
     }
     let path = store_path(data_dir);
     if !path.exists() {
@@ -169,18 +176,29 @@ pub async fn backup(data_dir: &Path, target: &Path, meter: &Arc<Meter>) -> Resul
     )
 }
 
+/// A link that signs a browser on this machine in to the console of the data directory's server, once.
+pub async fn console_link(data_dir: &Path) -> Result<String, String> {
+    let connected = UnixStream::connect(socket_path(data_dir)).await;
+    let why = |error| format!("no server with an embedded store runs on {}: {error}", data_dir.display());
+    let code = ask(connected.map_err(why)?, "console", None).await.map_err(|error| error.to_string())?;
+    let path = data_dir.join("kubeconfig");
+    let server = kubeconfig::server_of(&path);
+    let why = |error| format!("where the server is cannot be read from {}: {error}", path.display());
+    Ok(console::link(&server.map_err(why)?, &code))
+}
+
 /// Asks a running server, and notes how far it says it is.
-async fn ask(mut stream: UnixStream, what: &str, path: &str, meter: &Meter) -> Result<Summary, BackupError> {
+async fn ask(mut stream: UnixStream, what: &str, meter: Option<&Meter>) -> Result<String, BackupError> {
     let failed = |error: std::io::Error| BackupError::Other(format!("the server did not finish: {error}"));
-    stream.write_all(format!("{what} {path}\n").as_bytes()).await.map_err(failed)?;
+    stream.write_all(format!("{what}\n").as_bytes()).await.map_err(failed)?;
     let mut lines = BufReader::new(stream).lines();
     while let Some(line) = lines.next_line().await.map_err(failed)? {
         if let Some(reached) = heard(&line) {
-            meter.set(reached);
+            meter.iter().for_each(|meter| meter.set(reached));
             continue;
         }
         return match line.split_once(' ') {
-            Some(("ok", summary)) => summary.parse().map_err(BackupError::Other),
+            Some(("ok", answer)) => Ok(answer.to_string()),
             Some(("damaged", why)) => Err(BackupError::Damaged(why.into())),
             Some((_, why)) => Err(BackupError::Other(why.into())),
             None => Err(BackupError::Other(line)),

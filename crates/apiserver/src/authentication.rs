@@ -106,6 +106,7 @@ impl Authentication {
         let mut tokens = std::mem::take(&mut own.tokens);
         tokens.extend(token_methods(config, accounts.method(client, features), issuers, accounts, egress)?);
         let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
+        authenticator.session_cookie = config.console.then_some(console::COOKIE);
         authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
         Ok(Authentication {
             authenticator: Arc::new(authenticator),

@@ -95,6 +95,8 @@ pub struct Config {
     pub garbage_collection: bool,
     /// Whether the server looks after namespaces, owned objects and service accounts itself.
     pub standalone: bool,
+    /// `--console`: whether browsers find pages at `/console/`.
+    pub console: bool,
     pub serving: Serving,
     pub audit: AuditConfig,
     pub metrics: ShownMetrics,
@@ -190,6 +192,7 @@ impl Default for Config {
             store: StoreConfig::default(),
             garbage_collection: true,
             standalone: false,
+            console: true,
             serving: Serving::default(),
             audit: AuditConfig::default(),
             metrics: ShownMetrics::default(),

@@ -176,6 +176,7 @@ pub fn command(called_as: &str) -> Command {
                 )
                 .help_heading("ferrokube"),
         )
+        .arg(console())
         .arg(quota())
         .arg(
             Arg::new("v")
@@ -192,6 +193,20 @@ pub fn command(called_as: &str) -> Command {
         }
     }
     command
+}
+
+fn console() -> Arg {
+    Arg::new("console")
+        .long("console")
+        .value_name("true|false")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .help(
+            "Serve pages for browsers at /console/, which show what the server does and its objects to those who may see them \
+             [default: true, and false when started as kube-apiserver]",
+        )
+        .help_heading("ferrokube")
 }
 
 fn quota() -> Arg {
@@ -272,6 +287,7 @@ fn read(matches: &ArgMatches, called_as: &str, mut without_effect: Vec<String>) 
     let (standalone, standalone_because) = defaults::standalone(asked("standalone")?, called_as, &named);
     config.standalone = standalone;
     config.own_authority = asked("own-authority")?;
+    config.console = asked("console")?.unwrap_or(!is_drop_in);
     config.settle()?;
     if is_drop_in
         && !config.store.etcd_servers.is_empty()

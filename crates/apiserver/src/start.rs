@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use actions::Actions;
 use aggregator::Aggregator;
-use authz::{Authorizer, Permitted};
+use authz::Authorizer;
 use cache::Budget;
+use console::{Console, StaticPages};
 use discovery::Discovery;
 use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
 use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, OwnClient, Report, Setup};
-use rest::{Api, Body, Call, Limits, Reply, WatchMeters};
+use rest::{Api, Limits, WatchMeters};
 use server::tls::Handshake;
-use server::{Health, Hook, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Sparing};
+use server::{
+    Health, Hook, Impersonation, Lifecycle, Listener, Paths, PublicPages, Seats, Server, ShutdownTimeouts, Sparing,
+};
 use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
@@ -28,12 +31,14 @@ use crate::authorization::Authorization;
 use crate::components::Components;
 use crate::definitions::{self, CustomNeeds};
 use crate::dial::Dialer;
+use crate::discovery_paths::DiscoveryPaths;
 use crate::escalation::EscalationCheck;
 use crate::extensions::Built;
 use crate::fresh::Fresh;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::own_client::ApiClient;
+use crate::own_console::OwnConsole;
 use crate::peering::Peering;
 use crate::pki::{FrontProxy, Hosts, PkiError};
 use crate::served::Served;
@@ -84,6 +89,8 @@ pub struct Running {
     pub api: Arc<Api>,
     /// Answers requests of the same process, which need no listener.
     pub server: Arc<Server>,
+    /// None if it is off.
+    pub console: Option<Arc<Console>>,
     timeouts: ShutdownTimeouts,
     background: Background,
     store: Opened,
@@ -198,6 +205,7 @@ struct Begun {
 
 async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -> Result<Assembled, StartError> {
     let Begun { pki, mut opened, egress, signing_key } = begun;
+    let console = OwnConsole::open(config, &mut extensions, &pki, &opened.console);
     let core = Core::open(config, &mut extensions, &pki, &opened, &egress, signing_key).await?;
     let Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings } = core;
     let lifecycle = Lifecycle::default();
@@ -223,13 +231,18 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let own_host = own_host(config, &advertised);
     let discovery = Discovery::new(api.clone(), Some(aggregator.clone()), peering.peers.clone(), own_host.clone());
     let openid = OpenId::new(&accounts, &config.service_accounts.jwks_uri, &own_host);
-    let paths = paths(config, &api, discovery, openid, &health, first);
+    let mut paths = paths(config, &api, discovery, openid, &health, first);
+    if let Some(console) = &console {
+        paths.push(console.paths(&api, &authentication.authenticator, &metrics, &seats, &unfinished));
+    }
     let server = Arc::new(Server {
         api: api.clone(),
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer,
         impersonation,
         paths,
+        pages: console.as_ref().map(|_| Arc::new(StaticPages::default()) as Arc<dyn PublicPages>),
+        observer: console.as_ref().map(|own| own.console.observer()),
         health,
         metrics,
         version: config.version(),
@@ -256,6 +269,7 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
         aggregator,
         api,
         authentication,
+        console: console.map(|own| own.console),
         expressions: host.expressions.clone(),
         followers,
         hooks,
@@ -337,6 +351,7 @@ struct Assembled {
     aggregator: Arc<Aggregator>,
     api: Arc<Api>,
     authentication: Authentication,
+    console: Option<Arc<Console>>,
     definitions: Vec<OwnDefinition>,
     /// Compiled CEL expressions of the whole server.
     expressions: Arc<cel::Pool>,
@@ -357,7 +372,7 @@ struct Assembled {
 impl Assembled {
     /// Creates the server's own objects, begins what goes on beside requests, and serves.
     async fn run(self, config: &Config) -> Result<Running, StartError> {
-        let Assembled { address, aggregator, api, listener, opened, peering, pki, server, store, .. } = self;
+        let Assembled { address, aggregator, api, console, listener, opened, peering, pki, server, store, .. } = self;
         own_objects::create(&api, &self.authentication.trust.published()).await;
         let mut tasks = repair::start(self.kinds.allocation, api.clone(), &config.hostname);
         tasks.spawn(own_objects::keep(api.clone()));
@@ -379,7 +394,7 @@ impl Assembled {
         }
         let background = Background { loops, own_service, peering, tasks, serving };
         let timeouts = serving::shutdown_timeouts(config);
-        Ok(Running { address, pki, api, server, timeouts, background, store: opened })
+        Ok(Running { address, pki, api, server, console, timeouts, background, store: opened })
     }
 }
 
@@ -671,18 +686,4 @@ async fn catalog(
         kinds::apiextensions::serve_v1beta1(&mut catalog);
     }
     Ok(catalog)
-}
-
-/// The crates `discovery` and `server` do not depend on each other; the server knows discovery only as a `Paths`.
-struct DiscoveryPaths(Discovery);
-
-#[async_trait::async_trait]
-impl Paths for DiscoveryPaths {
-    async fn answer(&self, call: &Permitted<Call>, _: &mut Body) -> Option<Reply> {
-        self.0.answer(call).await
-    }
-
-    fn listed(&self) -> Vec<String> {
-        self.0.listed()
-    }
 }

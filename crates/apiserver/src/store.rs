@@ -24,6 +24,7 @@ use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
 
 use crate::StartError;
 use crate::flags::{Given, Row, rows};
+use crate::own_console::OwnConsoleCell;
 use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
@@ -182,6 +183,8 @@ pub(crate) struct Opened {
     /// What the store is made of: the one for everything, then those that some resources have for themselves.
     clusters: Vec<Cluster>,
     background: Vec<Box<dyn Send + Sync>>,
+    /// Where the socket in the data directory finds the console, once there is one.
+    pub console: OwnConsoleCell,
     /// Whether it was opened here, and is closed here.
     pub is_own: bool,
 }
@@ -190,7 +193,8 @@ impl Opened {
     /// Of one engine, and not encrypted yet.
     fn of(main: Cluster) -> Opened {
         let store = main.store.clone();
-        Opened { store, encryption: None, clusters: vec![main], background: Vec::new(), is_own: true }
+        let (clusters, background) = (vec![main], Vec::new());
+        Opened { store, encryption: None, clusters, background, console: OwnConsoleCell::default(), is_own: true }
     }
 
     /// Finishes what was asked of a store that was opened here. One of the program goes on.

@@ -197,6 +197,7 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1_800_000_000;
+    const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     struct Authority {
         issuer: Issuer<'static, KeyPair>,
@@ -229,7 +230,7 @@ mod tests {
         async fn identify(&self, certificate: &CertificateDer<'static>, now: i64) -> Result<Option<Identity>, Refused> {
             let certificates = std::slice::from_ref(certificate);
             let headers = &http::HeaderMap::new();
-            self.method.identify(&Credentials { certificates, headers, path: "/", now }).await
+            self.method.identify(&Credentials { certificates, headers, path: "/", client: LOOPBACK, now }).await
         }
     }
 

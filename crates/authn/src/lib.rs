@@ -7,6 +7,7 @@ mod bootstrap_tokens;
 mod cache;
 mod certificate;
 pub mod configuration;
+pub mod cookie;
 pub mod headers;
 mod jws;
 pub mod jwt;
@@ -21,6 +22,7 @@ mod tokens;
 mod webhook;
 mod websocket;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
     /// The path of the request's URL, which decides whether it may be anonymous.
     pub path: &'a str,
+    /// The address that the connection comes from.
+    pub client: IpAddr,
     /// Seconds since the epoch, to judge validity by.
     pub now: i64,
 }
@@ -108,6 +112,8 @@ pub struct Authenticator {
     pub anonymous: Anonymous,
     /// The headers of front proxies, besides the standard ones, that servers behind this one must not see.
     pub proxy_headers: Option<UserHeaders>,
+    /// The name of the cookie of signed-in browsers, which servers behind this one must not see either.
+    pub session_cookie: Option<&'static str>,
     pub meters: AuthnMeters,
     cache: TokenCache<Identity>,
 }
@@ -126,6 +132,7 @@ impl Authenticator {
             audiences,
             anonymous,
             proxy_headers: None,
+            session_cookie: None,
             meters: AuthnMeters::default(),
             cache,
         }
@@ -152,6 +159,9 @@ impl Authenticator {
         }
         if let Some(proxy_headers) = &self.proxy_headers {
             proxy_headers.strip(headers);
+        }
+        if let Some(name) = self.session_cookie {
+            cookie::strip(headers, name);
         }
         websocket::strip(headers);
     }

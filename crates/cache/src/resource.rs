@@ -337,7 +337,8 @@ impl Cache {
         Watcher::begin(self.clone(), part, start).await
     }
 
-    pub(crate) fn budget(&self) -> &Arc<Budget> {
+    /// The budget of other encodings, which all caches of a server share.
+    pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 

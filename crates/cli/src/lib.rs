@@ -2,6 +2,7 @@
 
 mod client;
 mod completion;
+mod console;
 mod envtest;
 mod kubeconfig;
 mod maintain;
@@ -40,6 +41,7 @@ fn carry_out(matches: &ArgMatches, build: &server::Build) -> Result<(), Failure>
         None => serve::run(matches, &name(), build),
         Some(("serve", matches)) => serve::run(matches, &name(), build),
         Some(("kubeconfig", matches)) => kubeconfig::run(matches),
+        Some(("console", matches)) => console::run(matches),
         Some(("backup", matches)) => return maintain::backup(matches),
         Some(("restore", matches)) => return maintain::restore(matches),
         Some(("check", matches)) => return maintain::check(matches),
@@ -92,6 +94,7 @@ fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .subcommand(serve.name("serve").about("Serve the Kubernetes API (the default)").long_about(None))
         .subcommand(kubeconfig::command())
+        .subcommand(console::command())
         .subcommands(maintain::commands())
         .subcommand(migrate::command())
         .subcommand(test_server::command())

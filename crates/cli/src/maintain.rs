@@ -20,7 +20,7 @@ use super::progress::Progress;
 
 /// Revisions that a restored store skips, so that a client never meets one it has seen with other content.
 const RESTORE_SKIPS: i64 = 1_000_000_000;
-/// What is put aside has this in its name.
+/// In the names of files and folders that were put aside.
 const BEFORE_RESTORE: &str = "before-restore";
 const BEFORE_REPAIR: &str = "before-repair";
 

@@ -1,6 +1,6 @@
 //! `serve`: from flags to a server that runs until it is told to stop.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -137,6 +137,11 @@ impl Greeting {
             let alone =
                 "yes: namespaces, owned objects and service accounts are looked after (--standalone=false if not)";
             lines.push(format!("  alone       {alone}"));
+        }
+        // The log of a service is read by others than the administrator, so a link is only shown on a terminal.
+        let shows_link = server.vouches_for_clients() && std::io::stdout().is_terminal();
+        if let Some(link) = shows_link.then(|| server.console_link()).flatten() {
+            lines.push(format!("  console     {link} (once, within 15 minutes, on this machine)"));
         }
         say(&(lines.join("\n") + &next));
         let _ = std::io::stdout().flush();

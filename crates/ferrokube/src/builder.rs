@@ -34,7 +34,8 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Builder {
-        let options = Options { port: 0, standalone: true, own_authority: Some(true), ..Options::default() };
+        let own_authority = Some(true);
+        let options = Options { port: 0, standalone: true, own_authority, console: false, ..Options::default() };
         let extensions = ProgramParts::default();
         Builder { options, extensions, data_dir: None, loops: Vec::new(), is_resettable: false }
     }

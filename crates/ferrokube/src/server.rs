@@ -107,6 +107,13 @@ impl Server {
         self.address().map(kubeconfig::url)
     }
 
+    /// A link that signs a browser on this machine in to the console as the administrator, once and within a quarter of an hour;
+    /// None if the server has no console.
+    pub fn console_link(&self) -> Option<String> {
+        let (console, url) = (self.running.console.as_ref()?, self.url()?);
+        Some(console::link(&url, &console.make_code()))
+    }
+
     /// Where it listens; None without a listener.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listens.then_some(self.running.address)

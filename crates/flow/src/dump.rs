@@ -1,12 +1,14 @@
 //! The debugging pages under `/debug/api_priority_and_fairness/`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use object::timestamp::Time;
-use object::{Clock, SystemClock};
+use object::{Clock, Str, SystemClock};
 use tokio::time::Instant;
 
 use crate::flow::Flow;
+use crate::level::Level;
 use crate::queues::{SeatTime, Ticket};
 
 const LEVEL_COLUMNS: [&str; 10] = [
@@ -46,7 +48,48 @@ const REQUEST_COLUMNS: [&str; 10] = [
     "StartTime",
 ];
 
+/// A priority level at this moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelReport {
+    pub name: Str,
+    pub seats: u64,
+    /// How many seats it may use now, and how many by its share alone.
+    pub limit: usize,
+    pub nominal: usize,
+    pub executing: usize,
+    pub waiting: usize,
+    /// How many queues have requests.
+    pub queues: usize,
+    pub dispatched: u64,
+    pub rejected: u64,
+    pub timed_out: u64,
+    pub cancelled: u64,
+}
+
 impl Flow {
+    /// All levels as they are.
+    pub fn report(&self) -> Vec<LevelReport> {
+        let snapshot = self.snapshot();
+        let report = |level: &Arc<Level>| {
+            let state = level.state.lock();
+            let (queues, totals) = (&state.queues, state.queues.totals);
+            LevelReport {
+                name: level.name.clone(),
+                seats: queues.seats_in_use,
+                limit: state.limit,
+                nominal: state.bounds.nominal,
+                executing: queues.executing(),
+                waiting: queues.waiting,
+                queues: queues.active(),
+                dispatched: totals.dispatched,
+                rejected: totals.rejected,
+                timed_out: totals.timed_out,
+                cancelled: totals.cancelled,
+            }
+        };
+        snapshot.levels.iter().map(report).collect()
+    }
+
     /// A page by the last part of its path; None if there is no such page.
     pub fn dump(&self, page: &str) -> Option<String> {
         match page {

@@ -89,6 +89,11 @@ impl Seats {
         &self.route.admission
     }
 
+    /// How many seats the request has.
+    pub fn width(&self) -> u64 {
+        self.ticket.as_ref().map_or(0, |ticket| ticket.work.initial_seats)
+    }
+
     /// Whether the request waited in a queue and must say when it has run.
     pub fn has_turn(&self) -> bool {
         self.ticket.as_ref().is_some_and(|ticket| ticket.has_turn)
@@ -168,6 +173,11 @@ impl Flow {
         };
         flow.configure(&[], &[]);
         flow
+    }
+
+    /// The schema and the level that a request would get.
+    pub fn classify(&self, info: &RequestInfo, user: &User) -> Arc<Admission> {
+        self.configuration.load().classify(info, user).admission.clone()
     }
 
     /// Waits until the request may run, at most until `deadline`. `work` tells how many seats it needs; it is given the

@@ -21,6 +21,7 @@ mod turns;
 mod watches;
 
 pub use configuration::{EXEMPT, FlowSchema, PriorityLevel};
+pub use dump::LevelReport;
 pub use estimate::{ListOptions, ObjectStats, Work};
 pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, FlowSettings, Rejected, Seats};
 pub use turns::Unstarted;

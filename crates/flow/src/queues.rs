@@ -221,6 +221,11 @@ impl Queues {
         self.executing.len() + self.queueless.len()
     }
 
+    /// How many queues have requests that wait.
+    pub fn active(&self) -> usize {
+        self.queues.iter().filter(|queue| !queue.waiting.is_empty()).count()
+    }
+
     pub fn demand(&self) -> f64 {
         (self.seats_in_use + self.seats_waiting) as f64
     }

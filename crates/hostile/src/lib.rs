@@ -78,6 +78,7 @@ impl Target {
         let meter = polls.clone();
         let builder = Server::builder().on_disk().bare().configure(|config| {
             config.token_auth_file = Some(tokens);
+            config.console = true;
             config.serving.connections.poll_meter = Some(meter);
         });
         let server = change(builder).start().await.expect("the server starts");

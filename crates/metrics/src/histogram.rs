@@ -34,6 +34,11 @@ impl Histogram {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
+    /// How many values were up to each bound and above the one before, and how many were above all.
+    pub fn counts(&self) -> Vec<u64> {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect()
+    }
+
     /// Writes the sum and the count, which is all that a summary without quantiles has.
     pub fn write_summary(&self, name: &str, labels: &str, out: &mut String) -> std::fmt::Result {
         let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));

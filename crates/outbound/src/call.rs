@@ -124,7 +124,7 @@ impl Client {
 /// The host and port of a URL, for metrics.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?']).next().unwrap_or_default()
+    rest.find(['/', '?']).map_or(rest, |end| &rest[..end])
 }
 
 /// The URL to connect to: the same path at another address.

@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use codec::Notes;
 use futures::FutureExt;
-use object::{GroupVersion, GroupVersionKind, Meta, Raw, Status, Timestamp, Value};
+use object::{GroupVersion, GroupVersionKind, Raw, Status, Timestamp, Value};
 use patch::apply::{FieldManager, Kind, Resets};
 use patch::{FieldSet, JsonPatch, Reading, go, merge_patch, strategic_patch};
 use schema::{Schema, builtin};

@@ -66,7 +66,7 @@ fn path<B>(request: &Request<B>) -> Result<String, HttpResponse> {
 }
 
 /// The decoded parameters of a query string, in order. As Go's URL.Query, it leaves out those with a broken escape or a semicolon.
-fn query(uri: &Uri) -> Vec<(String, String)> {
+pub fn query(uri: &Uri) -> Vec<(String, String)> {
     let Some(text) = uri.query() else { return Vec::new() };
     let decode = |part: &str| request::unescape(&part.replace('+', " "));
     text.split('&')

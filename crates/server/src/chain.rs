@@ -27,6 +27,7 @@ use crate::arrival::ArrivingBody;
 use crate::call::Arrived;
 use crate::finish::Finish;
 use crate::http_log::HttpLog;
+use crate::observe::{CpuClock, Observed};
 use crate::peer::Peer;
 use crate::receive::{Discarding, Receiving, timed_out};
 use crate::refused::{classified, forbidden, no_seat, not_allowed, shutting_down};
@@ -35,7 +36,7 @@ use crate::sparing::Sparing;
 use crate::trace::{self, Tracer};
 use crate::track::Tracked;
 use crate::unfinished::Unfinished;
-use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, Seats, Version};
+use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, PublicPages, RequestObserver, Seats, Version};
 use crate::{audit, call, compress, impersonate};
 
 /// Audit annotations with the decision of authorization.
@@ -60,6 +61,10 @@ pub struct Server {
     pub metrics: Arc<Metrics>,
     pub version: Version,
     pub paths: Vec<Arc<dyn Paths>>,
+    /// The console's pages, if it is on.
+    pub pages: Option<Arc<dyn PublicPages>>,
+    /// Is told what requests cost, if the console is on.
+    pub observer: Option<Arc<dyn RequestObserver>>,
     /// Knows which requests other API servers answer.
     pub aggregator: Option<Arc<Aggregator>>,
     /// Knows which requests other servers on the same store answer, if any are passed on to them.
@@ -130,6 +135,7 @@ impl Server {
             true => (Some(self.lifecycle.watch_end()), None),
             false => (None, Some(tracked.began + call.timeout)),
         };
+        let mut cpu = CpuClock::of(tracked.observed.as_deref());
         let passing = Passing {
             call,
             tracked: &mut tracked,
@@ -141,8 +147,12 @@ impl Server {
             admission: None,
         };
         // A panic ends only the request it happens in.
-        let answer = AssertUnwindSafe(self.pass_in_time(passing, body, deadline)).catch_unwind().await;
+        let answer = AssertUnwindSafe(self.pass_in_time(passing, body, deadline)).catch_unwind();
+        let answer = cpu.measure(answer).await;
         let mut reply = answer.unwrap_or_else(|_| self.panicked(&mut tracked, &audit_id));
+        if let Some(observed) = &mut tracked.observed {
+            observed.answered(&reply, &cpu);
+        }
         // What is sent needs no seat.
         tracked.leave_seat(&mut reply).await;
         // The audit log has the answer before the client has it.
@@ -172,6 +182,8 @@ impl Server {
         self.refuse_while_leaving(&request)?;
         // CORS: a browser asks whether a page may send a request.
         answer_preflight(&request)?;
+        // The console's pages, which are the same for everyone.
+        self.answer_page(&request)?;
         // A `timeout` parameter that says no time: 400.
         self.check_timeout(&request)?;
         // Authentication: 401 for a bad credential. A request without one is anonymous.
@@ -200,6 +212,7 @@ impl Server {
             record: None,
             span: None,
             log: HttpLog::of(call, audit_id, peer.address, long_running),
+            observed: self.observer.as_ref().and_then(|observer| Observed::begin(observer, call, audit_id)),
             series: self.metrics.series(&self.api.catalog.load(), call, body.size_hint().exact()),
             began: Instant::now(),
             long_running,
@@ -225,6 +238,12 @@ impl Server {
         Err(Box::new(shutting_down(request.version)))
     }
 
+    fn answer_page(&self, request: &Passing<'_>) -> Result<(), Stopped> {
+        let Some(pages) = self.pages.as_ref().filter(|_| !request.call.info.is_resource) else { return Ok(()) };
+        let call = &request.call;
+        pages.page(&call.method, &call.info.path, &call.headers).map_or(Ok(()), |page| Err(Box::new(page)))
+    }
+
     fn check_timeout(&self, request: &Passing<'_>) -> Result<(), Stopped> {
         match call::timeout(&request.call.query, self.request_timeout) {
             Err(status) if !request.tracked.long_running => Err(self.refuse_stranger(request, &status)),
@@ -245,6 +264,10 @@ impl Server {
         };
         (request.call.user, request.warnings) = (identity.user, identity.warnings);
         let took = request.tracked.began.elapsed();
+        let address = request.tracked.open.peer().address.ip();
+        if let Some(observed) = &mut request.tracked.observed {
+            observed.sent_by(&request.call.user, address, took);
+        }
         let begin = |tracer: &Tracer| tracer.begin(&request.call, request.audit_id, took);
         request.tracked.span = self.tracer.as_ref().and_then(begin);
         Ok(())
@@ -255,7 +278,8 @@ impl Server {
             return Ok(Identity { user: user.clone(), ..Identity::default() });
         }
         let (now, path) = (self.api.clock.now().secs, call.info.path.as_str());
-        let credentials = Credentials { certificates: &peer.certificates, headers: &call.headers, path, now };
+        let (certificates, client) = (&peer.certificates, peer.address.ip());
+        let credentials = Credentials { certificates, headers: &call.headers, path, client, now };
         let identity = self.authenticator.authenticate(&credentials).await;
         let identity = identity.map_err(|refused| match self.refusals.line(peer.address.ip()) {
             None => {}
@@ -336,6 +360,9 @@ impl Server {
             Err(status) => return Err(request.failed(&self.api, &status)),
         };
         drop(span);
+        if let Some(observed) = &mut tracked.observed {
+            observed.admitted(tracked.seat.as_ref(), tracked.began.elapsed());
+        }
         tracked.watch = self.seats.flow().and_then(|flow| flow.watches.register(&call.info));
         request.admission = tracked.seat.as_ref().and_then(Seat::admission);
         if call.info.is_resource && !call.info.verb.is_read() {
@@ -358,6 +385,9 @@ impl Server {
         let (span, began) = (trace::filter(&tracked.span, "authorization"), std::time::Instant::now());
         let decided = audit::timed(record, "authorization", authz::authorize(&*self.authorizer, call)).await;
         self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
+        if let Some(observed) = &mut tracked.observed {
+            observed.authorized(began.elapsed());
+        }
         drop(span);
         let call = decided.map_err(|refused| not_allowed(&self.api, *refused, record, &warnings))?;
         if let Some(record) = record {

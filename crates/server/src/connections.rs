@@ -12,7 +12,7 @@ const HEAD_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Those of nearly all requests are shorter, and are not counted.
 pub const SHORT_HEAD_BYTES: usize = 16 * 1024;
 
-/// What connections share.
+/// The number of connections, the bytes of requests that begin to arrive, and windows.
 #[derive(Clone)]
 pub struct Connections {
     open: Shares<IpAddr>,
@@ -30,35 +30,35 @@ impl Connections {
     }
 
     /// Counts a new connection until the result is dropped. None if its address has as many as it may have.
-    pub fn open(&self, address: IpAddr) -> Option<Place> {
+    pub fn open(&self, address: IpAddr) -> Option<ConnectionPlace> {
         let mut share = self.open.share(network(address));
-        share.grow(1).then(|| Place { shared: self.clone(), address, _share: share })
+        share.grow(1).then(|| ConnectionPlace { shared: self.clone(), address, _share: share })
     }
 }
 
 /// The place of one connection among all.
-pub struct Place {
+pub struct ConnectionPlace {
     shared: Connections,
     address: IpAddr,
     _share: Share<IpAddr>,
 }
 
-impl Place {
-    /// What its HTTP/2 may send of bodies.
+impl ConnectionPlace {
+    /// How much it may send of bodies over HTTP/2.
     pub fn window(&self) -> Window {
         self.shared.windows.open(self.address)
     }
 
     /// The account of the request that is arriving, with nothing in it.
-    pub fn head(&self) -> Head {
-        Head(self.shared.heads.share(network(self.address)))
+    pub fn head(&self) -> ArrivingHead {
+        ArrivingHead(self.shared.heads.share(network(self.address)))
     }
 }
 
 /// How much has arrived of a request's line and headers.
-pub struct Head(Share<IpAddr>);
+pub struct ArrivingHead(Share<IpAddr>);
 
-impl Head {
+impl ArrivingHead {
     /// Notes how much it is; 0 when the head is complete. False if that is more than its address may have.
     pub fn set(&mut self, bytes: usize) -> bool {
         if bytes <= SHORT_HEAD_BYTES {
@@ -77,12 +77,12 @@ mod tests {
     fn an_address_leaves_room_for_others() {
         let connections = Connections::new(100);
         let open = |address: &str| connections.open(address.parse().unwrap());
-        let hog: Vec<Place> = std::iter::from_fn(|| open("10.0.0.1")).collect();
+        let hog: Vec<ConnectionPlace> = std::iter::from_fn(|| open("10.0.0.1")).collect();
         assert_eq!(hog.len(), 50);
-        let polite: Vec<Place> = std::iter::from_fn(|| open("10.0.0.2")).collect();
+        let polite: Vec<ConnectionPlace> = std::iter::from_fn(|| open("10.0.0.2")).collect();
         assert_eq!(polite.len(), 25);
         assert!(open("10.0.0.1").is_none() && open("::ffff:10.0.0.1").is_none());
-        let heads = |place: &Place| -> Vec<Head> {
+        let heads = |place: &ConnectionPlace| -> Vec<ArrivingHead> {
             let next = || {
                 let mut head = place.head();
                 head.set(1 << 20).then_some(head)

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::Server;
 use crate::arrival::ArrivingBody;
 use crate::chain::HttpResponse;
-use crate::connections::{Connections, Place};
+use crate::connections::{ConnectionPlace, Connections};
 use crate::extended_connect;
 use crate::host;
 use crate::lifecycle::Phase;
@@ -156,7 +156,7 @@ const KEEP_ALIVE: socket2::TcpKeepalive =
 struct Connection {
     server: Arc<Server>,
     options: Arc<ConnectionOptions>,
-    place: Place,
+    place: ConnectionPlace,
     _open: mpsc::Sender<()>,
 }
 

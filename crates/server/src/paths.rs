@@ -1,7 +1,7 @@
 //! Paths that are not resources: those of the server itself, and those of other crates, such as discovery, OpenAPI and keys.
 
 use authz::Permitted;
-use http::StatusCode;
+use http::{HeaderMap, Method, StatusCode};
 use object::{GroupResource, GroupVersionKind, Status};
 use rest::{Accept, Body, Call, Reply, ReplyBody, failure};
 
@@ -19,6 +19,11 @@ pub trait Paths: Send + Sync + 'static {
 
     /// The paths to list under `/`.
     fn listed(&self) -> Vec<String>;
+}
+
+/// Pages that are the same for everyone and say nothing about the cluster, so that they are sent ahead of authentication.
+pub trait PublicPages: Send + Sync + 'static {
+    fn page(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Reply>;
 }
 
 impl Server {

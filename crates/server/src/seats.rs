@@ -171,6 +171,15 @@ impl Seat {
         }
     }
 
+    /// How many seats it is; 1 without priority and fairness, and 0 while it is given back.
+    pub fn width(&self) -> u64 {
+        match &*self.0.state.lock() {
+            State::Seated(Hold::Flow(seats)) => seats.width(),
+            State::Seated(Hold::Permit(_)) => 1,
+            State::Away(_) => 0,
+        }
+    }
+
     /// Whether priority and fairness waits for [`Seat::end_turn`].
     pub fn has_turn(&self) -> bool {
         matches!(&*self.0.state.lock(), State::Seated(Hold::Flow(seats)) if seats.has_turn())

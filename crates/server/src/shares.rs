@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 /// A holder may have as much as is free for all: one gets half of it, two a third each, and there is always some for the next.
-pub struct Shares<K>(Arc<Mutex<State<K>>>);
+pub struct Shares<K>(Arc<Mutex<HeldShares<K>>>);
 
-struct State<K> {
+struct HeldShares<K> {
     all: usize,
     /// Whether the first share of each holder is given whatever is free.
     is_first_free: bool,
@@ -34,7 +34,7 @@ impl<K: Eq + Hash + Clone> Shares<K> {
     }
 
     fn of(all: usize, is_first_free: bool) -> Shares<K> {
-        Shares(Arc::new(Mutex::new(State { all, is_first_free, held: 0, holders: HashMap::new() })))
+        Shares(Arc::new(Mutex::new(HeldShares { all, is_first_free, held: 0, holders: HashMap::new() })))
     }
 
     /// How much is held by all.
@@ -48,7 +48,7 @@ impl<K: Eq + Hash + Clone> Shares<K> {
     }
 }
 
-/// What one holder has of it, until this is dropped.
+/// A part of it that one holder has until this is dropped.
 pub struct Share<K: Eq + Hash + Clone> {
     all: Shares<K>,
     holder: K,
@@ -60,7 +60,7 @@ impl<K: Eq + Hash + Clone> Share<K> {
     pub fn grow(&mut self, size: usize) -> bool {
         let Some(more) = size.checked_sub(self.held).filter(|more| *more > 0) else { return true };
         let mut state = self.all.0.lock();
-        let of_holder = state.holders.get(&self.holder).copied().unwrap_or_default();
+        let of_holder = state.holders.get(&self.holder).map_or(0, |held| *held);
         let is_given = state.is_first_free && of_holder == self.held;
         if !is_given && state.held + of_holder + 2 * more > state.all {
             return false;

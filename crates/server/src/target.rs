@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connections::Head;
+use crate::connections::ArrivingHead;
 use crate::peer::Peer;
 
 /// Whether `http::Uri` would refuse the byte in a path or a query, or cut the target there (`#`), though a target may have it.
@@ -40,7 +40,7 @@ pub struct Escaping<S> {
     /// Is told when a request of HTTP/1 may have begun.
     peer: Arc<Peer>,
     /// The account of the request that is arriving.
-    head: Head,
+    head: ArrivingHead,
     /// How much of it has arrived over HTTP/1.
     head_bytes: usize,
     /// Rewritten bytes that did not fit the reader's buffer.
@@ -65,7 +65,7 @@ enum Outcome {
 }
 
 impl<S> Escaping<S> {
-    pub fn new(stream: S, is_http2: bool, peer: Arc<Peer>, head: Head) -> Escaping<S> {
+    pub fn new(stream: S, is_http2: bool, peer: Arc<Peer>, head: ArrivingHead) -> Escaping<S> {
         let protocol = match is_http2 {
             true => Protocol::Http2(http2::Frames::default()),
             false => Protocol::Http1(http1::Requests::default()),

@@ -20,6 +20,7 @@ use crate::audit::note_reply;
 use crate::http_log::HttpLog;
 use crate::lifecycle::{Ticket, WatchEnd};
 use crate::metrics::Series;
+use crate::observe::Observed;
 use crate::peer::{OpenRequest, Peer};
 use crate::seats::Seat;
 use crate::trace;
@@ -53,6 +54,8 @@ pub struct Tracked {
     pub span: Option<OpenSpan>,
     /// Set if requests are logged.
     pub log: Option<Box<HttpLog>>,
+    /// Set if somebody wants to know what requests cost.
+    pub observed: Option<Box<Observed>>,
     pub code: u16,
     pub bytes: u64,
 }
@@ -62,6 +65,9 @@ impl Tracked {
     /// them; like the rest of a list, those that follow are made when the client reads, and count among its user's unread answers.
     /// How long a client takes to read has no part in how long a seat is taken.
     pub async fn leave_seat(&mut self, reply: &mut Reply) {
+        if let Some(observed) = &mut self.observed {
+            observed.leaves_seat();
+        }
         if let Some(seat) = self.seat.take()
             && self.long_running
             && let ReplyBody::Stream { chunks, .. } = &mut reply.body
@@ -148,6 +154,9 @@ impl Drop for Tracked {
         if let Some(span) = self.span.take() {
             trace::end(span, code);
         }
+        if let Some(observed) = self.observed.take() {
+            observed.end(code, bytes, self.began.elapsed());
+        }
         if let Some(log) = &self.log {
             log.write(code, self.began.elapsed());
         }
@@ -201,13 +210,18 @@ impl Stream for Sending {
     type Item = Result<Bytes, Aborted>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = if let Some(first) = self.tracked.first.take() {
+        let Sending { rest, tracked, deadline, .. } = &mut *self;
+        let polled = if let Some(first) = tracked.first.take() {
             Poll::Ready(first)
         } else {
-            let mut rest = self.rest.lock();
+            let mut rest = rest.lock();
             let Some(chunks) = &mut rest.chunks else { return Poll::Ready(Some(Err(Aborted))) };
+            let began = tracked.observed.as_ref().and_then(|observed| observed.clock());
             let polled = chunks.poll_next_unpin(cx);
-            if polled.is_pending() && self.deadline.is_some() {
+            if let (Some(observed), Some(began)) = (&mut tracked.observed, began) {
+                observed.ran(began);
+            }
+            if polled.is_pending() && deadline.is_some() {
                 rest.waker = Some(cx.waker().clone());
             }
             polled

@@ -30,7 +30,7 @@ Defaults:
   Started as ferrokube, the server is safe and complete by itself: it listens on 127.0.0.1, authorizes with Node,RBAC and keeps
   its data in --data-dir. Started as kube-apiserver, by a link with that name, it has kube-apiserver's defaults: it listens on
   0.0.0.0 and authorizes with AlwaysAllow, which allows everything to everyone who is authenticated and turns anonymous requests
-  off. Other flags never change these.
+  off, and has no console. Other flags never change these.
 
   Four things depend on which flags are given; the line \"Defaults\" in the log says at each start what was chosen:
   --etcd-servers    Without it, objects are in the data directory.

@@ -8,6 +8,7 @@ use storage_embedded::{EmbeddedOptions, EmbeddedStore, Reserve};
 
 use super::{Ask, Cluster, Opened, StoreConfig};
 use crate::admin::Admin;
+use crate::own_console::OwnConsoleCell;
 use crate::{StartError, store_path};
 
 /// Blocks of the file system that keep deletions in the store possible when it is full.
@@ -33,7 +34,9 @@ pub(super) async fn open(data_dir: &Path, config: &StoreConfig) -> Result<Opened
         let store = asked.clone();
         Box::pin(async move { if store.is_closed() { Err("the store is closed".into()) } else { Ok(()) } })
     });
-    // The socket in the data directory takes backup requests.
-    let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(Admin::open(data_dir, store.clone()))];
-    Ok(Opened { background, ..Opened::of(Cluster { store, ask, is_embedded: true }) })
+    // The socket in the data directory takes requests for backups and for links to the console.
+    let console = OwnConsoleCell::default();
+    let admin = Admin::open(data_dir, store.clone(), console.clone());
+    let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(admin)];
+    Ok(Opened { background, console, ..Opened::of(Cluster { store, ask, is_embedded: true }) })
 }

@@ -8,6 +8,7 @@ mod certificates;
 mod configuration;
 #[cfg(target_os = "linux")] // Others have one address for this machine only.
 mod connections;
+mod console;
 mod credentials;
 mod cves;
 mod definitions;

@@ -1,6 +1,6 @@
 //! Requests: how many, how long, how large, by what they asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -212,6 +212,24 @@ impl Series {
     }
 }
 
+/// The requests of a verb.
+#[derive(Clone, Debug, Default)]
+pub struct VerbTotal {
+    pub codes: BTreeMap<u16, u64>,
+    /// How many long-running ones are open.
+    pub open: i64,
+    /// How many took up to each bound, and above all.
+    pub buckets: Vec<u64>,
+}
+
+/// All requests by verb.
+#[derive(Clone, Debug)]
+pub struct RequestTotals {
+    /// The bounds of the buckets, in seconds.
+    pub bounds: &'static [f64],
+    pub verbs: BTreeMap<&'static str, VerbTotal>,
+}
+
 #[derive(Default)]
 pub struct Requests {
     series: RwLock<HashMap<Owned, Arc<Series>>>,
@@ -230,6 +248,24 @@ impl Requests {
         let (codes, seconds, removed_release) = (Mutex::default(), Histogram::new(SECONDS), OnceLock::new());
         let series = || Arc::new(Series { codes, seconds, shared, removed_release });
         all.entry(Owned::of(labels)).or_insert_with(series).clone()
+    }
+
+    /// How many requests there were of each verb, how they ended, and how long they took.
+    pub fn totals(&self) -> RequestTotals {
+        let mut verbs: BTreeMap<&'static str, VerbTotal> = BTreeMap::new();
+        for (key, series) in self.series.read().iter() {
+            let total = verbs.entry(key.verb).or_default();
+            for (code, count) in series.codes.lock().iter() {
+                *total.codes.entry(*code).or_default() += count;
+            }
+            if key.dry_run.is_empty() {
+                total.open += series.shared.open.load(Ordering::Relaxed);
+            }
+            let counts = series.seconds.counts();
+            total.buckets.resize(counts.len(), 0);
+            total.buckets.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        RequestTotals { bounds: SECONDS, verbs }
     }
 
     /// Counts the size of a body that was read.

@@ -7,7 +7,7 @@ fn peer() -> Arc<Peer> {
     Peer::new(([127, 0, 0, 1], 1).into(), Arc::new([]), crate::Timeouts::default())
 }
 
-fn head() -> Head {
+fn head() -> ArrivingHead {
     crate::connections::Connections::new(10).open([127, 0, 0, 1].into()).unwrap().head()
 }
 

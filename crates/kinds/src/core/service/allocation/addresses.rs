@@ -12,7 +12,7 @@ use rand::Rng;
 use registry::{Context, OwnClient};
 
 use super::families::stays_preferring_dual_stack;
-use super::meters::Scope;
+use super::meters::AllocationMode;
 use super::{Allocation, Taken, invalid};
 use crate::core::service::facts::*;
 
@@ -169,14 +169,14 @@ impl Allocation {
         };
         let networks = networks(cx, family);
         let began = Instant::now();
-        let note = |scope: Scope, taken: Option<&str>| {
+        let note = |scope: AllocationMode, taken: Option<&str>| {
             if !cx.dry_run {
                 self.meters.address(&networks, scope, taken.and_then(names::parse_ip_sloppy), began.elapsed());
             }
         };
         if wanted.is_empty() {
             let found = self.take_any(cx, service, &networks, taken).await;
-            note(Scope::Dynamic, found.as_deref().ok());
+            note(AllocationMode::Dynamic, found.as_deref().ok());
             return match found {
                 Ok(ip) => Ok(ip),
                 Err(Failure::Full) => {
@@ -187,7 +187,7 @@ impl Allocation {
             };
         }
         let found = self.take_this(cx, service, wanted, &networks, taken).await;
-        note(Scope::Static, found.is_ok().then_some(wanted));
+        note(AllocationMode::Static, found.is_ok().then_some(wanted));
         match found {
             Ok(()) => Ok(wanted.to_string()),
             Err(failure) => Err(refuse(format!("failed to allocate IP {wanted}: {failure}"))),

@@ -14,16 +14,16 @@ const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 /// Whether something was asked for by name, or any would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum AllocationMode {
     Static,
     Dynamic,
 }
 
-impl Scope {
+impl AllocationMode {
     fn label(self) -> &'static str {
         match self {
-            Scope::Static => "static",
-            Scope::Dynamic => "dynamic",
+            AllocationMode::Static => "static",
+            AllocationMode::Dynamic => "dynamic",
         }
     }
 }
@@ -83,7 +83,7 @@ impl Default for AllocationMeters {
 
 impl AllocationMeters {
     /// Notes how an attempt to take an address of these networks ended: with this one, or without.
-    pub(super) fn address(&self, networks: &[Network], scope: Scope, taken: Option<IpAddr>, took: Duration) {
+    pub(super) fn address(&self, networks: &[Network], scope: AllocationMode, taken: Option<IpAddr>, took: Duration) {
         let of_network = |network: &&Network| taken.is_none_or(|taken| network.has(taken));
         for network in networks.iter().filter(|network| network.ready).filter(of_network) {
             match taken {
@@ -96,7 +96,7 @@ impl AllocationMeters {
         }
     }
 
-    pub(super) fn port(&self, scope: Scope, is_taken: bool) {
+    pub(super) fn port(&self, scope: AllocationMode, is_taken: bool) {
         let counted = if is_taken { &self.ports } else { &self.port_errors };
         counted.with(&[scope.label()]).increment();
     }

@@ -15,7 +15,7 @@ use object::{Errors, GroupResource, Path, Status, Value, value};
 use registry::{Context, Error, OwnClient};
 use tokio::sync::Mutex;
 
-use super::meters::Scope;
+use super::meters::AllocationMode;
 use super::{Allocation, AllocationMeters, Taken, invalid};
 use crate::core::service::facts::*;
 use bits::Bits;
@@ -296,8 +296,8 @@ pub(super) struct Ports {
     dry_run: bool,
     taken: Vec<i64>,
     let_go: Vec<i64>,
-    /// What was tried, and whether it succeeded, for metrics.
-    scopes: Vec<(Scope, bool)>,
+    /// Each attempt to take a port, and whether it succeeded, for metrics.
+    scopes: Vec<(AllocationMode, bool)>,
 }
 
 /// Why there is no port, in upstream's words.
@@ -318,11 +318,11 @@ impl Ports {
 
     fn take(&mut self, port: i64) -> Result<(), Failure> {
         let taken = self.take_this(port);
-        self.note(Scope::Static, taken.is_ok());
+        self.note(AllocationMode::Static, taken.is_ok());
         taken
     }
 
-    fn note(&mut self, scope: Scope, is_taken: bool) {
+    fn note(&mut self, scope: AllocationMode, is_taken: bool) {
         if !self.dry_run {
             self.scopes.push((scope, is_taken));
         }
@@ -354,7 +354,7 @@ impl Ports {
             return Ok(port);
         }
         let bit = self.bits.any_clear(self.range.reserved());
-        self.note(Scope::Dynamic, bit.is_some());
+        self.note(AllocationMode::Dynamic, bit.is_some());
         let bit = bit.ok_or(Failure::Full)?;
         self.bits.set(bit);
         self.taken.push(self.range.port(bit));
