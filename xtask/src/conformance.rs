@@ -13,17 +13,19 @@ mod envtest;
 mod helm;
 mod informer;
 mod interop;
+mod kubeadm;
 mod lab;
 mod node_authorizer;
 mod operators;
 mod python;
 mod soak;
 mod streams;
+mod suites;
 mod swap;
 
-pub use lab::{Kubectl, Lab, Server, free_port, openssl, standard_output, succeed, target_folder};
+pub use lab::{Kubectl, Lab, Server, ferrokube, free_port, openssl, standard_output, succeed, target_folder};
 
-/// What can be run, in the order of a run without names: quick ones first. The soak is run by name only.
+/// What can be run, in the order of a run without names: quick ones first. The soak and other projects' suites, which take hours, are run by name only.
 const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("cel", cel::run),
     ("helm", helm::run),
@@ -40,16 +42,20 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("streams", streams::run),
     ("egress", egress::run),
     ("swap", swap::run),
+    ("kubeadm", kubeadm::run),
     ("cluster", cluster::run),
+    ("suites", suites::run),
     ("soak", soak::run),
 ];
+
+const BY_NAME: &[&str] = &["soak", "suites"];
 
 pub fn run(names: &[String]) -> Result<String, String> {
     if let Some(unknown) = names.iter().find(|name| !RUNS.iter().any(|(known, _)| known == name)) {
         let known: Vec<&str> = RUNS.iter().map(|(name, _)| *name).collect();
         return Err(format!("there is no conformance run {unknown}; there are {}", known.join(", ")));
     }
-    let wanted = |name: &str| if names.is_empty() { name != "soak" } else { names.iter().any(|n| n == name) };
+    let wanted = |name: &str| if names.is_empty() { !BY_NAME.contains(&name) } else { names.iter().any(|n| n == name) };
     let mut report = Vec::new();
     let mut failed = false;
     for (name, run) in RUNS.iter().filter(|(name, _)| wanted(name)) {

@@ -8,6 +8,7 @@ mod apis;
 mod bootstrap;
 mod descriptions;
 mod flags;
+mod metrics;
 mod openapi;
 mod types;
 mod write;
@@ -20,6 +21,7 @@ type Result<T> = std::result::Result<T, String>;
 
 const TABLE: &str = "crates/schema/data/v1.37.table";
 const FLAGS: &str = "crates/apiserver/data/flags.txt";
+const METRICS: &str = "docs/reference/metrics.md";
 const BOOTSTRAP: &str = "crates/bootstrap/data/objects.txt";
 
 /// Runs `generate` (writes the table) or `generate --check` (fails if the checked-in table is not what would be written).
@@ -35,6 +37,7 @@ pub fn run(arguments: &[String]) -> Result<String> {
     let files = [
         (TABLE, generate(&root.join("crates/schema/facts"), recorded)?),
         (BOOTSTRAP, bootstrap::table(recorded)?),
+        (METRICS, metrics::page(&read(&root.join("crates/apiserver/data/metrics.txt"))?)?),
         (FLAGS, flags::table(&recorded.json("flags.json")?)?),
     ];
     let outcomes: Result<Vec<String>> = files

@@ -13,6 +13,7 @@ mod packages;
 mod record;
 mod reliability;
 mod test;
+mod tour;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "record" => record::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
+        Some((command, [])) if command == "tour" => tour::run(),
         Some((command, rest)) if command == "console" => test::program().and_then(|program| console::run(&program, rest)),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "cluster" => cluster::run(rest),
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
         _ => Err(
             "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | console [--screenshots] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
-             components <name>… | packages | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
+             components <name>… | packages | tour | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),
         ),
     };

@@ -184,3 +184,55 @@ fn links_and_messages_are_found() {
         "tracing::error!(%a, b = f(\"x\"), \"it \\\"fails\\\"\");\nerror!(\"{}\", why);\n#[cfg(test)]\nerror!(\"y\")";
     assert_eq!(errors(text), ["it \"fails\""]);
 }
+
+/// The names of metrics in a text of PromQL or prose: words with underscores that are not labels, without what Prometheus adds to histograms.
+fn metrics(text: &str) -> BTreeSet<String> {
+    const FAMILIES: [&str; 3] = ["apiserver_", "etcd_", "process_"];
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '*');
+    let named = words.filter(|word| FAMILIES.iter().any(|family| word.starts_with(family)) && !word.ends_with('*'));
+    let without =
+        |word: &str| word.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count").to_string();
+    named.map(without).collect()
+}
+
+/// A metric that dashboards, alerts and pages name is one that the server has: it is in the list that a test compares with a running
+/// server, or a literal of the server's sources, because it appears with the first failure only.
+#[test]
+fn metrics_that_are_named_exist() {
+    let list = read("crates/apiserver/data/metrics.txt");
+    let shown: BTreeSet<&str> = list
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next()?;
+            matches!(words.nth(1), None | Some("seldom")).then_some(name)
+        })
+        .collect();
+    let sources: Vec<String> = git_files()
+        .into_iter()
+        .filter(|file| file.starts_with("crates/") && file.contains("/src/") && file.ends_with(".rs"))
+        .filter(|file| !TOOLS.iter().any(|tool| file.starts_with(&format!("crates/{tool}/"))))
+        .map(|file| read(&file))
+        .collect();
+    let mut missing = Vec::new();
+    for file in ["deploy/monitoring/dashboard.json", "deploy/monitoring/rules.yaml", "docs/how-to/monitoring.md"] {
+        let named = metrics(&read(file));
+        assert!(named.len() > 4, "{file}: {named:?}");
+        for name in named {
+            // `trim_end_matches` may have taken a part of the name away.
+            let literals = ["", "_count", "_sum"].map(|end| format!("\"{name}{end}\""));
+            let is_literal = || sources.iter().any(|text| literals.iter().any(|literal| text.contains(literal)));
+            if !shown.contains(name.as_str()) && !is_literal() {
+                missing.push(format!("{file}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn metrics_are_found_in_expressions() {
+    let text =
+        "sum(rate(etcd_request_duration_seconds_bucket{a_b=\"c\"}[5m])) / apiserver_x_total, `apiserver_flowcontrol_*`";
+    assert_eq!(metrics(text), ["apiserver_x_total", "etcd_request_duration_seconds"].map(str::to_string).into());
+}

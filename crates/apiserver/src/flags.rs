@@ -5,6 +5,7 @@
 
 mod check;
 mod defaults;
+mod file;
 mod given;
 mod no_effect;
 mod rows;
@@ -137,6 +138,7 @@ pub fn command(called_as: &str) -> Command {
                 .help("Print the version and exit; --version=vX.Y.Z... sets the version that the server reports"),
         )
         .arg(data_dir())
+        .arg(file::arg())
         .arg(
             Arg::new("standalone")
                 .long("standalone")
@@ -231,13 +233,19 @@ pub fn data_dir() -> Arg {
 
 /// Reads a command line.
 pub fn serve(matches: &ArgMatches, called_as: &str) -> Result<Serve, String> {
+    match file::expand(matches, called_as)? {
+        None => read(matches, called_as, Vec::new()),
+        Some(expanded) => read(&expanded.matches, called_as, expanded.without_effect),
+    }
+}
+
+fn read(matches: &ArgMatches, called_as: &str, mut without_effect: Vec<String>) -> Result<Serve, String> {
     let is_drop_in = called_as == KUBE_APISERVER;
     let mut config = if is_drop_in { Config::of_kube_apiserver() } else { Config::default() };
     if let Some(path) = matches.get_one::<PathBuf>("data-dir") {
         config.data_dir = path.clone();
     }
     let mut logging = Logging::default();
-    let mut without_effect = Vec::new();
     let (mut named, mut runtime_config) = (Vec::new(), Vec::new());
     for flag in upstream() {
         let given = matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);

@@ -8,6 +8,8 @@ mod kubeconfig;
 mod maintain;
 mod man;
 mod migrate;
+mod outcome;
+mod progress;
 mod sealed;
 mod serve;
 mod test_server;
@@ -20,24 +22,30 @@ use std::process::ExitCode;
 
 use apiserver::flags;
 use clap::{ArgMatches, Command};
+use outcome::{Failure, Output};
 
 /// Reads the command line and does what it says. `build` is what the program was built from.
 pub fn run(build: &server::Build) -> ExitCode {
     if called_as().as_deref() == Some(flags::ETCD) {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
-        return exit_code(envtest::etcd::run(&arguments));
+        return exit_code(envtest::etcd::run(&arguments).map_err(Failure::from), Output::Text);
     }
     let matches = command().get_matches_from(with_command_first(std::env::args_os().collect()));
     hush_panics_of_redb();
-    let outcome = match matches.subcommand() {
-        None => serve::run(&matches, &name(), build),
+    let output = matches.subcommand().map_or(Output::Text, |(_, matches)| Output::of(matches));
+    exit_code(carry_out(&matches, build), output)
+}
+
+fn carry_out(matches: &ArgMatches, build: &server::Build) -> Result<(), Failure> {
+    let done = match matches.subcommand() {
+        None => serve::run(matches, &name(), build),
         Some(("serve", matches)) => serve::run(matches, &name(), build),
         Some(("kubeconfig", matches)) => kubeconfig::run(matches),
         Some(("console", matches)) => console::run(matches),
-        Some(("backup", matches)) => maintain::backup(matches),
-        Some(("restore", matches)) => maintain::restore(matches),
-        Some(("check", matches)) => maintain::check(matches),
-        Some(("repair", matches)) => maintain::repair(matches),
+        Some(("backup", matches)) => return maintain::backup(matches),
+        Some(("restore", matches)) => return maintain::restore(matches),
+        Some(("check", matches)) => return maintain::check(matches),
+        Some(("repair", matches)) => return maintain::repair(matches),
         Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),
         Some(("man", matches)) => man::run(matches),
@@ -50,16 +58,13 @@ pub fn run(build: &server::Build) -> ExitCode {
         Some(("version", matches)) => version::run(matches, build),
         Some((other, _)) => Err(format!("there is no command {other}")),
     };
-    exit_code(outcome)
+    done.map_err(Failure::from)
 }
 
-fn exit_code(outcome: Result<(), String>) -> ExitCode {
+fn exit_code(outcome: Result<(), Failure>, output: Output) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            let _ = writeln!(std::io::stderr(), "{}: {why}", name());
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.end(output),
     }
 }
 

@@ -3,7 +3,6 @@
 //! Bytes are copied as they are stored, which is the same in both; encrypted values stay encrypted. What was copied already
 //! is found and left alone, so a copy that was cut off can be resumed.
 
-use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +10,15 @@ use std::time::Duration;
 use apiserver::flags::data_dir;
 use apiserver::{UNFINISHED_MIGRATION, store_path};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use object::value;
+use storage::meter::{Meter, Step};
 use storage::{Entry, Error, KeyRange, RangeQuery, Store};
 use storage_embedded::EmbeddedStore;
 use storage_etcd::EtcdStore;
 
-use super::{data_dir_of, say};
+use super::data_dir_of;
+use super::outcome::Output;
+use super::progress::Progress;
 
 /// Entries read at a time, and written at a time.
 const PAGE: usize = 500;
@@ -35,6 +38,7 @@ pub fn command() -> Command {
              ferrokube migrate --to embedded --etcd-servers http://127.0.0.1:2379",
         )
         .arg(data_dir())
+        .arg(Output::arg())
         .arg(Arg::new("to").long("to").required(true).value_parser(["etcd", "embedded"]).help("Where to copy to"))
         .arg(
             Arg::new("etcd-servers")
@@ -69,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), String> {
 }
 
 async fn migrate(matches: &ArgMatches) -> Result<(), String> {
-    let data_dir = data_dir_of(matches);
+    let (data_dir, output) = (data_dir_of(matches), Output::of(matches));
     let to_etcd = matches.get_one::<String>("to").is_some_and(|to| to == "etcd");
     if to_etcd && !store_path(&data_dir).exists() {
         return Err(format!("{} does not exist", store_path(&data_dir).display()));
@@ -84,12 +88,17 @@ async fn migrate(matches: &ArgMatches) -> Result<(), String> {
         false => check_stopped(if to_etcd { &to } else { &from }, &prefix).await,
     };
     let outcome = match checked {
-        Ok(()) => copy(&from, &to, &prefix, matches.get_flag("resume")).await,
+        Ok(()) => {
+            let meter: Arc<Meter> = Arc::default();
+            let _shown = Progress::show(output, &meter);
+            copy(&from, &to, &prefix, matches.get_flag("resume"), &meter).await
+        }
         Err(why) => Err(why),
     };
     embedded.close().await;
     let (copied, there) = outcome?;
-    say(&format!("{copied} keys copied, {there} were there already"));
+    output
+        .say(&format!("{copied} keys copied, {there} were there already"), &value!({"copied": copied, "there": there}));
     Ok(())
 }
 
@@ -136,6 +145,7 @@ async fn copy(
     to: &Arc<dyn Store>,
     prefix: &str,
     resume: bool,
+    meter: &Meter,
 ) -> Result<(usize, usize), String> {
     let range = KeyRange::prefix(prefix);
     let of_servers = OF_SERVERS.map(|keys| KeyRange::prefix(format!("{prefix}{keys}")));
@@ -147,12 +157,13 @@ async fn copy(
     if from.get(UNFINISHED_MIGRATION.as_bytes(), None).await.map_err(failed)?.entry.is_some() {
         return Err("the source is itself the target of a copy that was cut off".into());
     }
-    let mut progress = Progress::default();
     let mut query = RangeQuery::new(range.clone()).limit(PAGE);
     let (mut copied, mut there) = (0, 0);
     loop {
         let page = from.range(query.clone()).await.map_err(failed)?;
-        progress.all.get_or_insert(page.count);
+        if meter.reached().step == Step::Waiting {
+            meter.begin(Step::Copying, page.count as u64);
+        }
         if page.count == 0 {
             return Err(format!("the source has no keys below {prefix}; --etcd-prefix says what its keys begin with"));
         }
@@ -165,7 +176,7 @@ async fn copy(
             for wrote in futures::future::join_all(entries.iter().map(|entry| put(to, entry))).await {
                 if wrote? { copied += 1 } else { there += 1 }
             }
-            progress.show(copied + there);
+            entries.iter().for_each(|entry| meter.add(entry.key.as_bytes().len() + entry.value.len()));
         }
         match page.entries.last() {
             Some(last) if page.more => {
@@ -176,7 +187,6 @@ async fn copy(
         }
     }
     to.delete(UNFINISHED_MIGRATION.into(), None).await.map_err(failed)?;
-    progress.end();
     Ok((copied, there))
 }
 
@@ -200,37 +210,5 @@ async fn put(to: &Arc<dyn Store>, entry: &Entry) -> Result<bool, String> {
             updated.map(|_| true).map_err(failed)
         }
         Err(error) => Err(failed(error)),
-    }
-}
-
-/// A bar on a terminal, a line for every tenth elsewhere.
-#[derive(Default)]
-struct Progress {
-    all: Option<usize>,
-    tenths: usize,
-}
-
-impl Progress {
-    const WIDTH: usize = 40;
-
-    fn show(&mut self, done: usize) {
-        let all = self.all.unwrap_or(0).max(1);
-        let part = done.min(all);
-        let mut out = std::io::stderr();
-        if out.is_terminal() {
-            let filled = part * Self::WIDTH / all;
-            let bar = format!("{}{}", "#".repeat(filled), " ".repeat(Self::WIDTH - filled));
-            let _ = write!(out, "\r[{bar}] {done}/{all}");
-            let _ = out.flush();
-        } else if part * 10 / all > self.tenths {
-            self.tenths = part * 10 / all;
-            let _ = writeln!(out, "{done} of {all}");
-        }
-    }
-
-    fn end(&self) {
-        if std::io::stderr().is_terminal() {
-            let _ = writeln!(std::io::stderr());
-        }
     }
 }

@@ -178,6 +178,52 @@ fn what_keeps_it_from_starting_is_said_in_a_sentence() {
     }
 }
 
+/// With `--output json` results and failures are objects, and exit codes tell what is wrong.
+#[test]
+fn programs_read_results_and_exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (data, backup, new) = (path("data"), path("backup"), path("new"));
+    let check = |arguments: &[&str], code: i32, wanted: &[&str]| {
+        let output = run(&[arguments, &["--output", "json"]].concat());
+        let said = if code == 0 { text(&output.stdout) } else { text(&output.stderr) };
+        let last = said.lines().last().unwrap_or_default().to_string();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(last.starts_with('{') && last.ends_with('}'), "{arguments:?}: {said}");
+        assert!(wanted.iter().all(|part| last.contains(part)), "{arguments:?}: {last} lacks one of {wanted:?}");
+    };
+    let serving = Serving::start(&ferrokube(), Path::new(&data), &[]);
+    check(&["check", "--data-dir", &data], 4, &["\"code\":4", "in use by another process"]);
+    check(
+        &["backup", "--data-dir", &data, &backup],
+        0,
+        &["\"revision\":", "\"keys\":", "\"certificates\":\"left out\""],
+    );
+    assert_eq!(serving.terminate(), Some(0));
+    check(&["check", "--data-dir", &data], 0, &["\"whole\":true", "store.redb"]);
+    check(&["restore", "--data-dir", &new, &backup], 0, &["\"certificates\":\"none\""]);
+    check(&["backup", "--data-dir", &data, &backup], 1, &["\"code\":1", "exists"]);
+    std::fs::write(path("data/store.redb"), "this is not a store").unwrap();
+    check(&["check", "--data-dir", &data], 3, &["\"code\":3", "is damaged"]);
+    check(&["restore", "--data-dir", &path("third"), &path("data/store.redb")], 3, &["\"code\":3"]);
+}
+
+/// What was mistyped is named with what may be meant, without colours where those are not wanted.
+#[test]
+fn a_similar_flag_or_command_is_named() {
+    for (arguments, similar) in [
+        (["backpu", "x"], "backup"),
+        (["--secure-prot=1", "--v=1"], "--secure-port"),
+        (["check", "--data-dri=x"], "--data-dir"),
+    ] {
+        let output = Command::new(ferrokube()).args(arguments).env("NO_COLOR", "1").output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("'{similar}'")), "{arguments:?}: {said}");
+        assert!(!said.contains('\x1b'), "{said}");
+    }
+}
+
 /// A backup with a passphrase is all that a new machine needs; one without says what is missing.
 #[test]
 fn a_backup_brings_keys_back() {

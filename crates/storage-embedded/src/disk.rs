@@ -26,6 +26,7 @@ use redb::{
     Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError, TableHandle,
     WriteTransaction,
 };
+use storage::meter::{Meter, Step};
 use storage::{Event, Revision};
 
 use crate::error::OpenError;
@@ -56,6 +57,7 @@ pub(crate) struct Disk {
     cache_bytes: usize,
     backend: Option<BackendFactory>,
     reserve: Option<Arc<Reserve>>,
+    meter: Option<Arc<Meter>>,
     /// None while it could not be opened again after a failure, and after the end.
     database: RwLock<Option<Database>>,
     /// Whether all pages matched redb's checksums when the file was opened.
@@ -152,6 +154,7 @@ impl Disk {
             cache_bytes: options.cache_bytes,
             backend: options.backend.clone(),
             reserve: options.reserve.clone(),
+            meter: options.meter.clone(),
             database: RwLock::new(None),
             had_intact_pages: false,
         }
@@ -172,7 +175,16 @@ impl Disk {
 
     /// Reads a view of the file as of the last commit, which later commits do not disturb.
     pub fn read<T>(&self, read: impl FnOnce(&LogReader) -> storage::Result<T>) -> storage::Result<T> {
-        self.read_raw(|transaction| read(&LogReader::new(transaction)?))
+        self.read_metered(self.meter.as_ref(), read)
+    }
+
+    /// The same, counted.
+    pub fn read_metered<T>(
+        &self,
+        meter: Option<&Arc<Meter>>,
+        read: impl FnOnce(&LogReader) -> storage::Result<T>,
+    ) -> storage::Result<T> {
+        self.read_raw(|transaction| read(&LogReader::new(transaction)?.metered(meter)))
     }
 
     /// The same, below the checks that a reader makes.
@@ -297,7 +309,7 @@ impl Disk {
             }
             Some(factory) => factory(&self.path).map_err(|error| OpenError::io(&self.path, error))?,
         };
-        let file = Reserved { file, path: self.path.clone(), reserve: self.reserve.clone() };
+        let file = Reserved { file, path: self.path.clone(), reserve: self.reserve.clone(), meter: self.meter.clone() };
         catching(|| builder.create_with_backend(file))
             .map_err(|panic| OpenError::corrupt(&self.path, panic))?
             .map_err(|error| OpenError::of_database(&self.path, error))
@@ -307,6 +319,9 @@ impl Disk {
     /// there would let later commits overwrite pages that are in use.
     fn open_verified(&self) -> Result<(Database, bool), OpenError> {
         let mut database = self.open_database()?;
+        if let Some(meter) = &self.meter {
+            meter.begin(Step::Pages, self.size());
+        }
         let is_intact = catching(|| database.check_integrity())
             .map_err(|panic| OpenError::corrupt(&self.path, panic))?
             .map_err(|error| OpenError::of_database(&self.path, error))?;

@@ -33,9 +33,9 @@ mod writer;
 
 pub use attached::{attach, attached};
 pub use error::OpenError;
-pub use maintenance::{Report, check, exists, restore};
+pub use maintenance::{Report, check, check_with, exists, restore, restore_with};
 pub use options::{BackendFactory, Clock, EmbeddedOptions};
-pub use repair::{Loss, Salvage, examine, lock};
+pub use repair::{Loss, Salvage, examine, examine_with, lock};
 pub use replace::{last_revision, replace};
 pub use space::Reserve;
 
@@ -46,6 +46,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
+use storage::meter::Meter;
 use storage::{
     Change, Error, Event, KeyRange, Page, Progress, RangeQuery, Result, Revision, Status, Store, Subscriber,
     Subscription, WatchRequest, WatchStream, Write, Written,
@@ -127,12 +128,17 @@ impl EmbeddedStore {
 
     /// Copies the store as it is now into a new file, while it goes on serving.
     pub async fn backup(&self, target: &Path) -> Result<Report> {
+        self.backup_with(target, Arc::default()).await
+    }
+
+    /// The same, counted.
+    pub async fn backup_with(&self, target: &Path, meter: Arc<Meter>) -> Result<Report> {
         let target = target.to_owned();
         let revision = self.shared.revision();
         self.shared
             .blocking(move |shared| {
                 shared.checkpoint.reach(revision)?;
-                maintenance::backup(&shared.disk, &target)
+                maintenance::backup(&shared.disk, &target, &meter)
             })
             .await
     }

@@ -5,7 +5,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata};
+use storage::meter::{Meter, Step};
 use storage::{Batch, Entry, Error, Event, Key, KeyRange, Result, Revision};
 
 use crate::disk::{BASE, FIRST_REVISION, LOG, META};
@@ -24,6 +25,7 @@ pub(crate) struct LogReader {
     log: ReadOnlyTable<Revision, &'static [u8]>,
     base: ReadOnlyTable<&'static [u8], &'static [u8]>,
     pub numbers: Numbers,
+    meter: Option<Arc<Meter>>,
 }
 
 /// What the file adds up to.
@@ -50,7 +52,26 @@ impl LogReader {
         let log = transaction.open_table(LOG).map_err(failed)?;
         let base = transaction.open_table(BASE).map_err(failed)?;
         let meta = transaction.open_table(META).map_err(failed)?;
-        Ok(LogReader { log, base, numbers: Numbers::read(&meta).map_err(failed)? })
+        Ok(LogReader { log, base, numbers: Numbers::read(&meta).map_err(failed)?, meter: None })
+    }
+
+    /// Counts what is read from here on.
+    pub fn metered(self, meter: Option<&Arc<Meter>>) -> Self {
+        LogReader { meter: meter.cloned(), ..self }
+    }
+
+    /// Begins to read everything, for this purpose.
+    pub fn begin(&self, step: Step) -> Result<()> {
+        if let Some(meter) = &self.meter {
+            meter.begin(step, self.log.len().map_err(failed)? + self.base.len().map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    fn count(&self, bytes: usize) {
+        if let Some(meter) = &self.meter {
+            meter.add(bytes);
+        }
     }
 
     /// The records of a chunk or of an entry of the base.
@@ -74,6 +95,7 @@ impl LogReader {
         for item in self.log.iter().map_err(failed)? {
             let (first, chunk) = item.map_err(failed)?;
             visit(first.value(), chunk.value())?;
+            self.count(chunk.value().len());
         }
         Ok(())
     }
@@ -83,6 +105,7 @@ impl LogReader {
         for item in self.base.iter().map_err(failed)? {
             let (key, record) = item.map_err(failed)?;
             visit(key.value(), record.value())?;
+            self.count(record.value().len());
         }
         Ok(())
     }
@@ -165,6 +188,7 @@ impl LogReader {
             let numbers = format!("folded {folded}, compacted {compacted}, revision {revision}");
             return Err(damaged(format!("its numbers contradict each other: {numbers}")));
         }
+        self.begin(Step::Records)?;
         self.load_base(&mut loaded)?;
         self.load_log(&mut loaded, revision)?;
         loaded.state.revision = revision;

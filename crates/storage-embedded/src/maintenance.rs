@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redb::{Database, Durability, WriteTransaction};
+use storage::meter::{Meter, Step};
 use storage::{Entry, Error, Result, Revision};
 
 use crate::disk::{BASE, Disk, FORMAT, LOG, META, MISSING, catching, sync_directory};
@@ -47,16 +48,25 @@ pub fn exists(path: &Path) -> bool {
 
 /// Checks a file that is not in use: every page and record against its checksum, and that nothing is missing.
 pub fn check(path: &Path) -> Result<Report, OpenError> {
-    verify(path).map(|(_, report, _)| report)
+    check_with(path, &Arc::default())
 }
 
-fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
+/// The same, counted.
+pub fn check_with(path: &Path, meter: &Arc<Meter>) -> Result<Report, OpenError> {
+    verify(path, meter).map(|(_, report, _)| report)
+}
+
+fn metered(path: &Path, meter: &Arc<Meter>) -> EmbeddedOptions {
+    EmbeddedOptions { meter: Some(meter.clone()), ..EmbeddedOptions::at(path) }
+}
+
+fn verify(path: &Path, meter: &Arc<Meter>) -> Result<(Loaded, Report, Layout), OpenError> {
     // Opening creates what is not there, and a check must not.
     File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if wal::exists(path) => OpenError::corrupt(path, MISSING),
         _ => OpenError::io(path, error),
     })?;
-    let options = EmbeddedOptions::at(path);
+    let options = metered(path, meter);
     let disk = Disk::open_existing(&options)?;
     let (loaded, ..) = crate::load(&disk, &options, None)?;
     let numbers = disk.read(|reader| Ok(reader.numbers)).map_err(|error| OpenError::of_store(path, error))?;
@@ -70,7 +80,17 @@ fn verify(path: &Path) -> Result<(Loaded, Report, Layout), OpenError> {
 /// Makes a store of a backup. With `skip_revisions` above zero the new store goes on that many revisions later and
 /// without history, so that clients who saw revisions after the backup find out that theirs is gone.
 pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
-    let (loaded, _, layout) = verify(backup)?;
+    restore_with(backup, target, skip_revisions, &Arc::default())
+}
+
+/// The same, counted.
+pub fn restore_with(
+    backup: &Path,
+    target: &Path,
+    skip_revisions: Revision,
+    meter: &Arc<Meter>,
+) -> Result<Report, OpenError> {
+    let (loaded, _, layout) = verify(backup, meter)?;
     // What could not be written is not restored either.
     let limit = EmbeddedOptions::at(target).value_bytes_max;
     let size = |entry: &Entry| entry.key.as_bytes().len() + entry.value.len();
@@ -81,22 +101,23 @@ pub fn restore(backup: &Path, target: &Path, skip_revisions: Revision) -> Result
     if skip_revisions > 0 || layout == Layout::Plain {
         let (revision, time) = (loaded.state.revision + skip_revisions, loaded.time);
         let entries = loaded.state.current.iter();
-        return create(backup, target, |database| write_current(database, entries, revision, time));
+        meter.begin(Step::Copying, loaded.state.current.len() as u64);
+        return create(backup, target, meter, |database| write_current(database, entries, revision, time, meter));
     }
     if wal::exists(backup) {
         // It is a store rather than a backup. Closing it in order brings all of it into the one file.
         drop(crate::EmbeddedStore::open(EmbeddedOptions::at(backup))?);
     }
     let disk = Disk::open_existing(&EmbeddedOptions::at(backup))?;
-    create(backup, target, |database| read_into(&disk, database))
+    create(backup, target, meter, |database| read_into(&disk, database, meter))
 }
 
-pub(crate) fn backup(disk: &Disk, target: &Path) -> Result<Report> {
+pub(crate) fn backup(disk: &Disk, target: &Path, meter: &Arc<Meter>) -> Result<Report> {
     let failed = |error: OpenError| match error {
         OpenError::Corrupt { message, .. } => Error::Corrupt { key: storage::Key::default(), message },
         other => Error::unavailable(format!("cannot back up {}: {other}", disk.path().display())),
     };
-    create(disk.path(), target, |database| read_into(disk, database)).map_err(failed)
+    create(disk.path(), target, meter, |database| read_into(disk, database, meter)).map_err(failed)
 }
 
 /// Why a copy was not made.
@@ -119,9 +140,9 @@ impl From<redb::Error> for CopyError {
     }
 }
 
-fn read_into(disk: &Disk, database: &Database) -> Result<(), CopyError> {
+fn read_into(disk: &Disk, database: &Database, meter: &Arc<Meter>) -> Result<(), CopyError> {
     let mut target = None;
-    let read = disk.read(|reader| match copy(reader, database) {
+    let read = disk.read_metered(Some(meter), |reader| match copy(reader, database) {
         Err(CopyError::Source(error)) => Err(error),
         Err(CopyError::Target(error)) => {
             target = Some(error);
@@ -137,13 +158,14 @@ fn read_into(disk: &Disk, database: &Database) -> Result<(), CopyError> {
 pub(crate) fn create(
     source: &Path,
     target: &Path,
+    meter: &Arc<Meter>,
     fill: impl FnOnce(&Database) -> Result<(), CopyError>,
 ) -> Result<Report, OpenError> {
     if target.exists() {
         return Err(OpenError::Exists { path: target.into() });
     }
     let partial = files::with_suffix(target, ".partial");
-    let created = create_partial(source, &partial, fill).and_then(|report| {
+    let created = create_partial(source, &partial, meter, fill).and_then(|report| {
         // A link fails if the name was taken meanwhile; a rename would overwrite it.
         std::fs::hard_link(&partial, target).map_err(|error| OpenError::io(target, error))?;
         sync_directory(target)?;
@@ -160,6 +182,7 @@ pub(crate) fn create(
 fn create_partial(
     source: &Path,
     path: &Path,
+    meter: &Arc<Meter>,
     fill: impl FnOnce(&Database) -> Result<(), CopyError>,
 ) -> Result<Report, OpenError> {
     // What an interrupted copy left behind.
@@ -177,7 +200,7 @@ fn create_partial(
     })?;
     drop(database);
     // Damage that was copied is damage of the source.
-    let disk = Disk::open_existing(&EmbeddedOptions::at(path))?;
+    let disk = Disk::open_existing(&metered(path, meter))?;
     let read = disk.read(|reader| Ok(Report::of(&reader.load()?, reader.numbers.format)));
     read.map_err(|error| OpenError::of_store(source, error))
 }
@@ -185,6 +208,7 @@ fn create_partial(
 /// Writes everything the reader sees into a new database.
 fn copy(reader: &LogReader, database: &Database) -> Result<(), CopyError> {
     let mut copy = Copy { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
+    reader.begin(Step::Copying)?;
     reader.each_chunk(|first, chunk| copy.add(|copy| copy.log.push((first, chunk.to_vec())), chunk.len()))?;
     reader.each_base(|key, record| copy.add(|copy| copy.base.push((key.to_vec(), record.to_vec())), record.len()))?;
     // The copy is a store of its own, which has no log yet.
@@ -197,6 +221,7 @@ pub(crate) fn write_current<'a>(
     entries: impl Iterator<Item = &'a Arc<Entry>>,
     revision: Revision,
     time: i64,
+    meter: &Meter,
 ) -> Result<(), CopyError> {
     let mut copy = Copy { database, log: Vec::new(), base: Vec::new(), bytes: 0 };
     let mut base = Content::default();
@@ -206,6 +231,7 @@ pub(crate) fn write_current<'a>(
         base.add(crate::log::only_record(&bytes, Layout::Checked)?.checksum);
         let length = bytes.len();
         copy.add(|copy| copy.base.push((entry.key.to_vec(), bytes)), length)?;
+        meter.add(length);
     }
     let numbers = Numbers {
         format: FORMAT,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redb::StorageBackend;
+use storage::meter::Meter;
 
 use crate::space::Reserve;
 
@@ -32,6 +33,8 @@ pub struct EmbeddedOptions {
     pub quota_bytes: Option<u64>,
     /// Blocks of the file system that keep deletions possible when it is full.
     pub reserve: Option<Arc<Reserve>>,
+    /// Counts what long work on the file has done, for commands that show it.
+    pub meter: Option<Arc<Meter>>,
     /// What the file really is; tests put failing disks here.
     pub backend: Option<BackendFactory>,
 }
@@ -54,6 +57,7 @@ impl EmbeddedOptions {
             clock: monotonic(),
             quota_bytes: None,
             reserve: None,
+            meter: None,
             backend: None,
         }
     }

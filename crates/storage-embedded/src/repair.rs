@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redb::backends::FileBackend;
-use redb::{AccessGuard, ReadableTable, StorageBackend};
+use redb::{AccessGuard, ReadableTable, ReadableTableMetadata, StorageBackend};
+use storage::meter::{Meter, Step};
 use storage::{Entry, Key, Revision};
 
 use crate::disk::{BASE, Disk, FIRST_REVISION, LOG, META, catching};
@@ -33,6 +34,7 @@ pub struct Salvage {
     /// The store's clock; 0 if it is not known.
     time: i64,
     losses: Vec<Loss>,
+    meter: Arc<Meter>,
 }
 
 /// Something that was in the store and cannot be read any more.
@@ -92,7 +94,10 @@ impl Salvage {
     /// Makes a new store of what is left, which goes on so many revisions later.
     pub fn write(&self, target: &Path, skip_revisions: Revision) -> Result<Report, OpenError> {
         let revision = self.revision + skip_revisions;
-        create(target, target, |database| write_current(database, self.current.values(), revision, self.time))
+        let meter = &self.meter;
+        meter.begin(Step::Copying, self.current.len() as u64);
+        let entries = self.current.values();
+        create(target, target, meter, |database| write_current(database, entries, revision, self.time, meter))
     }
 }
 
@@ -110,18 +115,23 @@ pub fn lock(path: &Path) -> Result<Box<dyn Send>, OpenError> {
 
 /// Reads what is left of a store that is not in use. Works on a copy, because opening a database may change it.
 pub fn examine(path: &Path) -> Result<Salvage, OpenError> {
+    examine_with(path, &Arc::default())
+}
+
+/// The same, counted.
+pub fn examine_with(path: &Path, meter: &Arc<Meter>) -> Result<Salvage, OpenError> {
     if !path.exists() && wal::exists(path) {
         // The log may have all of a young store.
         let mut findings = Findings::default();
         findings.add_write_ahead_log(wal::Wal::open(&EmbeddedOptions::at(path))?.1);
-        return Ok(findings.finish());
+        return Ok(findings.finish(meter));
     }
     let lock = lock(path)?;
     let copy = files::with_suffix(path, ".examined");
     let failed = |error| OpenError::io(&copy, error);
     drop(files::open(&copy).map_err(failed)?);
     std::fs::copy(path, &copy).map_err(failed)?;
-    let found = Findings::read_database(&copy);
+    let found = Findings::read_database(&copy, meter);
     std::fs::remove_file(&copy).map_err(failed)?;
     let mut findings = found.map_err(|error| error.at(path))?;
     // A store that was closed in order does not need its write-ahead log.
@@ -131,7 +141,7 @@ pub fn examine(path: &Path) -> Result<Salvage, OpenError> {
     };
     findings.add_write_ahead_log(replay);
     drop(lock);
-    Ok(findings.finish())
+    Ok(findings.finish(meter))
 }
 
 /// What was read, before it is put together.
@@ -159,19 +169,22 @@ struct Found {
 }
 
 impl Findings {
-    fn read_database(path: &Path) -> Result<Findings, OpenError> {
+    fn read_database(path: &Path, meter: &Meter) -> Result<Findings, OpenError> {
         let disk = Disk::open_damaged(&EmbeddedOptions::at(path))?;
         let mut findings = Findings::default();
         let read = disk.read_raw(|transaction| {
             findings.numbers = transaction.open_table(META).ok().and_then(|meta| Numbers::read(&meta).ok());
             let layout = findings.numbers.map_or(Layout::Checked, |numbers| numbers.layout());
             let base = transaction.open_table(BASE).map_err(failed)?;
+            let log = transaction.open_table(LOG).map_err(failed)?;
+            meter.begin(Step::Records, base.len().unwrap_or(0) + log.len().unwrap_or(0));
             let add = |key: AccessGuard<'_, &[u8]>, record: AccessGuard<'_, &[u8]>| {
+                meter.add(record.value().len());
                 findings.add_base(key.value(), record.value(), layout);
             };
             read_around(|| base.iter(), add);
-            let log = transaction.open_table(LOG).map_err(failed)?;
             let add = |_: AccessGuard<'_, Revision>, chunk: AccessGuard<'_, &[u8]>| {
+                meter.add(chunk.value().len());
                 findings.add_chunk(chunk.value(), layout);
             };
             read_around(|| log.iter(), add);
@@ -246,7 +259,7 @@ impl Findings {
         self.reaches = replay.must_reach(log).max(damaged.unwrap_or(0));
     }
 
-    fn finish(mut self) -> Salvage {
+    fn finish(mut self, meter: &Arc<Meter>) -> Salvage {
         let folded = self.folded();
         let last = self.changes.last_key_value().map_or(folded, |(last, _)| *last);
         let revision = last.max(self.reaches).max(self.numbers.map_or(0, |numbers| numbers.revision));
@@ -270,7 +283,7 @@ impl Findings {
         losses.extend(missing);
         losses.extend(self.is_end_lost.then_some(Loss::End(revision)));
         let time = self.numbers.map_or(0, |numbers| numbers.time);
-        Salvage { current, revision, time, losses }
+        Salvage { current, revision, time, losses, meter: meter.clone() }
     }
 
     /// Revisions between the base and the end whose changes are lost. A later change names the key of one that it

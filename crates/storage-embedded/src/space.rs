@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
+use storage::meter::Meter;
 use storage::{Entry, Error, Event, Result};
 
 /// What is said to clients, in etcd's words.
@@ -154,6 +155,7 @@ pub(crate) struct Reserved {
     pub file: Box<dyn StorageBackend>,
     pub path: PathBuf,
     pub reserve: Option<Arc<Reserve>>,
+    pub meter: Option<Arc<Meter>>,
 }
 
 impl Reserved {
@@ -181,6 +183,9 @@ impl StorageBackend for Reserved {
         self.file.len()
     }
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if let Some(meter) = &self.meter {
+            meter.add_pages(out.len());
+        }
         self.file.read(offset, out)
     }
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -292,7 +292,7 @@ fn open_file(path: &Path, options: &EmbeddedOptions) -> Result<Box<dyn StorageBa
             Box::new(FileBackend::new(file).map_err(|error| OpenError::io(path, error))?)
         }
     };
-    Ok(Box::new(Reserved { file, path: path.into(), reserve: options.reserve.clone() }))
+    Ok(Box::new(Reserved { file, path: path.into(), reserve: options.reserve.clone(), meter: None }))
 }
 
 impl Segment {

@@ -52,6 +52,7 @@
 mod error;
 mod key;
 mod layer;
+pub mod meter;
 mod store;
 mod watch;
 

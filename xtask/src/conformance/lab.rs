@@ -182,6 +182,13 @@ impl Lab {
 }
 
 impl Server {
+    /// A server with keys and certificates as kubeadm names them.
+    pub fn given(kubeconfig: PathBuf, port: u16, pid: u32, pki: &Path) -> Server {
+        let file = |name: &str| pki.join(name);
+        let (ca, ca_key, account_key) = (file("ca.crt"), file("ca.key"), file("sa.key"));
+        Server { kubeconfig, port, pid, ca, ca_key, account_key, binary: None }
+    }
+
     /// A kubeconfig for a component that is known by a user name; with the reference server all are the administrator.
     pub fn kubeconfig_for(&self, lab: &Lab, user: &str) -> Result<PathBuf, String> {
         let Some((binary, data)) = &self.binary else { return Ok(self.kubeconfig.clone()) };

@@ -2,6 +2,7 @@
 
 mod deb;
 pub mod files;
+mod from_nothing;
 mod image;
 pub mod install;
 pub mod languages;
@@ -20,8 +21,14 @@ use crate::conformance::{Kubectl, Server};
 type Check = fn(&Release, &Platform) -> Result<String, String>;
 
 /// What can be checked, and what it needs beside the release.
-const CHECKS: &[(&str, Check)] =
-    &[("install", install::run), ("deb", deb::run), ("rpm", rpm::run), ("image", image::run)];
+const CHECKS: &[(&str, Check)] = &[
+    ("install", install::run),
+    ("deb", deb::run),
+    ("rpm", rpm::run),
+    ("image", image::run),
+    ("wheel", from_nothing::wheel),
+    ("npm", from_nothing::npm),
+];
 
 /// The packages for test programs.
 const SUITES: &[(&str, Check)] = &[

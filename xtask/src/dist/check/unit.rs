@@ -62,6 +62,13 @@ pub fn inside(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
+/// The program is found here, because a command without an environment looks for it in folders where distributions do not have it.
+pub fn chroot() -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("chroot")).find(|program| program.is_file());
+    Command::new(found.unwrap_or_else(|| "chroot".into()))
+}
+
 /// Starts the unit's command in a root, and waits until it has said that it is ready and answers.
 pub fn start(lab: &mut Lab, root: &Path, unit: &Unit, port: u16) -> Result<Server, String> {
     let (user, data) = (unit.get("User")?, unit.data(root)?);
@@ -69,14 +76,14 @@ pub fn start(lab: &mut Lab, root: &Path, unit: &Unit, port: u16) -> Result<Serve
     let mode = u32::from_str_radix(unit.get("StateDirectoryMode")?, 8).map_err(|error| error.to_string())?;
     fs::set_permissions(&data, fs::Permissions::from_mode(mode)).map_err(|error| error.to_string())?;
     let seen_inside = data.strip_prefix(root).map_err(|error| error.to_string())?;
-    let mut chown = Command::new("chroot");
+    let mut chown = chroot();
     chown.arg(root).args(["chown", &format!("{user}:{user}")]).arg(Path::new("/").join(seen_inside));
     succeed("chown", &mut chown)?;
     let name = format!("ferrokube-dist-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).map_err(|error| error.to_string())?;
     let socket = UnixDatagram::bind_addr(&address).map_err(|error| error.to_string())?;
     socket.set_read_timeout(Some(Duration::from_secs(30))).map_err(|error| error.to_string())?;
-    let mut command = Command::new("chroot");
+    let mut command = chroot();
     command.arg(format!("--userspec={user}:{user}")).arg(root);
     command.args(["/bin/sh", "-c", &format!("umask {}; exec \"$@\"", unit.get("UMask")?), "sh"]);
     command.args(unit.command(&unit.environment(root)?)?).env_clear();
