@@ -19,8 +19,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::logging::Logging;
 use crate::{
-    Config, aggregation, audit, authentication, authorization, debugging, logging, own_service, peering, serving,
-    shown_metrics, store, versions,
+    Config, aggregation, audit, authentication, authorization, debugging, history, logging, own_service, peering,
+    serving, shown_metrics, store, versions,
 };
 pub use defaults::{ETCD, KUBE_APISERVER, report};
 pub(crate) use given::Given;
@@ -179,6 +179,7 @@ pub fn command(called_as: &str) -> Command {
         .arg(console())
         .arg(quota())
         .arg(redaction())
+        .args(history::arguments())
         .arg(
             Arg::new("v")
                 .short('v')
@@ -295,6 +296,7 @@ fn read(matches: &ArgMatches, called_as: &str, mut without_effect: Vec<String>) 
     }
     config.serving.redact_secrets_for =
         matches.get_many::<String>("redact-secrets-for").into_iter().flatten().cloned().collect();
+    config.store.history = history::read(matches)?;
     config.runtime_config = runtime::read(Given(&runtime_config), config.serving.priority_and_fairness)?;
     let asked = |name: &str| match matches.get_one::<String>(name) {
         Some(given) => boolean(given).map(Some).map_err(|why| format!("--{name}: {why}")),

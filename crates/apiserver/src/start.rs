@@ -225,6 +225,7 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let unfinished = crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
     let impersonation = Impersonation::new(api.features.enabled("ConstrainedImpersonation"));
     crate::metrics::contribute_impersonation(&metrics, &impersonation);
+    opened.history.clone().into_iter().for_each(|recorder| crate::history::contribute(&metrics, recorder));
     extensions.add_metrics(&metrics);
     // The program's paths come first, so that they can stand in front of what the server lists.
     let first = extensions.make_paths(&Built { api: &api, pki: &pki, address, prefix: config.store.prefix() });
@@ -314,6 +315,7 @@ impl Core {
         let client = Arc::new(ApiClient::new(store.clone(), &config.store.prefix()));
         let kinds = kinds_options(config, client.clone())?;
         let mut catalog = catalog(config, &features, store.clone(), &kinds).await?;
+        crate::history::serve(&mut catalog, opened);
         let accounts = Accounts::open(config, signing_key).await.map_err(StartError::Setting)?;
         let authentication =
             Authentication::open(config, &features, pki, &accounts, client.clone(), egress, extensions)
@@ -331,6 +333,7 @@ impl Core {
             admission.push(plugin, sees);
         }
         let api = api(config, catalog, admission, authorizer.clone(), features, dial, extensions);
+        let api = Arc::new(Api { history: opened.history.clone(), ..api });
         client.connect(&api);
         Ok(Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings })
     }
@@ -421,8 +424,9 @@ fn api(
     features: Features,
     dial: Arc<Dialer>,
     extensions: &mut ProgramParts,
-) -> Arc<Api> {
-    Arc::new(Api {
+) -> Api {
+    Api {
+        history: None,
         catalog: LiveCatalog::new(catalog),
         admission,
         authorizer,
@@ -437,7 +441,7 @@ fn api(
         answers: Arc::default(),
         definitions: Default::default(),
         writes: extensions.writes.take(),
-    })
+    }
 }
 
 /// What admission asks the server for.
@@ -594,6 +598,7 @@ fn paths(
     paths.push(Arc::new(DiscoveryPaths(discovery)));
     paths.extend(openid.map(|openid| Arc::new(openid) as Arc<dyn Paths>));
     paths.extend(config.debugging.paths());
+    paths.extend(crate::history::paths(api));
     let mut listed: Vec<String> = paths.iter().flat_map(|paths| paths.listed()).chain(health.paths()).collect();
     listed.extend(["/metrics", "/metrics/slis", "/version"].map(str::to_string));
     paths.push(Arc::new(Zpages::new(api.clone(), config.versions, config.flags.clone(), listed)));

@@ -24,6 +24,7 @@ use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
 
 use crate::StartError;
 use crate::flags::{Given, Row, rows};
+use crate::history::HistoryConfig;
 use crate::own_console::OwnConsoleCell;
 use overrides::Override;
 
@@ -94,6 +95,8 @@ pub struct StoreConfig {
     pub encryption_reload: bool,
     /// Whether plugins of version 1 may keep keys: the feature gate `KMSv1`.
     pub kms_v1: bool,
+    /// `--history`; None if no history is kept.
+    pub history: Option<HistoryConfig>,
     /// `--storage-media-type`.
     pub encoding: StoredEncoding,
     pub watch_cache: WatchCache,
@@ -119,6 +122,7 @@ impl Default for StoreConfig {
             encryption_config: None,
             encryption_reload: false,
             kms_v1: false,
+            history: None,
             encoding: StoredEncoding::default(),
             watch_cache: WatchCache::default(),
         }
@@ -185,6 +189,8 @@ pub(crate) struct Opened {
     background: Vec<Box<dyn Send + Sync>>,
     /// Where the socket in the data directory finds the console, once there is one.
     pub console: OwnConsoleCell,
+    /// What records the changes, if a history is kept.
+    pub history: Option<Arc<::history::Recorder>>,
     /// Whether it was opened here, and is closed here.
     pub is_own: bool,
 }
@@ -193,14 +199,16 @@ impl Opened {
     /// Of one engine, and not encrypted yet.
     fn of(main: Cluster) -> Opened {
         let store = main.store.clone();
-        let (clusters, background) = (vec![main], Vec::new());
-        Opened { store, encryption: None, clusters, background, console: OwnConsoleCell::default(), is_own: true }
+        let (clusters, background, console) = (vec![main], Vec::new(), OwnConsoleCell::default());
+        Opened { store, encryption: None, clusters, background, console, history: None, is_own: true }
     }
 
     /// Finishes what was asked of a store that was opened here. One of the program goes on.
     pub async fn close(&self) {
         if self.is_own {
             self.store.close().await;
+        } else if let Some(history) = &self.history {
+            history.close().await;
         }
     }
 }
@@ -232,6 +240,12 @@ pub(crate) async fn open(
             opened
         }
     };
+    if let Some(history) = &config.history {
+        // Below encryption, so that values are kept as they are stored.
+        let (recorder, store) = history.open(config, data_dir, opened.store.clone()).await?;
+        opened.store = store;
+        opened.history = Some(recorder);
+    }
     if config.encryption_reload && config.encryption_config.is_none() {
         let why = "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config";
         return Err(StartError::Setting(why.into()));
@@ -305,7 +319,7 @@ fn ask_status(store: &Arc<dyn Store>) -> Ask {
 }
 
 /// Tells which resource a key belongs to: the encryption configuration names resources.
-fn resources_of_keys(prefix: &str) -> ResourceOf {
+pub(crate) fn resources_of_keys(prefix: &str) -> ResourceOf {
     let built_in: HashMap<String, (String, String)> =
         registry::key_paths().map(|(path, group, resource)| (path, (group, resource))).collect();
     let prefix = format!("{prefix}/");

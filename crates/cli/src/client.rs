@@ -6,7 +6,6 @@ use gox509::tls::ServerVerifier;
 use gox509::{KeyPair, Pool};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use object::Value;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
@@ -16,16 +15,24 @@ use apiserver::Pki;
 /// Asks for a token of a service account that is valid for a day.
 pub async fn service_account_token(pki: &Pki, server: &str, namespace: &str, name: &str) -> Result<String, String> {
     let body = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":86400}}"#;
-    let path = request::path(["api", "v1", "namespaces", namespace, "serviceaccounts", name, "token"]);
+    let path = ::request::path(["api", "v1", "namespaces", namespace, "serviceaccounts", name, "token"]);
     let path = path.map_err(|error| error.to_string())?;
-    let reply = post(pki, server, &path, body).await?;
+    let reply = request(pki, server, "POST", &path, Some(body.into())).await?;
+    let reply = codec::json::decode(&reply, None, &mut codec::Notes::ignore()).map_err(|error| error.to_string())?;
     match reply.str_at(&["status", "token"]) {
         "" => Err(reply.str_at(&["message"]).to_string()),
         token => Ok(token.to_string()),
     }
 }
 
-async fn post(pki: &Pki, server: &str, path: &str, body: &'static str) -> Result<Value, String> {
+/// Sends a request, with JSON if there is a body; returns the body of the answer, whatever the answer is.
+pub async fn request(
+    pki: &Pki,
+    server: &str,
+    method: &str,
+    path: &str,
+    body: Option<Vec<u8>>,
+) -> Result<Vec<u8>, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let url: http::Uri = server.parse().map_err(|error| format!("{server} is not a URL: {error}"))?;
     let host = url.host().ok_or_else(|| format!("{server} names no host"))?.to_string();
@@ -39,14 +46,15 @@ async fn post(pki: &Pki, server: &str, path: &str, body: &'static str) -> Result
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| text(&error))?;
     tokio::spawn(connection);
-    let request = http::Request::post(path)
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
         .header(http::header::HOST, &host)
         .header(http::header::CONTENT_TYPE, "application/json")
-        .body(Full::new(bytes::Bytes::from_static(body.as_bytes())))
+        .body(Full::new(bytes::Bytes::from(body.unwrap_or_default())))
         .map_err(|error| text(&error))?;
     let response = sender.send_request(request).await.map_err(|error| text(&error))?;
-    let bytes = response.into_body().collect().await.map_err(|error| text(&error))?.to_bytes();
-    codec::json::decode(&bytes, None, &mut codec::Notes::ignore()).map_err(|error| text(&error))
+    Ok(response.into_body().collect().await.map_err(|error| text(&error))?.to_bytes().into())
 }
 
 fn tls(pki: &Pki) -> Result<rustls::ClientConfig, String> {

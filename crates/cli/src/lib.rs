@@ -9,6 +9,7 @@ mod maintain;
 mod man;
 mod migrate;
 mod outcome;
+mod past;
 mod progress;
 mod sealed;
 mod serve;
@@ -30,7 +31,8 @@ pub fn run(build: &server::Build) -> ExitCode {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         return exit_code(envtest::etcd::run(&arguments).map_err(Failure::from), Output::Text);
     }
-    let matches = command().get_matches_from(with_command_first(std::env::args_os().collect()));
+    let arguments = past::as_plugin(called_as().as_deref(), std::env::args_os().collect());
+    let matches = command().get_matches_from(with_command_first(arguments));
     hush_panics_of_redb();
     let output = matches.subcommand().map_or(Output::Text, |(_, matches)| Output::of(matches));
     exit_code(carry_out(&matches, build), output)
@@ -46,6 +48,7 @@ fn carry_out(matches: &ArgMatches, build: &server::Build) -> Result<(), Failure>
         Some(("restore", matches)) => return maintain::restore(matches),
         Some(("check", matches)) => return maintain::check(matches),
         Some(("repair", matches)) => return maintain::repair(matches),
+        Some((name @ ("history" | "diff" | "blame" | "undelete" | "restore-at"), matches)) => past::run(name, matches),
         Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),
         Some(("man", matches)) => man::run(matches),
@@ -96,6 +99,7 @@ fn command() -> Command {
         .subcommand(kubeconfig::command())
         .subcommand(console::command())
         .subcommands(maintain::commands())
+        .subcommands(past::commands())
         .subcommand(migrate::command())
         .subcommand(test_server::command())
         .subcommand(envtest::command())

@@ -330,7 +330,27 @@ pub fn check(matches: &ArgMatches) -> Result<(), Failure> {
     }
     let report = check_shown(&path, output)?;
     say_whole(output, &path, &report, "");
-    Ok(())
+    check_history(output, &apiserver::history_path(&data_dir_of(matches)))
+}
+
+/// Reads the history, if there is one.
+fn check_history(output: Output, folder: &Path) -> Result<(), Failure> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let (changes, wrong) = history::check(folder).map_err(|error| error.to_string())?;
+    let shown = folder.display().to_string();
+    if wrong.is_empty() {
+        let result = value!({"history": (shown.as_str()), "whole": true, "changes": (changes.to_string())});
+        output.say(&format!("{shown} is whole: {changes} changes in chunks"), &result);
+        return Ok(());
+    }
+    for error in &wrong {
+        let why = error.to_string();
+        output.say(&why, &value!({"history": (shown.as_str()), "whole": false, "damage": (why.as_str())}));
+    }
+    let why = "files of the history are damaged; the server does not need them and serves the rest";
+    Err(format!("{} {why}", wrong.len()).into())
 }
 
 fn check_shown(path: &Path, output: Output) -> Result<Report, OpenError> {

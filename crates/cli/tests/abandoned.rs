@@ -119,6 +119,7 @@ impl World {
             timeout: Duration::from_secs(30),
             client: None,
             record: None,
+            origin: None,
             finish,
         };
         let api = &self.running.api;

@@ -74,11 +74,11 @@ pub fn document(items: Vec<Value>) -> Document {
 }
 
 fn describe_version(catalog: &Catalog, version: &GroupVersion) -> Value {
-    let resources: Vec<Value> = catalog.listed(version).map(|resource| describe_resource(resource)).collect();
+    let resources: Vec<Value> = catalog.listed(version).map(|resource| describe_resource(catalog, resource)).collect();
     value!({"version": (version.version.clone()), "resources": resources, "freshness": "Current"})
 }
 
-fn describe_resource(resource: &Resource) -> Value {
+fn describe_resource(catalog: &Catalog, resource: &Resource) -> Value {
     let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
     let mut described = value!({
         "resource": (resource.resource.resource.clone()),
@@ -94,8 +94,8 @@ fn describe_resource(resource: &Resource) -> Value {
     };
     list("shortNames", &resource.short_names);
     list("categories", &resource.categories);
-    if !resource.subresources.is_empty() {
-        let parts: Vec<Value> = resource.subresources.iter().map(|part| describe_subresource(resource, part)).collect();
+    let parts: Vec<Value> = catalog.parts(resource).map(|part| describe_subresource(resource, part)).collect();
+    if !parts.is_empty() {
         described.set(&["subresources"], parts);
     }
     described

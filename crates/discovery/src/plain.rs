@@ -33,7 +33,7 @@ pub fn resource_list(catalog: &Catalog, version: &GroupVersion) -> Value {
     let mut resources: Vec<Value> = Vec::new();
     for resource in catalog.listed(version) {
         resources.push(describe_resource(resource));
-        resources.extend(resource.subresources.iter().map(|part| describe_subresource(resource, part)));
+        resources.extend(catalog.parts(resource).map(|part| describe_subresource(resource, part)));
     }
     let mut list = value!({
         "kind": "APIResourceList",

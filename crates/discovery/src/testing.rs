@@ -77,6 +77,7 @@ impl Server {
             recent: rest::Recent::default(),
             answers: Arc::default(),
             definitions: Default::default(),
+            history: None,
             writes: None,
         });
         Server { discovery: Discovery::new(api.clone(), None, None, ADDRESS), api }
@@ -109,6 +110,7 @@ impl Server {
             query,
             timeout: std::time::Duration::from_secs(60),
             record: None,
+            origin: None,
             finish: None,
         };
         Answer::of(self.discovery.answer(&call).await)

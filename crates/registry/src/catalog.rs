@@ -18,6 +18,8 @@ pub struct Catalog {
     resources: HashMap<GroupVersion, Arc<Listing>>,
     /// Group-versions in the order they were added.
     versions: Arc<Vec<GroupVersion>>,
+    /// The subresource by which the history of stored objects is read, if one is kept.
+    history: Option<Arc<Subresource>>,
 }
 
 /// The resources of one group-version.
@@ -252,6 +254,17 @@ impl Catalog {
     /// The resource with this name, if it is served.
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
         self.resources.get(&Named(group, version))?.get(resource)
+    }
+
+    /// Says that there is a history of all stored objects, which is read as this subresource of theirs.
+    pub fn keep_history(&mut self, part: Subresource) {
+        self.history = Some(Arc::new(part));
+    }
+
+    /// The parts of a resource that have paths of their own, as discovery lists them.
+    pub fn parts<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Subresource> {
+        let history = self.history.as_deref().filter(|_| resource.storage.is_some());
+        resource.subresources.iter().chain(history)
     }
 
     /// Group-versions in the order they were added.

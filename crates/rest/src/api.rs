@@ -37,6 +37,8 @@ pub struct Api {
     pub answers: Arc<crate::Answers>,
     /// What keeps custom resources in the catalog, for as long as the server runs; empty where there are none.
     pub definitions: std::sync::OnceLock<Weak<dyn DefinitionBarrier>>,
+    /// Records what is changed; None where no history is kept.
+    pub history: Option<Arc<history::Recorder>>,
     /// Runs writes in a server for tests; None in every other.
     pub writes: Option<Arc<dyn RunWrite>>,
 }

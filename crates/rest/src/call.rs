@@ -29,6 +29,8 @@ pub struct Call {
     pub client: Option<IpAddr>,
     /// The request's audit record, if the audit policy asks for one.
     pub record: Option<Arc<Record>>,
+    /// What the history says about the changes that the request makes; None if there is none, and for reads.
+    pub origin: Option<Arc<history::Origin>>,
     /// Finishes a write that outlives the request; None if there is nothing to do besides.
     pub finish: Option<Arc<dyn FinishWrite>>,
 }

@@ -177,6 +177,16 @@ impl Client {
         };
         let user = self.user.clone();
         let uri = Default::default();
+        let is_recorded = self.api.history.is_some() && !info.verb.is_read();
+        let origin = is_recorded.then(|| {
+            Arc::new(history::Origin {
+                user: user.name.clone(),
+                user_agent: self.agent.into(),
+                verb: info.verb.as_str().into(),
+                subresource: info.subresource.clone(),
+                ..history::Origin::default()
+            })
+        });
         let call = Call {
             info,
             user,
@@ -187,6 +197,7 @@ impl Client {
             timeout: TIMEOUT,
             client: None,
             record: None,
+            origin,
             finish: None,
         };
         let call = authz::authorize(&*self.api.authorizer, Box::new(call))

@@ -9,7 +9,7 @@ use crate::media::{Media, Transform};
 use crate::options::{flag, not_a_revision, parse_revision};
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::Scope;
-use crate::{render, table};
+use crate::{past, render, table};
 
 /// Answers with the bytes that are cached; nothing is decoded for a representation that was asked for before.
 pub async fn get(scope: &Scope) -> Result<Reply, Status> {
@@ -23,9 +23,10 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let is_cached = scope.api.limits.watch_cache.has(&storage.resource);
     let revision = parse_revision(given).map_err(|status| if is_cached { not_a_revision(status) } else { status })?;
     let key = storage.key(&scope.call.info.namespace, name);
-    let found = match revision {
-        None => storage.cache.current(&key).await,
-        Some(revision) => storage.cache.wait_for(revision).await.map(|()| storage.cache.get(&key)),
+    let found = match (past::asked(scope, false), revision) {
+        (Some(past), _) => Ok(Box::pin(past::object(scope, &key, past.await?)).await?),
+        (None, None) => storage.cache.current(&key).await,
+        (None, Some(revision)) => storage.cache.wait_for(revision).await.map(|()| storage.cache.get(&key)),
     };
     let found = found.map_err(|error| {
         let mut status = Status::from(storage.read_failed(error, "get"));

@@ -8,6 +8,8 @@ use registry::{EXPIRED, Filter, ResourceStorage};
 use storage::{Key, KeyRange, RangeQuery, Revision};
 
 use crate::list::{INCONSISTENT, NOW, Page, Token, cut};
+use crate::past;
+use crate::scope::Scope;
 
 /// How many entries are read at once, at first and at most.
 const ENTRIES_FIRST: usize = 16;
@@ -23,6 +25,8 @@ pub struct Unread {
     storage: Arc<ResourceStorage>,
     part: Option<KeyRange>,
     revision: Revision,
+    /// Whether it may be read from what was recorded beside the store.
+    recorded: bool,
     filter: Filter,
     /// How many entries to read next.
     entries: usize,
@@ -33,13 +37,14 @@ pub struct Unread {
 impl Unread {
     fn of(storage: &Arc<ResourceStorage>, part: KeyRange, revision: Revision, filter: &Filter) -> Unread {
         let (storage, filter) = (storage.clone(), filter.clone());
-        Unread { storage, part: Some(part), revision, filter, entries: ENTRIES_FIRST, count: None }
+        Unread { storage, part: Some(part), revision, recorded: false, filter, entries: ENTRIES_FIRST, count: None }
     }
 
     /// Reads on. None at the end; what was read may have no object that the filter is about.
     async fn next(&mut self) -> storage::Result<Option<Vec<Arc<Object>>>> {
         let Some(part) = self.part.take() else { return Ok(None) };
         let query = RangeQuery::new(part.clone()).at(self.revision).limit(self.entries).enough_bytes(READ_BYTES);
+        let query = query.recorded(self.recorded);
         let found = self.storage.store.range(query).await?;
         self.count.get_or_insert(found.count);
         if let Some(last) = found.entries.last().filter(|_| found.more) {
@@ -65,6 +70,7 @@ impl Unread {
 
 /// From the cache if it reaches back so far, otherwise from the store's history.
 pub async fn page(
+    scope: &Scope,
     storage: &Arc<ResourceStorage>,
     range: &KeyRange,
     filter: &Filter,
@@ -81,7 +87,8 @@ pub async fn page(
         let more = all.saturating_sub(objects.len());
         return Ok(cut(objects, more, limit, revision, range, filter));
     }
-    let mut unread = Unread::of(storage, part, revision, filter);
+    let recorded = past::is_open(scope, range, revision).await;
+    let mut unread = Unread { recorded, ..Unread::of(storage, part, revision, filter) };
     let mut page = cut(Vec::new(), 0, limit, revision, range, filter);
     let (mut kept_bytes, mut matching) = (0, 0);
     let mut last: Option<Key> = None;
@@ -103,7 +110,7 @@ pub async fn page(
             } else if page.rest.is_none() {
                 let part = KeyRange { start: object.key().clone(), end: range.end.clone() };
                 let again = Unread::of(storage, part, revision, &filter.again());
-                page.rest = Some(Unread { entries: unread.entries, ..again });
+                page.rest = Some(Unread { recorded, entries: unread.entries, ..again });
             }
         }
         // Where the page ends is known, so there is nothing more to look for; what conditions fail on is an answer, not a cut.

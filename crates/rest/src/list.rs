@@ -17,7 +17,7 @@ use crate::options::ListOptions;
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::view::View;
-use crate::{join, table};
+use crate::{join, past, table};
 
 /// The feature gate that refuses lists of the present where the cache is behind, instead of reading them from the store.
 const NO_FALLBACK: &str = "ConsistentListFromCacheSkipTimeoutFallback";
@@ -125,6 +125,9 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
     let storage = scope.storage()?;
     let range = storage.range(&scope.call.info.namespace);
     let limit = usize::try_from(options.limit).unwrap_or(0);
+    if let Some(past) = past::asked(scope, true) {
+        return history::page(scope, storage, &range, &options.filter, limit, past.await?, None).await;
+    }
     if !options.continue_token.is_empty() {
         let token = Token::parse(&options.continue_token, storage, &range)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -132,7 +135,7 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
         }
         return match token.revision {
             Some(revision) => {
-                history::page(storage, &range, &options.filter, limit, revision, Some(&token.start)).await
+                history::page(scope, storage, &range, &options.filter, limit, revision, Some(&token.start)).await
             }
             None => now(storage, &range, &options.filter, limit, Some(&token.start)).await,
         };
@@ -149,13 +152,15 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
             }
             // The store knows what the cache has not heard of in time.
             Err(cache::Error::TooLarge { requested, .. }) => {
-                history::page(storage, &range, &options.filter, limit, requested, None).await
+                history::page(scope, storage, &range, &options.filter, limit, requested, None).await
             }
             Err(other) => Err(failed(other).into()),
         },
-        (Some(revision), "Exact") => history::page(storage, &range, &options.filter, limit, revision, None).await,
+        (Some(revision), "Exact") => {
+            history::page(scope, storage, &range, &options.filter, limit, revision, None).await
+        }
         (Some(revision), "") if limit > 0 => {
-            history::page(storage, &range, &options.filter, limit, revision, None).await
+            history::page(scope, storage, &range, &options.filter, limit, revision, None).await
         }
         (Some(revision), _) => {
             storage.cache.wait_for(revision).await.map_err(failed)?;

@@ -15,7 +15,8 @@ use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
 use crate::view::View;
 use crate::{
-    Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale, update, watch,
+    Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, past, patch, report, scale, update,
+    watch,
 };
 
 /// The refusal of a user whose clients do not read what they get.
@@ -60,7 +61,8 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
         }
         let write = scope.clone();
         let (writes, is_own) = (write.api.writes.clone(), write.call.client.is_none());
-        let answered = async move { answer(&write).await };
+        let origin = write.call.origin.clone();
+        let answered = history::attributed(origin, async move { answer(&write).await });
         match writes {
             None => Finishing::new(scope, answered).await,
             Some(writes) => Finishing::new(scope, writes.run(is_own, Box::pin(answered))).await,
@@ -148,6 +150,8 @@ enum Part<'a> {
     /// `status`, and other views on a stored object.
     View,
     Scale,
+    /// Who changed an object, when, and how.
+    History,
     /// exec, attach, portforward, log, proxy.
     Connect(&'a dyn Connect),
 }
@@ -173,6 +177,7 @@ async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         (Verb::Get, Part::Scale) => scale::get(scope).await,
         (Verb::Update, Part::Scale) => scope.large.run(scale::update(scope)).await,
         (Verb::Patch, Part::Scale) => scope.large.run(scale::patch(scope)).await,
+        (Verb::Get, Part::History) => Box::pin(past::get_changes(scope)).await,
         (Verb::Get, Part::Report(report)) => report::get(scope, report).await,
         (Verb::List, Part::Report(report)) => report::list(scope, report).await,
         (Verb::Create, Part::Action(action)) => scope.large.run(action::act(scope, action)).await,
@@ -190,6 +195,9 @@ fn part_of(scope: &Scope) -> Result<Part<'_>, Status> {
             (None, Some(action)) => Part::Action(&**action),
             (None, None) => Part::Object,
         });
+    }
+    if name == past::SUBRESOURCE && scope.api.history.is_some() && resource.storage.is_some() {
+        return Ok(Part::History);
     }
     // Upstream's handler of custom resources answers for the object where others have no route.
     let missing = || match resource.is_custom() {

@@ -37,7 +37,7 @@ use crate::trace::{self, Tracer};
 use crate::track::Tracked;
 use crate::unfinished::Unfinished;
 use crate::{Cors, Health, Impersonation, Lifecycle, Metrics, Paths, PublicPages, RequestObserver, Seats, Version};
-use crate::{audit, call, compress, impersonate};
+use crate::{audit, call, compress, impersonate, origin};
 
 /// Audit annotations with the decision of authorization.
 pub const DECISION: &str = "authorization.k8s.io/decision";
@@ -317,6 +317,7 @@ impl Server {
     async fn impersonate(&self, request: &mut Passing<'_>) -> Result<(), Stopped> {
         let requestor = std::mem::take(&mut request.call.user);
         let (call, tracked) = (&mut request.call, &request.tracked);
+        let origin = origin::of(&self.api, call, &requestor, request.audit_id);
         let _span = trace::filter(&tracked.span, self.impersonation.filter());
         let wanted = self.impersonation.impersonate(&*self.authorizer, &call.info, requestor, &call.headers);
         let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(&call.headers));
@@ -327,6 +328,7 @@ impl Server {
         if let Some(record) = asked {
             record.impersonated(&user, constraint);
         }
+        call.origin = origin.map(|origin| Arc::new(origin.acting_as(&user.name)));
         call.user = user;
         // Proxied servers must not see the client's credentials.
         self.authenticator.strip(&mut call.headers);

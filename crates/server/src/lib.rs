@@ -19,6 +19,7 @@ mod lifecycle;
 mod listen;
 mod metrics;
 mod observe;
+mod origin;
 mod paths;
 mod peer;
 mod polls;

@@ -101,6 +101,12 @@ impl Node {
         }
     }
 
+    /// Where it serves.
+    #[allow(dead_code)]
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
     /// Where its data and certificates are.
     #[allow(dead_code)]
     pub fn directory(&self) -> &Path {

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Object;
 use object::{Status, Str, Value, value};
-use registry::{Pace, Readable, ResourceStorage};
+use registry::{Pace, Readable};
 use storage::{Key, KeyRange, Revision};
 
 use super::path::FieldPath;
@@ -81,7 +81,7 @@ impl Order {
                 return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
             }
             let (revision, key) = self.token(&options.continue_token, &range)?;
-            after = Some(self.last_of_page(storage, options, &key, revision).await?);
+            after = Some(self.last_of_page(scope, options, &key, revision).await?);
             all.resource_version = revision.to_string();
             all.resource_version_match = "Exact".into();
         }
@@ -129,13 +129,14 @@ impl Order {
     /// The last object of the page before, which the list must have had.
     async fn last_of_page(
         &self,
-        storage: &Arc<ResourceStorage>,
+        scope: &Scope,
         options: &ListOptions,
         key: &Key,
         revision: Revision,
     ) -> Result<Ranked, Status> {
         let one = KeyRange { start: key.clone(), end: Some(key.successor()) };
-        let found = history::page(storage, &one, &options.filter.again(), 0, revision, None).await?;
+        let storage = scope.storage()?;
+        let found = history::page(scope, storage, &one, &options.filter.again(), 0, revision, None).await?;
         let object = found.objects.first().ok_or_else(|| invalid("the list has no such object"))?;
         let ready = storage.prepare([object.clone()]).await;
         aside(object.value().len(), || self.rank(ready.only()))

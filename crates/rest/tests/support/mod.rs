@@ -55,6 +55,7 @@ impl Server {
             recent: rest::Recent::default(),
             answers: Arc::default(),
             definitions: OnceLock::new(),
+            history: None,
             writes: None,
         }))
     }
@@ -158,6 +159,7 @@ fn call(user: User, method: &str, url: &str, accept: &str) -> Box<Call> {
         query,
         timeout: std::time::Duration::from_secs(10),
         record: None,
+        origin: None,
         finish: None,
     })
 }
