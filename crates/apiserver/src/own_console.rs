@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
 use authn::Authenticator;
-use console::{CertificateFiles, CertificateRow, Console, ConsolePaths, CookieMethod, MemoryParts, SignInAuthorizer};
+use console::{CertificateRow, Console, ConsolePaths, CookieMethod, MemoryParts, ReadCertificates, SignInAuthorizer};
 use hashbrown::HashSet;
 use rest::Api;
 use server::{Metrics, Paths, Seats, Unfinished};
@@ -19,7 +19,7 @@ pub struct OwnConsole {
     pub console: Arc<Console>,
     /// Where sessions find the authenticator, which is made later.
     authenticator: Arc<OnceLock<Weak<Authenticator>>>,
-    certificates: CertificateFiles,
+    certificates: ReadCertificates,
     version: String,
 }
 
@@ -87,7 +87,7 @@ fn memory(api: &Arc<Api>, unfinished: &Unfinished) -> MemoryParts {
 }
 
 /// The certificates in the files that the server uses, read when they are asked for.
-fn certificates(config: &Config, pki: &Pki) -> CertificateFiles {
+fn certificates(config: &Config, pki: &Pki) -> ReadCertificates {
     let own = |path: &Path, is_used: bool| is_used.then(|| path.to_path_buf());
     let serving = serving::serving_files(config, pki).ok().map(|(certificate, _)| certificate);
     let (kubelet, request_header) = (&config.serving.kubelet, &config.authentication.request_header);

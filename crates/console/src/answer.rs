@@ -36,11 +36,11 @@ pub struct ConsolePaths {
     /// The version that the server says it has.
     pub version: String,
     pub memory: MemoryParts,
-    pub certificates: CertificateFiles,
+    pub certificates: ReadCertificates,
 }
 
 /// Reads the certificates that the server uses.
-pub type CertificateFiles = Arc<dyn Fn() -> Vec<CertificateRow> + Send + Sync>;
+pub type ReadCertificates = Arc<dyn Fn() -> Vec<CertificateRow> + Send + Sync>;
 
 /// A certificate in a file that the server uses.
 #[derive(Debug, Serialize)]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use object::Clock;
 use server::RequestObserver;
 
-pub use self::answer::{CertificateFiles, CertificateRow, ConsolePaths, MemoryParts};
+pub use self::answer::{CertificateRow, ConsolePaths, MemoryParts, ReadCertificates};
 use self::costs::Costs;
 pub use self::pages::StaticPages;
 use self::sessions::{Codes, Sessions};

@@ -22,18 +22,6 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 /// More warnings of one request are left out of the observation.
 const WARNINGS_MAX: usize = 4;
 
-/// Gets observations.
-pub trait RequestObserver: Send + Sync + 'static {
-    /// Whether requests that begin now are to be measured.
-    fn is_looking(&self) -> bool;
-
-    /// A watch, or another long-running request, began.
-    fn opened(&self, client: &ObservedClient);
-
-    /// A request has ended, and its response was sent or given up. Long-running ones are told of in any case.
-    fn ended(&self, observation: ObservedRequest);
-}
-
 /// Who sends requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObservedClient {
@@ -204,6 +192,18 @@ impl CpuClock {
         })
         .await
     }
+}
+
+/// Gets observations.
+pub trait RequestObserver: Send + Sync + 'static {
+    /// Whether requests that begin now are to be measured.
+    fn is_looking(&self) -> bool;
+
+    /// A watch, or another long-running request, began.
+    fn opened(&self, client: &ObservedClient);
+
+    /// A request has ended, and its response was sent or given up. Long-running ones are told of in any case.
+    fn ended(&self, observation: ObservedRequest);
 }
 
 fn thread_time() -> Duration {
