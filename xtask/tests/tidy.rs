@@ -12,7 +12,7 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["facts", "files", "goregex", "metrics", "object", "spans", "stamp", "streams"],
     &["schema", "request", "descriptions", "storage", "gox509"],
-    &["codec", "cache", "flow", "storage-embedded", "storage-etcd"],
+    &["codec", "cache", "flow", "storage-embedded", "storage-etcd", "history"],
     &["cel", "patch", "outbound"],
     &["registry", "audit"],
     &["kinds", "admission", "authn", "authz"],

@@ -11,8 +11,8 @@ use authz::configuration::Configured;
 use authz::node::{self, Node};
 use authz::rbac::{self, Rbac};
 use authz::{
-    Abac, AlwaysAllow, AlwaysDeny, Authorizer, AuthzMeters, Configuration, Decision, Named, ReviewVersion, RulesFor,
-    Union, Verdict, Webhook, webhook,
+    Abac, AlwaysAllow, AlwaysDeny, Authorizer, AuthzMeters, Changes, Configuration, Decision, DecisionsChanged, Named,
+    ReviewVersion, RulesFor, Union, Verdict, Webhook, webhook,
 };
 use outbound::Egress;
 use registry::{Catalog, DirectStorage, Features};
@@ -244,6 +244,16 @@ impl Authorizer for Reloadable {
 
     fn rules_for(&self, user: &User, namespace: &str) -> RulesFor {
         self.0.load().rules_for(user, namespace)
+    }
+
+    fn changed(&self) -> DecisionsChanged {
+        self.0.load().changed()
+    }
+
+    /// Watches that began before the file changed keep the wakes of the authorizers that were there then; what last through changes are
+    /// the authorizers of roles.
+    fn changes(&self) -> Vec<Changes> {
+        self.0.load().changes()
     }
 }
 

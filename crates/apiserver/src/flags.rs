@@ -178,6 +178,7 @@ pub fn command(called_as: &str) -> Command {
         )
         .arg(console())
         .arg(quota())
+        .arg(redaction())
         .arg(
             Arg::new("v")
                 .short('v')
@@ -217,6 +218,19 @@ fn quota() -> Arg {
         .help(
             "How many bytes all objects in the embedded store may have, as etcd's flag of this name. Writes that need more \
              are refused as etcd refuses them; deletions are not. A negative number is no limit [default: 2147483648]",
+        )
+        .help_heading("ferrokube")
+}
+
+fn redaction() -> Arg {
+    Arg::new("redact-secrets-for")
+        .long("redact-secrets-for")
+        .value_name("GROUP")
+        .value_delimiter(',')
+        .action(clap::ArgAction::Append)
+        .help(
+            "Show Secrets with their keys and sizes and without their values to members of this group, in every answer. \
+             Can be given several times [default: none]",
         )
         .help_heading("ferrokube")
 }
@@ -279,6 +293,8 @@ fn read(matches: &ArgMatches, called_as: &str, mut without_effect: Vec<String>) 
     if let Some(text) = matches.get_one::<String>("quota-backend-bytes") {
         config.store.set_quota(text).map_err(|why| format!("--quota-backend-bytes: {why}"))?;
     }
+    config.serving.redact_secrets_for =
+        matches.get_many::<String>("redact-secrets-for").into_iter().flatten().cloned().collect();
     config.runtime_config = runtime::read(Given(&runtime_config), config.serving.priority_and_fairness)?;
     let asked = |name: &str| match matches.get_one::<String>(name) {
         Some(given) => boolean(given).map(Some).map_err(|why| format!("--{name}: {why}")),

@@ -67,6 +67,8 @@ pub struct Serving {
     pub max_writes: usize,
     /// How many objects of one DELETECOLLECTION are deleted at the same time.
     pub delete_collection_workers: usize,
+    /// `--redact-secrets-for`: groups whose members see Secrets without their values.
+    pub redact_secrets_for: Vec<String>,
     /// Whether seats are given out by priority and fairness.
     pub priority_and_fairness: bool,
     pub watch_grace: Duration,
@@ -108,6 +110,7 @@ impl Default for Serving {
             max_reads: 400,
             max_writes: 200,
             delete_collection_workers: 1,
+            redact_secrets_for: Vec::new(),
             priority_and_fairness: true,
             watch_grace: Duration::ZERO,
             livez_grace: Duration::ZERO,

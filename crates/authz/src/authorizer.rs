@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use metrics::Counter;
 use request::{Access, Rule, User};
 
-use crate::AuthzMeters;
 use crate::configuration::MODES;
+use crate::{AuthzMeters, Changes, DecisionsChanged};
 
 /// An authorizer's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,17 @@ pub trait Authorizer: Send + Sync + 'static {
     /// The rules for a SelfSubjectRulesReview.
     fn rules_for(&self, _: &User, _namespace: &str) -> RulesFor {
         RulesFor::default()
+    }
+
+    /// When decisions last changed. An authorizer that cannot tell lets its [`Authorizer::changes`] come from time to time, with
+    /// another generation each time.
+    fn changed(&self) -> DecisionsChanged {
+        DecisionsChanged::default()
+    }
+
+    /// Streams that wake when decisions may have changed; none where they never do.
+    fn changes(&self) -> Vec<Changes> {
+        Vec::new()
     }
 }
 
@@ -141,6 +152,15 @@ impl Authorizer for Union {
             }
         }
         all
+    }
+
+    fn changed(&self) -> DecisionsChanged {
+        let all = self.authorizers.iter().map(|named| named.authorizer.changed());
+        all.fold(DecisionsChanged::default(), DecisionsChanged::join)
+    }
+
+    fn changes(&self) -> Vec<Changes> {
+        self.authorizers.iter().flat_map(|named| named.authorizer.changes()).collect()
     }
 }
 

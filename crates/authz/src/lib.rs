@@ -9,6 +9,7 @@ pub mod node;
 mod permitted;
 pub mod rbac;
 mod review;
+mod visible;
 pub mod webhook;
 
 pub use abac::Abac;
@@ -18,4 +19,5 @@ pub use meters::AuthzMeters;
 pub use node::Node;
 pub use permitted::{Ask, Permitted, Refusal, Refused, authorize, check};
 pub use review::Version as ReviewVersion;
+pub use visible::{Changes, DecisionsChanged, Visible};
 pub use webhook::Webhook;

@@ -3,9 +3,12 @@
 use std::ops::Deref;
 
 use object::Status;
-use request::Access;
+use request::{Access, User};
 
 use crate::{Authorizer, Decision, Verdict};
+
+/// The reason in the audit log for a call that is permitted in part.
+const IN_PART: &str = "only what the user may see";
 
 /// A call that its user may make. Only [`authorize`] makes one; it can be read but not changed, so what is carried out is
 /// what was authorized.
@@ -13,9 +16,15 @@ use crate::{Authorizer, Decision, Verdict};
 pub struct Permitted<T> {
     call: Box<T>,
     reason: String,
+    in_part: bool,
 }
 
 impl<T> Permitted<T> {
+    /// Whether the call is permitted for the objects that its user may see only, because the user may not see all of them.
+    pub fn is_in_part(&self) -> bool {
+        self.in_part
+    }
+
     /// Why the call was allowed, for the audit log.
     pub fn reason(&self) -> &str {
         &self.reason
@@ -33,6 +42,11 @@ impl<T> Deref for Permitted<T> {
 /// What an authorizer can be asked about.
 pub trait Ask {
     fn access(&self) -> Access<'_>;
+
+    /// Whether the call asks for what its user may see, instead of a refusal where that is not everything.
+    fn asks_for_visible(&self) -> bool {
+        false
+    }
 }
 
 /// A call that was not allowed.
@@ -65,7 +79,11 @@ pub async fn authorize<T: Ask>(authorizer: &dyn Authorizer, call: Box<T>) -> Res
     let access = call.access();
     let Decision { verdict, reason, error } = authorizer.decide(&access).await;
     if verdict == Verdict::Allow {
-        return Ok(Permitted { call, reason });
+        return Ok(Permitted { call, reason, in_part: false });
+    }
+    // Who is not known is told nothing, not even that a list is empty.
+    if error.is_none() && access.user.is_member(User::AUTHENTICATED) && call.asks_for_visible() {
+        return Ok(Permitted { call, reason: IN_PART.to_string(), in_part: true });
     }
     let refusal = match error {
         Some(error) => Refusal::Failed { error },

@@ -4,15 +4,21 @@ mod policy;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use cache::{Cache, Part, Start, Watcher};
+use futures::StreamExt;
 use object::Value;
 use registry::DirectStorage;
 use request::{Access, Rule, User};
 
-use crate::{Authorizer, Decision, RulesFor};
+use crate::{Authorizer, Changes, Decision, DecisionsChanged, RulesFor};
 pub use policy::rules;
 use policy::{Binding, Policy};
+
+/// A watch of roles that failed begins again after this time.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// The four kinds it reads.
 pub struct Rbac {
@@ -38,6 +44,12 @@ struct Derived {
     bindings: HashMap<storage::Key, (i64, Arc<Binding>)>,
 }
 
+impl Sources {
+    fn all(&self) -> [&DirectStorage; 4] {
+        [&self.cluster_roles, &self.roles, &self.cluster_role_bindings, &self.role_bindings]
+    }
+}
+
 impl Rbac {
     pub fn new(sources: Sources) -> Rbac {
         Rbac { sources, derived: Mutex::new(Derived::default()) }
@@ -50,8 +62,7 @@ impl Rbac {
 
     fn policy(&self) -> Arc<Policy> {
         let sources = &self.sources;
-        let changes = [&sources.cluster_roles, &sources.roles, &sources.cluster_role_bindings, &sources.role_bindings]
-            .map(|storage| storage.cache.last_change());
+        let changes = sources.all().map(|storage| storage.cache.last_change());
         let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         if derived.changes != changes {
             derived.rebuild(sources);
@@ -114,4 +125,38 @@ impl Authorizer for Rbac {
         let (rules, errors) = self.policy().rules_for(user, namespace);
         RulesFor { rules, incomplete: false, errors }
     }
+
+    fn changed(&self) -> DecisionsChanged {
+        let all = self.sources.all().map(|storage| storage.cache.last_change());
+        let generation = all.iter().fold(0, |sum: i64, revision| sum.wrapping_add(*revision));
+        DecisionsChanged { generation, revision: all.into_iter().max().unwrap_or(0) }
+    }
+
+    fn changes(&self) -> Vec<Changes> {
+        self.sources.all().map(|storage| changes(storage.cache.clone(), storage.range("").into())).into()
+    }
+}
+
+/// Comes after each change of a cache, and after one that may have been missed.
+fn changes(cache: Arc<Cache>, part: Part) -> Changes {
+    futures::stream::unfold(None::<Watcher>, move |watcher| {
+        let (cache, part) = (cache.clone(), part.clone());
+        async move {
+            let watcher = match watcher {
+                Some(mut watcher) => watcher.next().await.map(|_| watcher),
+                // Changes before the watch began may not have been looked at, so that it begins with a wake.
+                None => cache.watch(part, Start::After(cache.revision())).await,
+            };
+            let watcher = match watcher {
+                Ok(watcher) => Some(watcher),
+                Err(error) => {
+                    tracing::debug!(%error, "a watch of roles ended; watching again");
+                    tokio::time::sleep(WATCH_AGAIN).await;
+                    None
+                }
+            };
+            Some(((), watcher))
+        }
+    })
+    .boxed()
 }

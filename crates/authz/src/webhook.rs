@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use codec::Notes;
+use futures::StreamExt;
 use object::{Value, value};
 use outbound::{CallError, Client, Egress, Kubeconfig, Pauses, Request};
 use parking_lot::Mutex;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 use self::answers::Answers;
 use crate::conditions::{Conditions, Matched};
 use crate::review::{self, Version};
-use crate::{Authorizer, AuthzMeters, Decision, RulesFor, Verdict};
+use crate::{Authorizer, AuthzMeters, Changes, Decision, DecisionsChanged, RulesFor, Verdict};
 
 /// The largest answer that is read.
 const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
@@ -42,6 +43,9 @@ pub struct WebhookAuthorizerSettings {
     pub conditions: Vec<String>,
 }
 
+/// Watches of what their user may see ask again after this time.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
 /// Asks a webhook.
 pub struct Webhook {
     settings: WebhookAuthorizerSettings,
@@ -50,6 +54,7 @@ pub struct Webhook {
     url: String,
     answers: Mutex<Answers>,
     meters: Arc<AuthzMeters>,
+    opened: Instant,
 }
 
 /// What a webhook said.
@@ -73,7 +78,8 @@ impl Webhook {
         settings.conditions.iter().try_for_each(|text| conditions.add(text))?;
         let timeout = object::duration::Duration(i64::try_from(settings.timeout.as_nanos()).unwrap_or(i64::MAX));
         let url = format!("{}?timeout={timeout}", with_path(&server));
-        Ok(Webhook { settings, conditions, client, url, answers: Mutex::default(), meters })
+        let opened = Instant::now();
+        Ok(Webhook { settings, conditions, client, url, answers: Mutex::default(), meters, opened })
     }
 
     fn failed(&self, error: String) -> Decision {
@@ -164,6 +170,20 @@ impl Authorizer for Webhook {
             },
         };
         answer.decision()
+    }
+
+    /// A webhook does not tell when it decides otherwise, so it is asked again from time to time.
+    fn changed(&self) -> DecisionsChanged {
+        let generation = self.opened.elapsed().as_secs() / ASK_AGAIN.as_secs();
+        DecisionsChanged { generation: i64::try_from(generation).unwrap_or(i64::MAX), revision: 0 }
+    }
+
+    fn changes(&self) -> Vec<Changes> {
+        let ticks = futures::stream::unfold((), |()| async {
+            tokio::time::sleep(ASK_AGAIN).await;
+            Some(((), ()))
+        });
+        vec![ticks.boxed()]
     }
 
     fn rules_for(&self, _: &User, _: &str) -> RulesFor {

@@ -262,6 +262,18 @@ impl Cache {
         self.state.read().bytes
     }
 
+    /// How many objects of a range there are, their size as stored, and the revision that they are of.
+    pub fn count(&self, range: &KeyRange) -> (usize, usize, Revision) {
+        let state = self.state.read();
+        let (count, bytes) = if *range == self.range {
+            (state.objects.len(), state.bytes)
+        } else {
+            let inside = state.objects.range::<[u8], _>(bounds(range));
+            inside.fold((0, 0), |(count, bytes), (_, object)| (count + 1, bytes + object.value().len()))
+        };
+        (count, bytes, state.revision())
+    }
+
     /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

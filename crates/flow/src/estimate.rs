@@ -49,6 +49,8 @@ pub struct ObjectStats {
 pub struct ListOptions<'a> {
     pub limit: u64,
     pub has_selector: bool,
+    /// Whether the request computes something of every object, whatever its limit is, as filters do.
+    pub looks_at_all: bool,
     /// Whether the list is answered from the watch cache.
     pub from_cache: bool,
     pub resource_version: &'a str,
@@ -67,11 +69,12 @@ pub fn list(info: &RequestInfo, options: &ListOptions, stats: Option<ObjectStats
     let limited = if options.limit > 0 { stats.count.min(options.limit) } else { stats.count };
     let loaded = match () {
         () if !info.name.is_empty() => 1,
+        () if options.looks_at_all => stats.count,
         () if !from_cache && options.has_selector => limited.max(stats.count / 2),
         () => limited,
     };
     let bytes = loaded.saturating_mul(average);
-    let bytes = if from_cache { bytes.min(STREAMED_BYTES_MAX) } else { bytes };
+    let bytes = if from_cache && !options.looks_at_all { bytes.min(STREAMED_BYTES_MAX) } else { bytes };
     let seats = (bytes as f64 / BYTES_PER_SEAT).ceil() as u64;
     Work::seats(seats.clamp(1, at_most(seats_max, LIST_SEATS_MAX)))
 }
@@ -114,6 +117,8 @@ mod tests {
             (ListOptions { limit: 500, ..stored }, stats(10_000, 4_000), 0, 20),
             (ListOptions { limit: 500, has_selector: true, ..stored }, stats(10_000, 1_000), 0, 50),
             (stored, stats(1, 0), 0, 15),
+            (ListOptions { looks_at_all: true, limit: 1, ..cached }, stats(1_000, 4_000), 0, 40),
+            (ListOptions { looks_at_all: true, ..cached }, stats(100_000, 4_000), 0, 100),
         ] {
             assert_eq!(list(&pods, &options, stats, seats_max), Work::seats(want), "{options:?} {stats:?}");
         }

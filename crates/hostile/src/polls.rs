@@ -6,8 +6,9 @@ use std::time::Duration;
 use cpu_time::ThreadTime;
 use testing::PollMeter;
 
-/// For how long one poll of a request may compute, in CPU time. Code that is not optimized takes many times longer.
-const POLL_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 150 } else { 10 });
+/// For how long one poll of a request may compute, in CPU time. Code that is not optimized takes many times longer: the longest poll
+/// of the whole suite took 15 ms in it, on two busy cores, and requests that do nothing seemed to take up to 6 ms.
+const POLL_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 50 } else { 5 });
 /// So many requests are named.
 const NAMED_MAX: usize = 20;
 

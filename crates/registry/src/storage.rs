@@ -8,7 +8,7 @@ use cache::{Cache, Describe, Header, Object};
 use object::{GroupResource, GroupVersionKind, Meta, Status, Str, Value, labels};
 use storage::{Entry, Key, KeyRange, Revision, Store};
 
-use crate::{Error, Pace, Readable, SealedCodec, Shard, Strategy, Unreadable, shard};
+use crate::{Error, ListCondition, Pace, Readable, SealedCodec, Shard, Strategy, Unreadable, shard};
 
 /// The stored side of a resource: one for all its served versions.
 #[derive(Clone)]
@@ -105,14 +105,15 @@ impl ResourceStorage {
 
     /// Keeps the first objects that a filter is about, no more than `most`, and lets other tasks run meanwhile. Fields are
     /// selected as the requested version has them.
-    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter, most: usize) {
+    pub async fn select(&self, objects: &mut Vec<Arc<Object>>, filter: &Filter, most: usize) -> Result<(), Error> {
         if filter.is_everything() {
-            return objects.truncate(most);
+            objects.truncate(most);
+            return Ok(());
         }
         let found = std::mem::take(objects);
-        if self.selects_converted(filter) {
-            *objects = self.select_converted(&found, filter, most).await;
-            return;
+        if self.selects_converted(filter) || !filter.conditions.is_empty() {
+            *objects = self.select_readable(&found, filter, most).await?;
+            return Ok(());
         }
         let mut pace = Pace::begin();
         for object in found {
@@ -120,38 +121,54 @@ impl ResourceStorage {
             if filter.matches(object.header(self.cache.describe())) {
                 objects.push(object);
                 if objects.len() == most {
-                    return;
+                    break;
                 }
             }
             pace.worked(work).await;
         }
+        Ok(())
     }
 
-    async fn select_converted(&self, found: &[Arc<Object>], filter: &Filter, most: usize) -> Vec<Arc<Object>> {
+    async fn select_readable(
+        &self,
+        found: &[Arc<Object>],
+        filter: &Filter,
+        most: usize,
+    ) -> Result<Vec<Arc<Object>>, Error> {
+        for condition in &filter.conditions {
+            condition.prepare(found).await?;
+        }
         let mut pace = Pace::begin();
         let mut selected = Vec::new();
         let mut batches = self.batches(found);
         while let Some(batch) = batches.next().await {
             for object in batch.iter() {
-                if self.is_selected(object, filter) {
+                let mut work = self.work_of_matching(&object);
+                if self.matches(object, filter, &mut work)? {
                     selected.push(object.object().clone());
                     if selected.len() == most {
-                        return selected;
+                        return Ok(selected);
                     }
                 }
-                pace.worked(object.value().len()).await;
+                pace.worked(work).await;
             }
         }
-        selected
+        Ok(selected)
     }
 
-    /// Whether a filter is about an object.
-    pub fn matches(&self, object: Readable<'_>, filter: &Filter) -> bool {
-        filter.is_everything()
-            || match self.selects_converted(filter) {
-                true => self.is_selected(object, filter),
-                false => filter.matches(object.header(self.cache.describe())),
+    /// Whether a filter is about an object. `work` grows by the bytes that were read to find out, beyond those of the header.
+    pub fn matches(&self, object: Readable<'_>, filter: &Filter, work: &mut usize) -> Result<bool, Error> {
+        if filter.is_everything() {
+            return Ok(true);
+        }
+        let is_selected = match self.selects_converted(filter) {
+            true => {
+                *work += object.value().len();
+                self.is_selected(object, filter)
             }
+            false => filter.matches(object.header(self.cache.describe())),
+        };
+        Ok(is_selected && filter.holds(object, work)?)
     }
 
     /// The work of looking whether a filter is about an object, as bytes that are read.
@@ -263,18 +280,45 @@ pub struct Filter {
     pub labels: labels::Selector,
     pub fields: object::fields::Selector,
     pub shard: Option<Shard>,
+    /// Looked at in this order, and only where everything else fits.
+    pub conditions: Vec<Arc<dyn ListCondition>>,
 }
 
 impl Filter {
     pub fn everything() -> Filter {
-        Filter { labels: labels::Selector::everything(), fields: object::fields::Selector::everything(), shard: None }
+        Filter {
+            labels: labels::Selector::everything(),
+            fields: object::fields::Selector::everything(),
+            shard: None,
+            conditions: Vec::new(),
+        }
     }
 
     pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty() && self.shard.is_none()
+        self.labels.is_empty() && self.fields.is_empty() && self.shard.is_none() && self.conditions.is_empty()
     }
 
-    /// Whether it is one of them, or might be, for all that can be known.
+    /// The same for objects that it was found to be about before, see [`ListCondition::again`].
+    pub fn again(&self) -> Filter {
+        Filter { conditions: self.conditions.iter().map(|condition| condition.again()).collect(), ..self.clone() }
+    }
+
+    /// See [`ListCondition::end_of_initial`].
+    pub fn end_of_initial(&self) {
+        self.conditions.iter().for_each(|condition| condition.end_of_initial());
+    }
+
+    /// Whether all conditions hold.
+    fn holds(&self, object: Readable<'_>, work: &mut usize) -> Result<bool, Error> {
+        for condition in &self.conditions {
+            if !condition.holds(object, work)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether it is one of them, or might be, for all that its header tells. Conditions are not asked.
     pub fn matches(&self, header: &Header) -> bool {
         if header.unreadable {
             return true;

@@ -49,6 +49,12 @@ impl Rule {
 
     /// Whether the rule allows a request.
     pub fn allows(&self, access: &Access<'_>) -> bool {
+        let is_named = || self.names.is_empty() || self.names.iter().any(|name| name == access.name);
+        self.covers(access) && (!access.is_resource || is_named())
+    }
+
+    /// Whether the rule allows a request for an object with some name.
+    pub fn covers(&self, access: &Access<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         if !has(&self.verbs, access.verb) {
             return false;
@@ -56,9 +62,7 @@ impl Rule {
         if !access.is_resource {
             return self.urls.iter().any(|url| url_matches(url, access.path));
         }
-        has(&self.groups, access.group)
-            && self.resources.iter().any(|resource| resource_matches(resource, access))
-            && (self.names.is_empty() || self.names.iter().any(|name| name == access.name))
+        has(&self.groups, access.group) && self.resources.iter().any(|resource| resource_matches(resource, access))
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Chosen<'a> {
     pub pretty: bool,
     /// Which variant of a discovery document: `nopeer`, "" for the usual one.
     pub profile: &'a str,
+    /// Fields that the client does not want of objects; "" for none.
+    pub drop: &'a str,
 }
 
 /// The first Accept header: Go's servers do not look at more of them.
@@ -51,13 +53,14 @@ pub fn choose<'a>(
     let accept = header(headers);
     let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
-        return offered.first().map(|&media| Chosen { media, convert: None, pretty, profile: "" });
+        return offered.first().map(|&media| Chosen { media, convert: None, pretty, profile: "", drop: "" });
     }
     for clause in parse(accept) {
         for &media in offered.iter().filter(|media| clause.covers(media.content_type())) {
             if let Some(convert) = clause.convert(media).filter(|&convert| allows(media, convert)) {
                 let pretty = pretty || clause.parameter("pretty") == Some("1");
-                return Some(Chosen { media, convert, pretty, profile: clause.parameter("profile").unwrap_or("") });
+                let text = |name: &str| clause.parameter(name).unwrap_or("");
+                return Some(Chosen { media, convert, pretty, profile: text("profile"), drop: text("drop") });
             }
         }
     }

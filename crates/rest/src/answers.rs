@@ -176,7 +176,7 @@ impl Room {
     }
 
     /// The piece turned out larger or smaller.
-    fn resize(&mut self, bytes: usize) {
+    pub fn resize(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.answers.state.lock().add(&self.user, more),
             None => self.answers.give_back(&self.user, self.bytes - bytes),

@@ -67,6 +67,8 @@ pub struct Limits {
     pub watch_cache: WatchCache,
     /// How many objects of one DELETECOLLECTION are deleted at the same time: `--delete-collection-workers`.
     pub delete_collection_workers: usize,
+    /// Groups whose members see Secrets without their values: `--redact-secrets-for`.
+    pub redact_secrets_for: Vec<String>,
 }
 
 /// Which resources upstream would serve from a watch cache. Here all of them are; lists of the others are limited as upstream
@@ -100,6 +102,7 @@ impl Default for Limits {
             bookmark_interval: Duration::from_secs(60),
             watch_cache: WatchCache::default(),
             delete_collection_workers: 1,
+            redact_secrets_for: Vec::new(),
         }
     }
 }

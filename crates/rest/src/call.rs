@@ -37,6 +37,10 @@ impl authz::Ask for Call {
     fn access(&self) -> Access<'_> {
         Access::of(&self.info, &self.user)
     }
+
+    fn asks_for_visible(&self) -> bool {
+        crate::view::asks_for_visible(self)
+    }
 }
 
 impl Call {

@@ -41,7 +41,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     let accept = &scope.accept;
     let plain = accept.transform == Transform::None && !accept.pretty && accept.media != Media::Yaml;
     if plain {
-        let body = render::body(&scope.resource, object, object.revision(), accept.media)?;
+        let body = render::projected_body(scope, object, object.revision(), accept.media)?;
         let mut out = BytesMut::with_capacity(body.len() + 64);
         render::with_type(&scope.resource, &body, accept.media, &mut out);
         if accept.media == Media::Json {
@@ -69,7 +69,8 @@ pub fn respond(scope: &Scope, status: StatusCode, stored: Value) -> Result<Reply
         Transform::PartialList(_) if scope.resource.is_custom() => Err(Status::unknown(500, "content is not a list")),
         Transform::PartialList(_) => Err(table::not_a_list(&table::go_type(scope, &scope.resource.kind.kind))),
         Transform::None => {
-            let shown = scope.from_storage(stored)?;
+            let mut shown = scope.from_storage(stored)?;
+            scope.project(&mut shown);
             Ok(Reply::encoded(status, &scope.accept, scope.resource.form.wire_schema(), &shown))
         }
     }

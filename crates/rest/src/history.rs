@@ -54,7 +54,7 @@ impl Unread {
     /// The next objects that the filter is about; none at the end.
     pub async fn read(&mut self) -> Result<Vec<Arc<Object>>, Status> {
         while let Some(mut read) = self.next().await.map_err(|error| failed(&self.storage, error, None))? {
-            self.storage.select(&mut read, &self.filter, usize::MAX).await;
+            self.storage.select(&mut read, &self.filter, usize::MAX).await?;
             if !read.is_empty() {
                 return Ok(read);
             }
@@ -77,7 +77,7 @@ pub async fn page(
         let mut objects = snapshot.objects;
         let all = objects.len();
         let most = if limit > 0 { limit + 1 } else { usize::MAX };
-        storage.select(&mut objects, filter, most).await;
+        storage.select(&mut objects, filter, most).await?;
         let more = all.saturating_sub(objects.len());
         return Ok(cut(objects, more, limit, revision, range, filter));
     }
@@ -89,7 +89,7 @@ pub async fn page(
         let read = unread.next().await;
         let read = read.map_err(|error| failed(storage, error, start.map(|start| (start, range))))?;
         let Some(mut read) = read else { return Ok(page) };
-        storage.select(&mut read, filter, usize::MAX).await;
+        storage.select(&mut read, filter, usize::MAX).await?;
         for object in read {
             if limit > 0 && matching == limit {
                 page.end_at(last.as_ref().unwrap_or(object.key()), limit, unread.count.unwrap_or(0), range, filter);
@@ -102,11 +102,15 @@ pub async fn page(
                 page.objects.push(object);
             } else if page.rest.is_none() {
                 let part = KeyRange { start: object.key().clone(), end: range.end.clone() };
-                page.rest = Some(Unread { entries: unread.entries, ..Unread::of(storage, part, revision, filter) });
+                let again = Unread::of(storage, part, revision, &filter.again());
+                page.rest = Some(Unread { entries: unread.entries, ..again });
             }
         }
-        // Where the page ends is known, so there is nothing more to look for.
-        if page.rest.is_some() && (limit == 0 || unread.count.is_some_and(|count| count <= limit)) {
+        // Where the page ends is known, so there is nothing more to look for; what conditions fail on is an answer, not a cut.
+        if page.rest.is_some()
+            && filter.conditions.is_empty()
+            && (limit == 0 || unread.count.is_some_and(|count| count <= limit))
+        {
             return Ok(page);
         }
     }

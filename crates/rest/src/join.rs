@@ -138,6 +138,7 @@ fn shown_items(scope: &Scope, objects: &[Readable<'_>]) -> Result<Vec<Value>, St
 fn shown(scope: &Scope, objects: &[Readable<'_>]) -> Result<Vec<Value>, Status> {
     let shown = objects.iter().map(|object| {
         let mut item = render::value(&scope.resource, *object, object.revision())?;
+        scope.project(&mut item);
         scope.resource.form.strip_type(&mut item);
         Ok(item)
     });
@@ -378,7 +379,7 @@ fn piece_of(objects: &[Arc<Object>]) -> (usize, usize) {
 /// An object as it stands in a protobuf list: whole, or its metadata.
 fn message(scope: &Scope, object: Readable<'_>) -> Result<Bytes, Status> {
     let Transform::PartialList(version) = &scope.accept.transform else {
-        return render::body(&scope.resource, object, object.revision(), Media::Proto);
+        return render::projected_body(scope, object, object.revision(), Media::Proto);
     };
     let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
     let schema = schema::builtin().schema(&kind).ok_or_else(|| Status::internal("metadata has no protobuf form"))?;

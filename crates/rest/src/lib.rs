@@ -35,6 +35,7 @@ mod scale;
 mod scope;
 mod table;
 mod update;
+mod view;
 mod watch;
 mod wire;
 
@@ -54,3 +55,4 @@ pub use recent::Recent;
 pub use reply::{Aborted, Body, Chunks, Reply, ReplyBody, RequestBody, encode_value, failure, untyped_failure};
 pub use route::{page_not_found, serve};
 pub use streams::websocket::is_upgrade;
+pub use view::looks_at_all;

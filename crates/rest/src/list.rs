@@ -16,6 +16,7 @@ use crate::media::{Media, Transform};
 use crate::options::ListOptions;
 use crate::reply::Reply;
 use crate::scope::Scope;
+use crate::view::View;
 use crate::{join, table};
 
 /// The feature gate that refuses lists of the present where the cache is behind, instead of reading them from the store.
@@ -42,14 +43,20 @@ pub struct Page {
 
 pub async fn list(scope: &Arc<Scope>) -> Result<Reply, Status> {
     let options = ListOptions::parse(scope, false)?;
-    respond(scope, page(scope, &options).await?).await
+    let page = match scope.view.as_deref() {
+        Some(View { count: Some(count), .. }) => return count.answer(scope, &options).await,
+        Some(View { order: Some(order), .. }) => order.page(scope, &options).await?,
+        _ => page(scope, &options).await?,
+    };
+    respond(scope, page).await
 }
 
 /// Answers with a page, however the client wants it. Only protobuf and CBOR, which put lengths in front, are made whole where
 /// the objects are not sent as they are.
 pub async fn respond(scope: &Arc<Scope>, mut page: Page) -> Result<Reply, Status> {
     let accept = &scope.accept;
-    if matches!(accept.transform, Transform::Table(_)) {
+    let is_sorted = scope.view.as_ref().is_some_and(|view| view.order.is_some());
+    if matches!(accept.transform, Transform::Table(_)) && !is_sorted {
         sort_rows(scope, &mut page).await?;
     }
     let is_text = matches!(accept.media, Media::Json | Media::Yaml);
@@ -59,7 +66,9 @@ pub async fn respond(scope: &Arc<Scope>, mut page: Page) -> Result<Reply, Status
         Transform::PartialList(_) if accept.media == Media::Proto && !page.objects.is_empty() => {
             join::proto(scope, page).await
         }
-        Transform::None if accept.media == Media::Json && !accept.pretty => join::json(scope, page).await,
+        Transform::None if accept.media == Media::Json && !accept.pretty && !scope.is_projected() => {
+            join::json(scope, page).await
+        }
         Transform::None | Transform::Table(_) | Transform::PartialList(_) if is_text && !page.objects.is_empty() => {
             join::text(scope, page).await
         }
@@ -170,7 +179,7 @@ async fn now(
     let looked_at = if filter.is_everything() { most } else { usize::MAX };
     let snapshot = cache.first(&cache.part(part, &filter.fields), looked_at);
     let mut objects = snapshot.objects;
-    storage.select(&mut objects, filter, most).await;
+    storage.select(&mut objects, filter, most).await?;
     Ok(cut(objects, snapshot.more, limit, snapshot.revision, range, filter))
 }
 
@@ -226,13 +235,7 @@ impl Token {
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)".into()));
         }
-        // Upstream writes the key with a slash before it and reads it without one too. It must be below the range's start.
-        let below = start.strip_prefix('/').unwrap_or(start);
-        if below.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(invalid(start.to_string()));
-        }
-        let mut key = range.start.to_vec();
-        key.extend_from_slice(below.as_bytes());
+        let key = key_below(range, start).ok_or_else(|| invalid(start.to_string()))?;
         let revision = match token.field("rv").as_int() {
             Some(0) => {
                 return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
@@ -241,12 +244,24 @@ impl Token {
             Some(revision) => Some(revision),
             None => Some(storage.cache.revision()),
         };
-        Ok(Token { start: key.into(), revision })
+        Ok(Token { start: key, revision })
     }
 }
 
+/// A key that a continue token has. Upstream writes it with a slash before it and reads it without one too. It must be below the
+/// range's start.
+pub fn key_below(range: &KeyRange, start: &str) -> Option<Key> {
+    let below = start.strip_prefix('/').unwrap_or(start);
+    if below.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return None;
+    }
+    let mut key = range.start.to_vec();
+    key.extend_from_slice(below.as_bytes());
+    Some(key.into())
+}
+
 /// base64 as Go reads it: spare bits at the end do not matter, and what does not fit is told by its offset.
-fn decode_token(text: &str) -> Result<Vec<u8>, String> {
+pub fn decode_token(text: &str) -> Result<Vec<u8>, String> {
     use base64::DecodeError;
     use base64::engine::{GeneralPurpose, general_purpose};
     let lenient = general_purpose::NO_PAD.with_decode_allow_trailing_bits(true);

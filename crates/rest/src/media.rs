@@ -34,6 +34,8 @@ pub struct Accept {
     pub media: Media,
     pub transform: Transform,
     pub pretty: bool,
+    /// Fields that the client does not want, as it lists them; "" for none.
+    pub drop: String,
     /// What a Status is written as if the clause that was chosen turns objects into something that a Status is not
     /// turned into: there may be another clause for it.
     refusal: (Media, bool),
@@ -197,7 +199,7 @@ impl Accept {
         let allows = |media, convert| offer.transform(media, convert).is_some();
         let chosen = accept::choose(&call.headers, &call.query, &offered, allows).and_then(|chosen| {
             let transform = offer.transform(chosen.media, chosen.convert)?;
-            let written = Accept::plain(chosen.media, chosen.pretty);
+            let written = Accept { drop: chosen.drop.to_string(), ..Accept::plain(chosen.media, chosen.pretty) };
             if transform == Transform::None {
                 return Some(written);
             }
@@ -223,7 +225,7 @@ impl Accept {
 
     /// Objects as they are.
     pub fn plain(media: Media, pretty: bool) -> Accept {
-        Accept { media, transform: Transform::None, pretty, refusal: (media, pretty) }
+        Accept { media, transform: Transform::None, pretty, drop: String::new(), refusal: (media, pretty) }
     }
 
     /// The same for something that is not transformed.

@@ -30,8 +30,9 @@ impl ListOptions {
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let fields =
             fields::Selector::parse(&text("fieldSelector")).map_err(|error| Status::bad_request(error.to_string()))?;
+        let conditions = scope.view.as_ref().map_or_else(Vec::new, |view| view.conditions.clone());
         let mut options = ListOptions {
-            filter: Filter { labels, fields, shard: None },
+            filter: Filter { labels, fields, shard: None, conditions },
             watch: flag(call, "watch").unwrap_or(false) || force_watch,
             allow_bookmarks: flag(call, "allowWatchBookmarks").unwrap_or(false),
             resource_version: text("resourceVersion"),

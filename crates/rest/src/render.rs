@@ -12,6 +12,7 @@ use storage::Revision;
 
 use crate::large::aside;
 use crate::media::Media;
+use crate::scope::Scope;
 
 /// The encoded object without its type (unstructured objects and CBOR: with it, among the other fields).
 ///
@@ -21,6 +22,19 @@ pub fn body(resource: &Resource, object: Readable<'_>, revision: Revision, media
         return build(resource, object, revision, media);
     }
     object.rendition(rendition_key(resource, media), || build(resource, object, revision, media))
+}
+
+/// The same with the fields that the request asks for, which is nobody else's encoding.
+pub fn projected_body(scope: &Scope, object: Readable<'_>, revision: Revision, media: Media) -> Result<Bytes, Status> {
+    let resource = &scope.resource;
+    if !scope.is_projected() {
+        return body(resource, object, revision, media);
+    }
+    aside(object.value().len(), || {
+        let mut shown = value(resource, object, revision)?;
+        scope.project(&mut shown);
+        Ok(encode_body(resource, shown, media))
+    })
 }
 
 /// Copies the body of an object as it is now.

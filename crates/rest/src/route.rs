@@ -13,6 +13,7 @@ use crate::answers::COUNTED_BYTES;
 use crate::finish::Finishing;
 use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
+use crate::view::View;
 use crate::{
     Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, patch, report, scale, update, watch,
 };
@@ -44,6 +45,14 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
                 Some(status) => failure(&status, &scope.api.accept_of_status(&scope.call)),
                 None => refused.reply(&scope.warnings.take()),
             };
+        }
+        scope.view = match View::read(&scope) {
+            Ok(view) => view,
+            Err(status) => return failure(&unrouted(&scope).unwrap_or(status), &scope.accept),
+        };
+        if scope.call.is_in_part() && scope.view.as_ref().is_none_or(|view| view.visible.is_none()) {
+            let status = scope.access(scope.call.info.verb.as_str()).refusal("");
+            return failure(&status, &scope.accept);
         }
         let scope = Arc::new(scope);
         if scope.call.info.verb.is_read() {

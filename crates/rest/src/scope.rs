@@ -16,6 +16,7 @@ use schema::Schema;
 use crate::api::CBOR;
 use crate::large::Large;
 use crate::media::{Accept, Offer, Refused};
+use crate::view::{self, View};
 use crate::{Body, Call, Snapshot};
 
 /// Everything a verb works with.
@@ -24,6 +25,10 @@ pub struct Scope {
     pub resource: Arc<Resource>,
     pub call: Arc<Permitted<Call>>,
     pub accept: Accept,
+    /// The parameters beyond upstream's; boxed, as few requests have any.
+    pub view: Option<Box<View>>,
+    /// Whether Secrets are shown without their values.
+    pub redacts: bool,
     /// Whether much is sent or changed.
     pub large: Large,
     /// Set by a write when it must be finished, and when its request has ended before it.
@@ -40,6 +45,7 @@ pub struct Scope {
 
 impl Scope {
     pub fn new(api: Snapshot, resource: Arc<Resource>, call: Arc<Permitted<Call>>, body: Body) -> Scope {
+        let redacts = view::is_redacted(&api.limits.redact_secrets_for, &call);
         let warnings = Warnings::default();
         warnings.add(resource.deprecation.iter().map(|old| old.warning.to_string()));
         Scope {
@@ -47,6 +53,8 @@ impl Scope {
             resource,
             call,
             accept: Accept::json(),
+            view: None,
+            redacts,
             large: Large::default(),
             begun: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -70,6 +78,21 @@ impl Scope {
             Some(_) => self.api.accept_of_status(&self.call),
         };
         Ok(())
+    }
+
+    /// Whether not all of an object is sent.
+    pub fn is_projected(&self) -> bool {
+        self.redacts || self.view.as_ref().is_some_and(|view| view.fields.is_some())
+    }
+
+    /// Leaves the fields of an object that are sent.
+    pub fn project(&self, object: &mut Value) {
+        if self.redacts {
+            view::redact(object);
+        }
+        if let Some(fields) = self.view.as_ref().and_then(|view| view.fields.as_ref()) {
+            fields.apply(object);
+        }
     }
 
     /// What goes over the connection that the request asks for, if it asks for one.

@@ -103,7 +103,8 @@ fn row(scope: &Scope, version: &str, object: &Value, cells: Vec<Value>, include:
 
 /// An object of the storage version as the requested one prints it.
 fn whole(scope: &Scope, object: &Value) -> Result<Value, Status> {
-    let object = scope.from_storage(object.clone())?;
+    let mut object = scope.from_storage(object.clone())?;
+    scope.project(&mut object);
     Ok(printed(&object, scope.resource.form.wire_schema()))
 }
 
@@ -140,8 +141,15 @@ fn definitions(scope: &Scope, kind: &str, columns: &[Column]) -> Value {
     Value::List(columns.iter().map(define).collect())
 }
 
-/// Only the metadata of an object in the storage version.
+/// Only the metadata of an object in the storage version, and of that what the request asks for.
 pub fn partial(scope: &Scope, object: &Value, version: &str) -> Value {
+    let mut partial = metadata(scope, object, version);
+    scope.project(&mut partial);
+    partial
+}
+
+/// Only the metadata of an object in the storage version.
+pub fn metadata(scope: &Scope, object: &Value, version: &str) -> Value {
     let mut metadata = object.metadata().clone();
     let hidden = scope.storage().map_or(&[][..], |storage| storage.strategy.facts().hidden_annotations);
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) {

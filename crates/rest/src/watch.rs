@@ -1,6 +1,7 @@
 //! WATCH: a stream of changes, each encoded once for all watches with the same resource version and media type.
 
 mod frames;
+mod told;
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -17,6 +18,7 @@ use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use object::Status;
 use registry::{DirectStorage, Pace};
+use storage::Revision;
 use streams::messages::{self, Encoding};
 use streams::websocket::{Handshake, is_websocket};
 use tokio::sync::oneshot;
@@ -29,6 +31,7 @@ use crate::reply::{Chunks, Reply, ReplyBody};
 use crate::scope::Scope;
 use crate::table;
 use frames::{Chunk, Frames, error_event};
+use told::ToldObjects;
 
 /// Events that are ready at once are sent in one chunk, up to this size.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -68,15 +71,24 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         Some(revision) if revision > 0 => Start::After(revision),
         _ => Start::After(storage.cache.revision()),
     };
-    let part = storage.cache.part(storage.range(&scope.call.info.namespace), &options.filter.fields);
-    let watcher = match storage.cache.watch(part, start).await {
-        Ok(watcher) => watcher,
-        // Upstream begins the stream before it knows, so the failure is an event.
-        Err(error) => {
-            let frame = error_event(scope.accept.media, &storage.read_failed(error, "watch").into());
-            return Ok(reply(scope, futures::stream::once(async move { frame })));
-        }
+    let range = storage.range(&scope.call.info.namespace);
+    let part = storage.cache.part(range.clone(), &options.filter.fields);
+    // Upstream begins the stream before it knows, so the failure is an event.
+    let refuse = |status: Status| {
+        let frame = error_event(scope.accept.media, &status);
+        Ok(reply(scope, futures::stream::once(async move { frame })))
     };
+    let watcher = match storage.cache.watch(part.clone(), start).await {
+        Ok(watcher) => watcher,
+        Err(error) => return refuse(storage.read_failed(error, "watch").into()),
+    };
+    let told = match ToldObjects::begin(scope, start, (part, &range), &options.filter).await {
+        Ok(told) => told,
+        Err(status) => return refuse(status),
+    };
+    if start != Start::Now {
+        options.filter.end_of_initial();
+    }
     let now = Instant::now();
     let deadline = now.checked_add(duration(scope, &options)).unwrap_or(now + LONGEST);
     let frames = Frames {
@@ -98,7 +110,8 @@ pub async fn watch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         timed: None,
         one_by_one: is_websocket(&scope.call.headers),
         over: false,
-        direct: storage.direct().filter(|_| scope.resource.conversion.is_none()),
+        direct: storage.direct().filter(|_| scope.resource.conversion.is_none() && told.is_none()),
+        told,
         converting: None,
         withdrawn: scope.resource.is_custom().then(|| scope.resource.withdrawn.wait().boxed()),
         counted: false,
@@ -186,8 +199,11 @@ struct Feed {
     /// Each event is a chunk, because it becomes a WebSocket message.
     one_by_one: bool,
     over: bool,
-    /// None where objects are converted to the requested version, by a webhook or a function: that is done ahead of sending them.
+    /// None where objects are converted to the requested version, by a webhook or a function, and where not all may be seen: that is
+    /// done and decided ahead of sending them.
     direct: Option<DirectStorage>,
+    /// The objects that a client was told of which may not see everything; None also while events are being decided about.
+    told: Option<Box<ToldObjects>>,
     /// Events that are being converted. Nothing else is sent before them.
     converting: Option<BoxFuture<'static, Converted>>,
     /// Ends the watch when the custom resource is no longer served, or has another definition; built-in ones always are.
@@ -203,8 +219,8 @@ struct Feed {
     pauses: bool,
 }
 
-/// Events as they are sent, and whether the watch goes on.
-type Converted = (Chunk, ControlFlow<()>);
+/// Events as they are sent, whether the watch goes on, and what the client was told of where that is remembered.
+type Converted = (Chunk, ControlFlow<()>, Option<Box<ToldObjects>>);
 
 /// Polled by hand: a server has thousands of these, and every change may go through many of them.
 impl Stream for Feed {
@@ -230,13 +246,29 @@ impl Stream for Feed {
             if let Some(converting) = &mut self.converting {
                 match converting.poll_unpin(cx) {
                     Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
-                    Poll::Ready((converted, flow)) => {
-                        (self.converting, self.over, out) = (None, flow.is_break(), converted);
+                    Poll::Ready((converted, flow, told)) => {
+                        (self.converting, self.over, out, self.told) = (None, flow.is_break(), converted, told);
+                        self.pauses = out.is_empty();
                     }
+                }
+                if std::mem::take(&mut self.pauses) && !self.over {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
                 continue;
             }
+            if let Some(told) = &mut self.told {
+                told.poll_changes(cx);
+                if told.is_busy() {
+                    self.tell(None);
+                    continue;
+                }
+            }
             match self.watcher.poll_next(cx) {
+                Poll::Pending if self.told.as_ref().is_some_and(|told| told.is_outdated()) => {
+                    let seen = self.watcher.seen();
+                    self.tell(Some(seen));
+                }
                 Poll::Pending => ready!(self.poll_timer(cx, &mut out)),
                 Poll::Ready(Err(error)) => self.fail(error, &mut out),
                 Poll::Ready(Ok(item)) => self.write(item, &mut out),
@@ -274,14 +306,27 @@ impl Feed {
             bytes += stored_bytes(&item);
             items.push(item);
         }
-        self.converting = Some(converted(self.frames.clone(), items).boxed());
+        match &mut self.told {
+            Some(told) => {
+                told.add(items);
+                self.tell(None);
+            }
+            None => self.converting = Some(converted(self.frames.clone(), items).boxed()),
+        }
+    }
+
+    /// Begins to tell a client that may not see everything what there is to tell.
+    fn tell(&mut self, seen: Option<Revision>) {
+        if let Some(told) = self.told.take() {
+            self.converting = Some(told.tell(self.frames.clone(), seen, self.one_by_one).boxed());
+        }
     }
 
     fn write(&mut self, item: Item, out: &mut Chunk) {
         let Some(direct) = &self.direct else { return self.convert(item) };
-        let (work, before) = (self.frames.work_of_matching(&item), out.len());
+        let (mut work, before) = (0, out.len());
         let objects = objects(&item).map(|object| direct.ready(object));
-        self.over = self.frames.write(&item, objects, out).is_break();
+        self.over = self.frames.write(&item, objects, &mut work, out).is_break();
         self.pauses = self.pace.is_over(work + out.len() - before);
     }
 
@@ -373,12 +418,14 @@ async fn converted(frames: Arc<Frames>, items: Vec<Item>) -> Converted {
     let mut ready = ready.iter();
     let mut pace = Pace::begin();
     for item in &items {
-        if frames.write(item, ready.by_ref().take(objects(item).count()), &mut out).is_break() {
-            return (out, ControlFlow::Break(()));
+        let mut work = stored_bytes(item);
+        let objects = ready.by_ref().take(objects(item).count());
+        if frames.write(item, objects, &mut work, &mut out).is_break() {
+            return (out, ControlFlow::Break(()), None);
         }
-        pace.worked(stored_bytes(item)).await;
+        pace.worked(work).await;
     }
-    (out, ControlFlow::Continue(()))
+    (out, ControlFlow::Continue(()), None)
 }
 
 /// The objects that an event is about: as they are now, and as they were before.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::audit::Auditor;
 use aggregator::Aggregator;
 use authn::{Authenticator, Credentials, Identity};
-use authz::{Authorizer, Permitted};
+use authz::{Ask, Authorizer, Permitted};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version as HttpVersion};
@@ -417,6 +417,12 @@ impl Server {
         classified(reply.warn(&warnings), admission.as_deref())
     }
 
+    /// Refuses a call that is permitted in part: another server would not know in which.
+    fn not_elsewhere(&self, call: &Permitted<Call>) -> Reply {
+        let status = call.access().refusal("");
+        failure(&status, &self.api.accept_of_status(call))
+    }
+
     /// Passes requests for other API servers on; resources are in the catalog; all other paths are answered by `path`.
     async fn carry_out(&self, call: Permitted<Call>, body: Body, peer: &Peer, audit_id: &str) -> Reply {
         if let Some(status) = self.write_barrier.as_ref().and_then(|barrier| barrier(&call.info, &call.user)) {
@@ -427,11 +433,17 @@ impl Server {
         }
         let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
         if let Some(backend) = backend {
+            if call.is_in_part() {
+                return self.not_elsewhere(&call);
+            }
             return Box::pin(backend.answer(&call, body, peer.address.ip(), audit_id)).await;
         }
         if let Some(peers) = &self.peers {
             let able = peers.serving(&call);
             if !able.is_empty() {
+                if call.is_in_part() {
+                    return self.not_elsewhere(&call);
+                }
                 return Box::pin(peers.answer(&able, &call, body, peer.address.ip(), audit_id)).await;
             }
         }

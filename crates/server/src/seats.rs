@@ -104,6 +104,7 @@ pub fn list_cost<'a>(catalog: &Catalog, call: &'a Call) -> (flow::ListOptions<'a
     let options = flow::ListOptions {
         limit: value("limit").parse().unwrap_or(0),
         has_selector: !info.field_selector.is_empty() || !info.label_selector.is_empty(),
+        looks_at_all: rest::looks_at_all(call),
         from_cache: value("continue").is_empty() && value("resourceVersionMatch") != "Exact",
         resource_version,
         send_initial_events: value("sendInitialEvents") == "true",

@@ -41,6 +41,11 @@ pub trait Layer: Send + Sync + 'static {
         self.below().subscribe(request, subscriber).await
     }
 
+    /// [`Store::close`].
+    async fn close(&self) {
+        self.below().close().await;
+    }
+
     /// [`Store::delivers_in_commit`].
     fn delivers_in_commit(&self) -> bool {
         self.below().delivers_in_commit()
@@ -94,7 +99,7 @@ impl<L: Layer> Store for L {
     }
 
     async fn close(&self) {
-        self.below().close().await;
+        Layer::close(self).await;
     }
 
     fn is_closed(&self) -> bool {

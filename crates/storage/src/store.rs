@@ -167,12 +167,15 @@ pub struct RangeQuery {
     pub keys_only: bool,
     /// The page may end after so many bytes of values. An engine that gets all of them at once anyway ignores it.
     pub enough_bytes: Option<usize>,
+    /// Whether a revision that the store has forgotten may be read from a history beside it. The caller has checked that its
+    /// user may see that.
+    pub recorded: bool,
 }
 
 impl RangeQuery {
     /// All keys of a range, as they are now.
     pub fn new(range: KeyRange) -> Self {
-        RangeQuery { range, at: None, limit: None, keys_only: false, enough_bytes: None }
+        RangeQuery { range, at: None, limit: None, keys_only: false, enough_bytes: None, recorded: false }
     }
 
     /// As they were at this revision.
@@ -190,6 +193,12 @@ impl RangeQuery {
     /// No more than about so many bytes of values.
     pub fn enough_bytes(mut self, bytes: usize) -> Self {
         self.enough_bytes = Some(bytes);
+        self
+    }
+
+    /// Also from a history beside the store, if `recorded`.
+    pub fn recorded(mut self, recorded: bool) -> Self {
+        self.recorded = recorded;
         self
     }
 

@@ -124,7 +124,7 @@ async fn converted(storage: &ResourceStorage, reference: &ParamRef, namespace: &
     };
     let labels = selector.cloned().unwrap_or_else(Selector::everything);
     let filter = Filter { labels, ..Filter::everything() };
-    storage.select(&mut objects, &filter, usize::MAX).await;
+    storage.select(&mut objects, &filter, usize::MAX).await.map_err(|error| Status::from(error).message)?;
     let mut params = Vec::with_capacity(objects.len());
     let mut batches = storage.batches(&objects);
     while let Some(batch) = batches.next().await {

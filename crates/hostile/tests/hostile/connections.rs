@@ -122,7 +122,7 @@ async fn unfinished_heads_are_bounded_by_address() {
             let _ = stream.write_all(&sent).await;
             open.push(stream);
         }
-        let mut closing: FuturesUnordered<_> = open.iter_mut().map(|stream| closed(stream)).collect();
+        let mut closing: FuturesUnordered<_> = open.iter_mut().map(closed).collect();
         let first = tokio::time::timeout(PATIENCE, closing.next()).await;
         assert!(first.is_ok(), "{} heads of {} bytes are held", allowed + 20, sent.len());
         // Another address may send long headers meanwhile.

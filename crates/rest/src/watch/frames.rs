@@ -30,6 +30,9 @@ pub struct Frames {
     pub begun: AtomicBool,
 }
 
+/// The type of an event and the object that it shows.
+type ClassifiedChange<'a> = (&'static str, Readable<'a>);
+
 /// What is sent next. A single event, which is the rule, is passed on as it is and not copied.
 #[derive(Default)]
 pub struct Chunk {
@@ -74,36 +77,52 @@ impl Chunk {
 
 impl Frames {
     /// Appends an event, if it is one for this client. A failure is written, too, and ends the watch. `objects` are those that the
-    /// event is about, as they are now and as they were before.
+    /// event is about, as they are now and as they were before. `work` grows by what was done to find out whether it is for this
+    /// client, as bytes that are read.
     pub fn write<'a>(
         &self,
         item: &Item,
         mut objects: impl Iterator<Item = Readable<'a>>,
+        work: &mut usize,
         out: &mut Chunk,
     ) -> ControlFlow<()> {
-        match item {
-            Item::Initial(_) => {
-                let Some(object) = objects.next().filter(|object| self.matches(*object)) else {
-                    return ControlFlow::Continue(());
-                };
-                let before = out.len();
-                let written = self.event("ADDED", object, object.revision(), out);
-                self.meter.record(out.len() - before);
-                written
-            }
-            Item::InitialDone(revision) if self.mark_initial && self.bookmarks => {
-                self.bookmark(*revision, true, out);
-                ControlFlow::Continue(())
-            }
+        let change = match item {
+            Item::InitialDone(revision) => return self.initial_done(*revision, out),
+            Item::Initial(_) => self.classify(objects.next(), None, work),
             Item::Event(event) => {
                 let now = event.object.as_ref().and_then(|_| objects.next());
-                match self.classify(now, objects.next()) {
-                    Some((kind, object)) => self.change(kind, event, object, out),
-                    None => ControlFlow::Continue(()),
-                }
+                self.classify(now, objects.next(), work)
             }
-            Item::InitialDone(_) => ControlFlow::Continue(()),
+        };
+        match (change, item) {
+            (Ok(Some((kind, object))), Item::Event(event)) => self.change(kind, event, object, out),
+            (Ok(Some((kind, object))), _) => self.tell(kind, object, object.revision(), out),
+            (Ok(None), _) => ControlFlow::Continue(()),
+            (Err(status), _) => self.fail(&status, out),
         }
+    }
+
+    /// Notes that the initial events were written, and says so to clients that asked for it.
+    pub fn initial_done(&self, revision: Revision, out: &mut Chunk) -> ControlFlow<()> {
+        self.filter.end_of_initial();
+        if self.mark_initial && self.bookmarks {
+            self.bookmark(revision, true, out);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Sends what no other watch is sent.
+    pub fn tell(
+        &self,
+        kind: &'static str,
+        object: Readable<'_>,
+        revision: Revision,
+        out: &mut Chunk,
+    ) -> ControlFlow<()> {
+        let before = out.len();
+        let written = self.event(kind, object, revision, out);
+        self.meter.record(out.len() - before);
+        written
     }
 
     /// Appends the event that tells of a failure.
@@ -113,8 +132,10 @@ impl Frames {
     }
 
     /// Sends a change. All watches of the same form share its encoded bytes.
-    fn change(&self, kind: &'static str, event: &Event, object: Readable<'_>, out: &mut Chunk) -> ControlFlow<()> {
+    pub fn change(&self, kind: &'static str, event: &Event, object: Readable<'_>, out: &mut Chunk) -> ControlFlow<()> {
         let partial = match &self.scope.accept.transform {
+            // What one client alone asks for is not shared.
+            _ if self.scope.is_projected() => return self.event(kind, object, event.revision, out),
             Transform::None => false,
             Transform::Partial(version) | Transform::PartialList(version) if version == "v1" => true,
             // Tables differ from watcher to watcher: the first event of each has the columns.
@@ -143,26 +164,27 @@ impl Frames {
         &self,
         now: Option<Readable<'a>>,
         before: Option<Readable<'a>>,
-    ) -> Option<(&'static str, Readable<'a>)> {
-        let matches = |object: &Readable<'a>| self.matches(*object);
-        match (now.filter(matches), before.filter(matches)) {
+        work: &mut usize,
+    ) -> Result<Option<ClassifiedChange<'a>>, Status> {
+        let mut matching = |object: Option<Readable<'a>>| -> Result<_, Status> {
+            let Some(object) = object else { return Ok(None) };
+            Ok(self.matches(object, work)?.then_some(object))
+        };
+        Ok(match (matching(now)?, matching(before)?) {
             (Some(object), None) => Some(("ADDED", object)),
             (Some(object), Some(_)) => Some(("MODIFIED", object)),
             (None, Some(object)) => Some(("DELETED", object)),
             (None, None) => None,
-        }
+        })
     }
 
-    /// The work of looking whether the event is one for this client, as bytes that are read.
-    pub fn work_of_matching(&self, item: &Item) -> usize {
+    /// Whether an object is one for this client.
+    pub fn matches(&self, object: Readable<'_>, work: &mut usize) -> Result<bool, Status> {
         if self.filter.is_everything() {
-            return 0;
+            return Ok(true);
         }
-        super::objects(item).map(|object| self.storage.work_of_matching(object)).sum()
-    }
-
-    fn matches(&self, object: Readable<'_>) -> bool {
-        self.storage.matches(object, &self.filter)
+        *work += self.storage.work_of_matching(&object);
+        Ok(self.storage.matches(object, &self.filter, work)?)
     }
 
     fn event(&self, kind: &'static str, object: Readable<'_>, revision: Revision, out: &mut Chunk) -> ControlFlow<()> {
@@ -170,7 +192,7 @@ impl Frames {
         let media = self.scope.accept.media;
         let is_first = !self.begun.load(Ordering::Relaxed);
         let encoded = match &self.scope.accept.transform {
-            Transform::None => render::body(resource, object, revision, media).map(|body| {
+            Transform::None => render::projected_body(&self.scope, object, revision, media).map(|body| {
                 let mut whole = BytesMut::with_capacity(body.len() + 64);
                 render::with_type(resource, &body, media, &mut whole);
                 whole.freeze()
@@ -236,13 +258,13 @@ impl Frames {
                 table.insert("columnDefinitions", Value::Null);
                 let mut row = Map::new();
                 row.insert("cells", Value::Null);
-                row.insert("object", table::partial(&self.scope, &mark, version));
+                row.insert("object", table::metadata(&self.scope, &mark, version));
                 table.insert("rows", vec![Value::Map(row)]);
                 self.encode(&GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
             }
             Transform::Partial(version) | Transform::PartialList(version) => {
                 let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
-                self.encode(&kind, &table::partial(&self.scope, &mark, version))
+                self.encode(&kind, &table::metadata(&self.scope, &mark, version))
             }
             Transform::None => {
                 let body = render::encode_body(resource, mark, media);

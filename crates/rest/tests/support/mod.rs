@@ -8,7 +8,7 @@ use admission::{Chain, Plugin};
 use authz::AlwaysAllow;
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
-use object::{GroupVersionKind, Meta, SystemClock, Value, value};
+use object::{GroupVersionKind, Meta, Status, SystemClock, Value, value};
 use registry::{Definition, Features, Form, LiveCatalog, Resource, Setup, Shape, StoredEncoding};
 use request::{RequestInfo, User};
 use rest::{Aborted, Api, Body, Call, Limits};
@@ -115,6 +115,23 @@ pub async fn ask_with(
 
 /// The response, whose body has not been read.
 pub async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &str) -> http::Response<ResponseBody> {
+    let call = call(User::default(), method, url, accept);
+    let call = authz::authorize(&AlwaysAllow, call).await.map_err(|refused| refused.status()).unwrap();
+    rest::serve(api, call, body).await.into_response()
+}
+
+/// The response to a GET of a user who is authorized by the server's authorizer; Err is the refusal.
+pub async fn send_as(
+    api: &Arc<Api>,
+    user: &User,
+    url: &str,
+    accept: &str,
+) -> Result<http::Response<ResponseBody>, Status> {
+    let call = authz::authorize(&*api.authorizer, call(user.clone(), "GET", url, accept)).await;
+    Ok(rest::serve(api, call.map_err(|refused| refused.status())?, Body::Empty).await.into_response())
+}
+
+fn call(user: User, method: &str, url: &str, accept: &str) -> Box<Call> {
     let (method, kind) = match method {
         "MERGE" => ("PATCH", "application/merge-patch+json"),
         "JSON" => ("PATCH", "application/json-patch+json"),
@@ -131,9 +148,9 @@ pub async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &
     if !accept.is_empty() {
         headers.insert(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
     }
-    let call = Call {
+    Box::new(Call {
         info: RequestInfo::parse(method, path, &query),
-        user: User::default(),
+        user,
         method: Method::from_bytes(method.as_bytes()).unwrap(),
         uri: Default::default(),
         client: None,
@@ -142,9 +159,7 @@ pub async fn send(api: &Arc<Api>, method: &str, url: &str, body: Body, accept: &
         timeout: std::time::Duration::from_secs(10),
         record: None,
         finish: None,
-    };
-    let call = authz::authorize(&AlwaysAllow, Box::new(call)).await.map_err(|refused| refused.status()).unwrap();
-    rest::serve(api, call, body).await.into_response()
+    })
 }
 
 /// The first chunk of a body, which may be cut behind it.
@@ -164,7 +179,11 @@ pub struct Watch {
 impl Watch {
     /// Opens a watch; the code and the Status if it is refused.
     pub async fn open(server: &Server, url: &str, accept: &str) -> Result<Watch, (u16, Value)> {
-        let response = send(&server.0, "GET", url, Body::Empty, accept).await;
+        Watch::of(send(&server.0, "GET", url, Body::Empty, accept).await).await
+    }
+
+    /// The watch of a response; the code and the Status if it is refused.
+    pub async fn of(response: http::Response<ResponseBody>) -> Result<Watch, (u16, Value)> {
         let code = response.status().as_u16();
         let mut body = response.into_body();
         if code == 200 {
@@ -201,7 +220,7 @@ impl Watch {
     }
 }
 
-fn decoded(json: &[u8]) -> Value {
+pub fn decoded(json: &[u8]) -> Value {
     codec::json::decode(json, None, &mut codec::Notes::ignore()).unwrap()
 }
 
