@@ -248,8 +248,8 @@ impl Found {
             }
             (None, Some(_)) => {
                 let is_v6 = |flag: &(String, String)| flag.0 == "advertise-address" && flag.1.contains(':');
-                let host = if self.flags.iter().any(is_v6) { "[::1]" } else { "127.0.0.1" };
-                self.add("etcd-servers", format!("https://{host}:2379"));
+                let is_on_v6 = self.flags.iter().any(is_v6);
+                self.add("etcd-servers", if is_on_v6 { "https://[::1]:2379" } else { "https://127.0.0.1:2379" });
                 self.add_files(certificates, ETCD_FILES);
                 Ok(())
             }
