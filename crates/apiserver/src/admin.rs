@@ -21,7 +21,7 @@ use crate::{kubeconfig, store_path};
 const LINE_MAX: u64 = 8 * 1024;
 /// How often a running server says how far a backup is.
 const TOLD_EVERY: Duration = Duration::from_millis(250);
-/// What is asked of a server: a backup with lines that tell how far it is, or one without, which is all that earlier servers know.
+/// Requests for a backup: one with lines that tell how far it is, or one without, which is all that earlier servers know.
 const TELL_BACKUP: &str = "tell-backup";
 const BACKUP: &str = "backup";
 /// The longest path a socket may have is shorter than most paths may be.
@@ -207,7 +207,7 @@ async fn ask(mut stream: UnixStream, what: &str, meter: Option<&Meter>) -> Resul
     Err(BackupError::Other("the server ended before it answered".into()))
 }
 
-/// What a store or a backup has, in a line.
+/// The size of a store or a backup, in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub revision: Revision,

@@ -114,7 +114,7 @@ pub fn backup(matches: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of keys and certificates, as a text and as a word for programs.
+/// The fate of keys and certificates, as a text and as a word for programs.
 struct Word {
     text: String,
     tag: &'static str,
@@ -130,7 +130,7 @@ impl From<BackupError> for Failure {
     }
 }
 
-/// What a store or a backup has, for programs.
+/// The size of a store or a backup, for programs.
 fn told(summary: &Summary) -> Value {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     value!({

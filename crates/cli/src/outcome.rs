@@ -35,7 +35,7 @@ impl Output {
             .help("How to print the result, and on standard error how far the work is: text, or json with an object to a line")
     }
 
-    /// What was asked for; text of a command that has no such flag.
+    /// The format that was asked for; text of a command that has no such flag.
     pub fn of(matches: &ArgMatches) -> Output {
         match matches.try_get_one::<String>(Output::NAME) {
             Ok(Some(format)) if format == "json" => Output::Json,

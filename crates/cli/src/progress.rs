@@ -119,7 +119,7 @@ impl Pace {
     }
 }
 
-/// What is shown at one moment.
+/// The state of the work at one moment, with its rate.
 struct Sight {
     reached: Reached,
     /// Bytes in a second, and seconds that are left; none before they can be told.

@@ -11,7 +11,7 @@ pub struct Meter {
     bytes: AtomicU64,
 }
 
-/// What is done at a time.
+/// A part of the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Step {
     /// The work has not begun.
@@ -28,9 +28,9 @@ pub enum Step {
 /// How far the work is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// What is being done.
+    /// The present step.
     pub step: Step,
-    /// What is done of this step: bytes in [`Step::Pages`], records or keys in the others.
+    /// How much of this step is done: bytes in [`Step::Pages`], records or keys in the others.
     pub done: u64,
     /// How much this step has.
     pub all: u64,

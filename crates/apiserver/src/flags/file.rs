@@ -22,7 +22,7 @@ const CERTIFICATES: &str = "/etc/kubernetes/pki";
 /// Flags that make no sense in the file.
 const NOT_IN_FILES: [&str; 3] = [NAME, "help", "version"];
 
-/// What a field is to an API server that runs as a process.
+/// The use of a field for an API server that runs as a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     /// Flags follow from it.
@@ -94,7 +94,7 @@ const FILES: &[(&str, &str)] = &[
     ("proxy-client-key-file", "front-proxy-client.key"),
 ];
 
-/// What goes with the front proxy's certificates.
+/// Flags that go with the front proxy's certificates.
 const FRONT_PROXY: &[(&str, &str)] = &[
     ("requestheader-username-headers", "X-Remote-User"),
     ("requestheader-group-headers", "X-Remote-Group"),
@@ -155,7 +155,7 @@ pub fn expand(matches: &ArgMatches, called_as: &str) -> Result<Option<Expanded>,
     Ok(Some(Expanded { matches, without_effect: found.without_effect }))
 }
 
-/// What a file says.
+/// The flags of a file.
 #[derive(Debug, Default)]
 struct Found {
     flags: Vec<(String, String)>,
@@ -248,8 +248,8 @@ impl Found {
             }
             (None, Some(_)) => {
                 let is_v6 = |flag: &(String, String)| flag.0 == "advertise-address" && flag.1.contains(':');
-                let host = if self.flags.iter().any(is_v6) { "[::1]" } else { "127.0.0.1" };
-                self.add("etcd-servers", format!("https://{host}:2379"));
+                let is_on_v6 = self.flags.iter().any(is_v6);
+                self.add("etcd-servers", if is_on_v6 { "https://[::1]:2379" } else { "https://127.0.0.1:2379" });
                 self.add_files(certificates, ETCD_FILES);
                 Ok(())
             }
