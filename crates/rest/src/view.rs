@@ -21,7 +21,7 @@ use crate::scope::Scope;
 pub use count::ListCount;
 pub use fields::FieldChoice;
 pub use filter::ObjectFilter;
-pub use order::Order;
+pub use order::ListOrder;
 use path::FieldPath;
 pub use redact::{is_for as is_redacted, redact};
 pub use visible::{VisibleObjects, is_asked_for as asks_for_visible};
@@ -49,7 +49,7 @@ pub struct View {
     /// `count` and `groupBy`.
     pub count: Option<ListCount>,
     /// `sortBy`.
-    pub order: Option<Order>,
+    pub order: Option<ListOrder>,
 }
 
 impl View {
@@ -81,7 +81,7 @@ impl View {
             fields: read_fields(scope)?,
             count: read_count(scope)?,
             order: match scope.call.query("sortBy") {
-                Some(text) => Some(Order::parse(scope, text).map_err(|why| wrong("sortBy", &why))?),
+                Some(text) => Some(ListOrder::parse(scope, text).map_err(|why| wrong("sortBy", &why))?),
                 None => None,
             },
         };

@@ -29,7 +29,7 @@ const RANKS_BYTES_MAX: usize = 64 * 1024 * 1024;
 const SPARE: usize = 1024;
 
 /// The order that a list asks for.
-pub struct Order {
+pub struct ListOrder {
     /// As it was asked for.
     text: String,
     /// Paths, and whether they go down.
@@ -53,9 +53,9 @@ struct Ranked {
     object: Arc<Object>,
 }
 
-impl Order {
+impl ListOrder {
     /// Reads paths with commas between them; those with a minus in front go down.
-    pub fn parse(scope: &Scope, text: &str) -> Result<Order, String> {
+    pub fn parse(scope: &Scope, text: &str) -> Result<ListOrder, String> {
         let mut by = Vec::new();
         // The minus is no part of the path, and no field has a name that begins with one unless it is quoted.
         for part in FieldPath::list(text)? {
@@ -66,7 +66,7 @@ impl Order {
             by.push((part, descends));
         }
         let dotted = by.iter().map(|(path, _)| path.dotted()).collect();
-        Ok(Order { text: text.to_string(), by, reader: ObjectReader::new(scope, dotted) })
+        Ok(ListOrder { text: text.to_string(), by, reader: ObjectReader::new(scope, dotted) })
     }
 
     /// The page that the options ask for.
@@ -189,7 +189,7 @@ fn invalid(why: &str) -> Status {
 
 /// The first objects of an order, of those that were added.
 struct Best<'o> {
-    order: &'o Order,
+    order: &'o ListOrder,
     ranked: Vec<Ranked>,
     most: usize,
     seen: usize,
