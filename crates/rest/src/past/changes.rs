@@ -124,7 +124,11 @@ pub async fn state(scope: &Scope, key: &Key, revision: Revision) -> Result<Value
     let storage = scope.storage()?;
     let stored = storage.load(&found).await;
     let stored = stored.map_err(|why| Status::from(storage.unreadable(found.entry(), why)))?;
-    Ok(without_noise(scope.from_storage(stored)?))
+    let mut shown = scope.from_storage(stored)?;
+    if scope.redacts {
+        crate::view::redact(&mut shown);
+    }
+    Ok(without_noise(shown))
 }
 
 fn describe(head: &history::Head, uid: &str, was: &Value, is: &Value, is_whole: bool) -> Value {
