@@ -291,6 +291,7 @@ const MADE_WITH_FORMAT: &[(&str, usize, &str)] = &[
     ("crates/discovery/src/openapi/routes.rs", 2, "shown: paths that the server has"),
     ("crates/discovery/src/openapi/routes/custom.rs", 1, "shown: paths that the server has"),
     ("crates/discovery/src/openapi/routes/fixed.rs", 1, "shown: paths that the server has"),
+    ("crates/history/src/archive.rs", 2, "revisions, in the names of the history's own files"),
     ("crates/outbound/src/credentials.rs", 1, "a token from a file; what is no header value is an error"),
     ("crates/outbound/src/get.rs", 1, "a token; what is no header value is an error"),
     ("crates/outbound/src/otlp.rs", 2, "an endpoint that a file of the administrator names"),

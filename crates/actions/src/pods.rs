@@ -53,7 +53,7 @@ pub fn pods<'a>(call: &'a ActionCall<'_>) -> Result<&'a Arc<ResourceStorage>, St
     call.cx.catalog.stored("", "pods").ok_or_else(|| Status::internal("pods are not served"))
 }
 
-/// What clients are told when all went well.
+/// The message to clients when all went well.
 pub fn success() -> Value {
     value!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }

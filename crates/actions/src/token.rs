@@ -114,7 +114,7 @@ impl Issue {
         request.remove(&["status"]);
     }
 
-    /// What the token is bound to, which must be there and be the one that is meant.
+    /// The object that the token is bound to, which must be there and be the one that is meant.
     async fn bound(&self, call: &ActionCall<'_>, request: &mut Value, account: &Value) -> Result<Bound, Status> {
         let wanted = request.at(&["spec", "boundObjectRef"]).clone();
         if wanted.is_null() {

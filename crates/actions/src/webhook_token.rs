@@ -35,7 +35,7 @@ pub fn attestations(request: &Value) -> BTreeMap<String, Vec<String>> {
     entries.map(|(key, values)| (key.to_string(), strings(values))).collect()
 }
 
-/// What a request for such a token must say.
+/// The fields that a request for such a token must have.
 pub fn validate(spec: &Cursor, errors: &mut Errors) {
     let audiences = spec.field("audiences");
     if audiences.value().as_list().map_or(0, <[Value]>::len) != 1 {

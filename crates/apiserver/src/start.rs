@@ -225,7 +225,6 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let unfinished = crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
     let impersonation = Impersonation::new(api.features.enabled("ConstrainedImpersonation"));
     crate::metrics::contribute_impersonation(&metrics, &impersonation);
-    opened.history.clone().into_iter().for_each(|recorder| crate::history::contribute(&metrics, recorder));
     extensions.add_metrics(&metrics);
     // The program's paths come first, so that they can stand in front of what the server lists.
     let first = extensions.make_paths(&Built { api: &api, pki: &pki, address, prefix: config.store.prefix() });

@@ -109,7 +109,7 @@ fn command() -> Command {
         .subcommand(version::command())
 }
 
-/// What we were called as: a link named kube-apiserver has that program's defaults and speaks of itself by that name.
+/// The name that the program was called by: a link named kube-apiserver has that program's defaults and speaks of itself by that name.
 fn name() -> String {
     called_as().filter(|name| name == flags::KUBE_APISERVER || name == flags::ETCD).unwrap_or("ferrokube".into())
 }

@@ -27,7 +27,7 @@ const BEFORE_REPAIR: &str = "before-repair";
 /// The folder of a data directory that has keys and certificates, and their name in a backup.
 const PKI: &str = "pki";
 
-/// What is lost is listed up to so many lines.
+/// So many lines list losses at most.
 const LOSSES_LISTED: usize = 1_000;
 
 pub fn commands() -> [Command; 4] {

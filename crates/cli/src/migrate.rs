@@ -23,7 +23,7 @@ use super::progress::Progress;
 /// Entries read at a time, and written at a time.
 const PAGE: usize = 500;
 const AT_ONCE: usize = 32;
-/// What expires in one store expires in the other: events, an hour after the copy at the latest.
+/// Entries that expire in one store expire in the other: events, an hour after the copy at the latest.
 const TTL: Duration = Duration::from_secs(3600);
 
 pub fn command() -> Command {

@@ -83,7 +83,7 @@ async fn serve_until_told(options: Options) -> Result<(), String> {
     }
 }
 
-/// What is printed once the server serves.
+/// The text that is printed once the server serves.
 struct Greeting {
     data_dir: PathBuf,
     etcd: Vec<String>,
@@ -169,7 +169,7 @@ fn tell_systemd(state: &str) {
     }
 }
 
-/// What a supervisor or a terminal sends to end the server, listened for from the very beginning: a signal
+/// The signals by which a supervisor or a terminal ends the server, listened for from the very beginning: a signal
 /// that has no handler yet would end it at once.
 pub(super) struct Signals {
     terminate: Signal,

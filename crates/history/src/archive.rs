@@ -16,7 +16,7 @@ use crate::clock::JumpGuard;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, JournalCursor, Order, sync_directory};
 use crate::segment::{FirstChanges, Segment, reaching_back};
-use crate::table::Cache;
+use crate::table::TableCache;
 
 /// How many bytes of blocks stay in memory.
 const CACHE_BYTES: usize = 8 << 20;
@@ -30,7 +30,7 @@ const JOURNAL_CHANGES_MAX: usize = 16_384;
 /// The files of a history. Reads and writes are for threads that may wait for the disk.
 pub struct Archive {
     pub(crate) options: Options,
-    pub(crate) cache: Arc<Cache>,
+    pub(crate) cache: Arc<TableCache>,
     pub(crate) files: RwLock<Files>,
     /// Held while the set of files is changed.
     pub(crate) changing: Mutex<()>,
@@ -90,7 +90,7 @@ impl Archive {
         files::create_directory(directory).map_err(failed)?;
         let lock = files::open(&directory.join(LOCK)).map_err(failed)?;
         lock.try_lock().map_err(|error| Error::io(directory, error))?;
-        let cache = Arc::new(Cache::of(CACHE_BYTES));
+        let cache = Arc::new(TableCache::of(CACHE_BYTES));
         let files = Files::read(directory, &cache)?;
         let newest = files.segments().iter().rev().find_map(|segment| match segment {
             Segment::Chunk(chunk) => Some(chunk.footer.max_time),
@@ -102,7 +102,7 @@ impl Archive {
         Ok(Archive { options, cache, files, changing, guard, unmergeable, is_ending, _lock: lock })
     }
 
-    /// What is recorded and how.
+    /// The settings of the recording.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -174,7 +174,7 @@ impl Archive {
         let failed = |error: std::io::Error| Error::io(directory, error);
         for entry in std::fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            if let (Some(_), Some(name)) = (Name::of(&path), path.file_name()) {
+            if let (Some(_), Some(name)) = (FileName::of(&path), path.file_name()) {
                 std::fs::rename(&path, aside.join(name)).map_err(failed)?;
             }
         }
@@ -224,7 +224,7 @@ impl Archive {
         Chunk::open(path, &self.cache)
     }
 
-    /// What the first change of a key after a revision was; None if it has not changed since, up to what is recorded.
+    /// The first change of a key after a revision; None if it has not changed since, up to what is recorded.
     pub fn first_after(&self, key: &[u8], revision: Revision) -> Result<Option<Change>> {
         let from = crate::change::by_key(key, revision.saturating_add(1));
         let end = from_key(&storage::Key::from(key).successor());
@@ -391,21 +391,21 @@ impl Files {
         chunks.chain(self.journal.clone().map(Segment::Journal)).collect()
     }
 
-    fn read(directory: &Path, cache: &Arc<Cache>) -> Result<Files> {
+    fn read(directory: &Path, cache: &Arc<TableCache>) -> Result<Files> {
         let mut found = Files::default();
         let (mut chunks, mut journals) = (BTreeMap::new(), BTreeMap::new());
         for entry in std::fs::read_dir(directory).map_err(|error| Error::io(directory, error))? {
             let path = entry.map_err(|error| Error::io(directory, error))?.path();
-            match Name::of(&path) {
-                Some(Name::KeptFrom) => {
+            match FileName::of(&path) {
+                Some(FileName::KeptFrom) => {
                     let text = std::fs::read_to_string(&path).map_err(|error| Error::io(&path, error))?;
                     // If it is damaged, it is not known since when nothing was deleted.
                     found.kept_from = text.trim().parse().unwrap_or(i64::MAX);
                 }
-                Some(Name::Chunk(from, to)) => drop(chunks.insert((from, std::cmp::Reverse(to)), path)),
-                Some(Name::Journal(from)) => drop(journals.insert(from, path)),
+                Some(FileName::Chunk(from, to)) => drop(chunks.insert((from, std::cmp::Reverse(to)), path)),
+                Some(FileName::Journal(from)) => drop(journals.insert(from, path)),
                 // What a crash has left half written.
-                Some(Name::New) => remove(&path)?,
+                Some(FileName::New) => remove(&path)?,
                 None => {}
             }
         }
@@ -449,28 +449,28 @@ impl Files {
     }
 }
 
-/// What a file is, by its name.
-enum Name {
+/// The kind of a file, by its name.
+enum FileName {
     Chunk(Revision, Revision),
     Journal(Revision),
     KeptFrom,
     New,
 }
 
-impl Name {
-    fn of(path: &Path) -> Option<Name> {
+impl FileName {
+    fn of(path: &Path) -> Option<FileName> {
         let name = path.file_name()?.to_str()?;
         if name.ends_with(".new") {
-            return Some(Name::New);
+            return Some(FileName::New);
         }
         if name == KEPT_FROM {
-            return Some(Name::KeptFrom);
+            return Some(FileName::KeptFrom);
         }
         if let Some(from) = name.strip_prefix("journal-") {
-            return Some(Name::Journal(from.parse().ok()?));
+            return Some(FileName::Journal(from.parse().ok()?));
         }
         let (from, to) = name.strip_prefix("chunk-")?.split_once('-')?;
-        Some(Name::Chunk(from.parse().ok()?, to.parse().ok()?))
+        Some(FileName::Chunk(from.parse().ok()?, to.parse().ok()?))
     }
 }
 

@@ -57,7 +57,7 @@ impl Origin {
     }
 }
 
-/// What is known of a change besides values.
+/// Everything about a change besides values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
     /// The revision of the change.
@@ -72,7 +72,7 @@ pub struct Head {
     pub origin: Option<Arc<Origin>>,
 }
 
-/// What a change did to its key.
+/// The effect of a change on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It did not exist before.
@@ -83,7 +83,7 @@ pub enum What {
     Deleted,
 }
 
-/// What a key had before a change.
+/// The state of a key before a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replaced {
     /// The key did not exist.
@@ -97,9 +97,9 @@ pub enum Replaced {
 /// A change with the value that it replaced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What is known of it besides values.
+    /// Everything about it besides values.
     pub head: Head,
-    /// What the key had before.
+    /// The state of the key before it.
     pub replaced: Replaced,
 }
 
@@ -124,10 +124,10 @@ pub(crate) struct Written {
     pub value: Bytes,
     /// Where a chunk has the value.
     #[prost(message, optional, tag = "9")]
-    pub place: Option<Place>,
+    pub place: Option<ValuePlace>,
 }
 
-/// What a replaced entry has besides its value.
+/// A replaced entry without its value.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct WrittenEntry {
     #[prost(int64, tag = "1")]
@@ -142,7 +142,7 @@ pub(crate) struct WrittenEntry {
 
 /// A value in a chunk: a block, and where it is in the block.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Place {
+pub(crate) struct ValuePlace {
     #[prost(uint64, tag = "1")]
     pub block: u64,
     #[prost(uint32, tag = "2")]

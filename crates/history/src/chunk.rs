@@ -11,9 +11,9 @@ use prost::Message;
 use storage::Revision;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::change::{Place, Written, by_key, by_revision};
+use crate::change::{ValuePlace, Written, by_key, by_revision};
 use crate::error::{Error, Result};
-use crate::table::{Blocks, Cache, Cursor, IndexEntry, Output, TableWriter};
+use crate::table::{Blocks, IndexEntry, Output, TableCache, TableCursor, TableWriter};
 
 const MAGIC: &[u8; 8] = b"fkhist01";
 /// Offset and checksum of the footer, and the magic.
@@ -21,7 +21,7 @@ const TRAILER_BYTES: u64 = 24;
 /// Values that are next to each other are compressed together: versions of one object.
 const VALUES_BYTES: usize = 128 << 10;
 
-/// What is known of a chunk without reading its blocks.
+/// The facts about a chunk that are known without reading its blocks.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Footer {
     /// Every change after this revision is in the chunk …
@@ -39,7 +39,7 @@ pub(crate) struct Footer {
     pub max_time: i64,
     #[prost(uint64, tag = "6")]
     pub changes: u64,
-    /// What the changes had before they were compressed.
+    /// The bytes of the changes before they were compressed.
     #[prost(uint64, tag = "7")]
     pub raw_bytes: u64,
     #[prost(message, repeated, tag = "8")]
@@ -58,7 +58,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    pub fn open(path: &Path, cache: &Arc<Cache>) -> Result<Chunk> {
+    pub fn open(path: &Path, cache: &Arc<TableCache>) -> Result<Chunk> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let failed = |error: std::io::Error| Error::io(path, error);
         let file = File::open(path).map_err(failed)?;
@@ -93,8 +93,8 @@ impl Chunk {
         &self.blocks.path
     }
 
-    pub fn cursor(&self, root: &Arc<[IndexEntry]>, from: &[u8]) -> Result<Cursor> {
-        Cursor::at(&self.blocks, root, from)
+    pub fn cursor(&self, root: &Arc<[IndexEntry]>, from: &[u8]) -> Result<TableCursor> {
+        TableCursor::at(&self.blocks, root, from)
     }
 
     /// The value that a change has replaced.
@@ -105,7 +105,7 @@ impl Chunk {
         }
     }
 
-    pub fn read_head(&self, cursor: &Cursor) -> Result<Written> {
+    pub fn read_head(&self, cursor: &TableCursor) -> Result<Written> {
         Written::decode(cursor.value()).map_err(|error| Error::damaged(self.path(), error))
     }
 
@@ -146,11 +146,11 @@ impl Chunk {
 }
 
 /// Where the value is, unless it is empty and nowhere.
-fn place_of(written: &Written) -> Option<Place> {
+fn place_of(written: &Written) -> Option<ValuePlace> {
     written.place.filter(|place| place.length > 0)
 }
 
-fn slice(blocks: &Blocks, block: &Bytes, place: Place) -> Result<Bytes> {
+fn slice(blocks: &Blocks, block: &Bytes, place: ValuePlace) -> Result<Bytes> {
     let (start, end) = (place.start as usize, (place.start as usize).saturating_add(place.length as usize));
     if end > block.len() {
         return Err(Error::damaged(&blocks.path, "a value is not where it should be"));
@@ -190,7 +190,7 @@ impl ChunkWriter {
         written.value = Bytes::new();
         written.place = None;
         if written.replaced.is_some() {
-            written.place = Some(Place {
+            written.place = Some(ValuePlace {
                 // Nothing else is written while values are collected, so this is where their block will be.
                 block: self.output.position,
                 start: u32::try_from(self.values.len()).map_err(|_| too_large())?,

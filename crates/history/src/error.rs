@@ -16,7 +16,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage in words.
         what: String,
     },
     /// The operating system refused something.
@@ -24,7 +24,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         what: String,
     },
     /// The store behind the history failed.

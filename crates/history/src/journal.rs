@@ -34,8 +34,8 @@ pub(crate) struct Journal {
 }
 
 struct State {
-    by_key: BTreeMap<Vec<u8>, Slot>,
-    by_revision: BTreeMap<Vec<u8>, Slot>,
+    by_key: BTreeMap<Vec<u8>, JournalSlot>,
+    by_revision: BTreeMap<Vec<u8>, JournalSlot>,
     /// Where the next frame goes.
     end: u64,
     /// It has every change up to here.
@@ -46,7 +46,7 @@ struct State {
 
 /// Where a change is in the file.
 #[derive(Clone, Copy)]
-struct Slot {
+struct JournalSlot {
     offset: u64,
     length: u32,
     time: i64,
@@ -85,7 +85,7 @@ impl Journal {
         let mut state = State::empty(at as u64, head.revision);
         while let Some((written, end)) = read_frame(&bytes, at) {
             let length = u32::try_from(end - at).map_err(|_| Error::damaged(path, "a frame is too large"))?;
-            state.note(&written, Slot { offset: at as u64, length, time: written.time });
+            state.note(&written, JournalSlot { offset: at as u64, length, time: written.time });
             at = end;
         }
         state.end = at as u64;
@@ -115,7 +115,7 @@ impl Journal {
         for written in written {
             let offset = start + bytes.len() as u64;
             let length = frame(&written, &mut bytes)?;
-            frames.push((written, Slot { offset, length, time: 0 }));
+            frames.push((written, JournalSlot { offset, length, time: 0 }));
         }
         if let Err(error) = self.file.write_all_at(&bytes, start) {
             // Best effort: what is left there is overwritten by the next attempt and cut off when the file is opened.
@@ -124,7 +124,7 @@ impl Journal {
         }
         let mut state = self.state.write();
         for (written, slot) in frames {
-            state.note(&written, Slot { time: written.time, ..slot });
+            state.note(&written, JournalSlot { time: written.time, ..slot });
         }
         state.end = start + bytes.len() as u64;
         state.is_synced = false;
@@ -163,7 +163,7 @@ impl Journal {
         last.map(|(sort, _)| revision_of(sort))
     }
 
-    fn next(&self, order: Order, after: Bound<&[u8]>) -> Option<(Vec<u8>, Slot)> {
+    fn next(&self, order: Order, after: Bound<&[u8]>) -> Option<(Vec<u8>, JournalSlot)> {
         let state = self.state.read();
         let tree = match order {
             Order::Key => &state.by_key,
@@ -172,7 +172,7 @@ impl Journal {
         tree.range::<[u8], _>((after, Bound::Unbounded)).next().map(|(sort, slot)| (sort.clone(), *slot))
     }
 
-    fn read(&self, slot: Slot) -> Result<Written> {
+    fn read(&self, slot: JournalSlot) -> Result<Written> {
         let mut bytes = vec![0; slot.length as usize];
         self.file.read_exact_at(&mut bytes, slot.offset).map_err(|error| Error::io(&self.path, error))?;
         let read = read_frame(&bytes, 0).map(|(written, _)| written);
@@ -186,7 +186,7 @@ impl State {
         State { by_key, by_revision, end, to: from, times: None, is_synced: true }
     }
 
-    fn note(&mut self, written: &Written, slot: Slot) {
+    fn note(&mut self, written: &Written, slot: JournalSlot) {
         if written.what == MARK {
             self.to = self.to.max(written.revision);
             return;
@@ -237,7 +237,7 @@ pub(crate) fn sync_directory(file: &Path) -> Result<()> {
 pub(crate) struct JournalCursor {
     journal: std::sync::Arc<Journal>,
     order: Order,
-    at: Option<(Vec<u8>, Slot)>,
+    at: Option<(Vec<u8>, JournalSlot)>,
 }
 
 impl JournalCursor {

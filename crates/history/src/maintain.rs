@@ -8,7 +8,7 @@ use crate::archive::{Archive, KEPT_FROM, chunk_path, remove};
 use crate::chunk::{Chunk, ChunkWriter};
 use crate::clock::millis;
 use crate::error::{Error, Result};
-use crate::table::{Cache, Cursor};
+use crate::table::{TableCache, TableCursor};
 
 /// So many chunks of about one size become one.
 const MERGED: usize = 8;
@@ -112,7 +112,7 @@ impl Archive {
             let age = self.options.age_of(key);
             now.is_none_or(|now| age == self.options.age || time >= now.saturating_sub(millis(age)))
         };
-        let cursors: Result<Vec<Cursor>> = run.iter().map(|chunk| chunk.cursor(&chunk.by_key, &[])).collect();
+        let cursors: Result<Vec<TableCursor>> = run.iter().map(|chunk| chunk.cursor(&chunk.by_key, &[])).collect();
         let (mut cursors, mut values) = (cursors?, vec![None; run.len()]);
         loop {
             let least = cursors.iter().enumerate().filter_map(|(at, cursor)| Some((cursor.key()?, at))).min();
@@ -162,7 +162,7 @@ impl Archive {
 /// Reads every file of a history that is not in use; says of each damaged one what is wrong. Returns how many changes there are.
 pub fn check(directory: &Path) -> Result<(u64, Vec<Error>)> {
     let (mut changes, mut wrong) = (0, Vec::new());
-    let cache = Arc::new(Cache::of(0));
+    let cache = Arc::new(TableCache::of(0));
     let failed = |error: std::io::Error| Error::io(directory, error);
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {

@@ -10,7 +10,7 @@ use crate::Clock;
 /// Tells group and resource of what is stored under a key.
 pub type ResourceOf = Arc<dyn for<'k> Fn(&'k [u8]) -> Option<(Cow<'k, str>, Cow<'k, str>)> + Send + Sync>;
 
-/// What is kept, how long, and where.
+/// The settings: which changes are kept, how long, and where.
 #[derive(Clone)]
 pub struct Options {
     /// The directory of the files, which is created.

@@ -28,24 +28,24 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 /// How long a change waits for the answer of the write that may have made it.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// What is known of changes that were made and are not recorded yet.
+/// The origins of changes that were made and are not recorded yet.
 #[derive(Default)]
 pub(crate) struct Origins {
-    known: Mutex<Known>,
+    known: Mutex<KnownOrigins>,
     answered: Notify,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownOrigins {
     /// Writes that have no answer yet, by key.
     unanswered: HashMap<Key, usize>,
-    made: BTreeMap<Revision, Made>,
+    made: BTreeMap<Revision, MadeChange>,
     bytes: usize,
 }
 
 /// A change of this server.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Made {
+pub(crate) struct MadeChange {
     pub origin: Arc<Origin>,
     pub time: i64,
 }
@@ -66,7 +66,7 @@ impl Origins {
     }
 
     /// Who made a change, and when. Waits for writes of the key that have no answer yet, and forgets what is older.
-    pub async fn take(&self, key: &Key, revision: Revision) -> Option<Made> {
+    pub async fn take(&self, key: &Key, revision: Revision) -> Option<MadeChange> {
         if let Some(answer) = self.look(key, revision) {
             return answer;
         }
@@ -84,7 +84,7 @@ impl Origins {
     }
 
     /// Who made a change, if anyone of us did; None while that is not known.
-    fn look(&self, key: &Key, revision: Revision) -> Option<Option<Made>> {
+    fn look(&self, key: &Key, revision: Revision) -> Option<Option<MadeChange>> {
         let mut known = self.known.lock();
         known.forget_before(revision);
         // It stays until a later revision is taken: etcd can give one revision to several keys.
@@ -93,7 +93,7 @@ impl Origins {
     }
 }
 
-impl Known {
+impl KnownOrigins {
     fn forget_before(&mut self, revision: Revision) {
         while let Some(first) = self.made.first_entry().filter(|first| *first.key() < revision) {
             self.bytes -= first.remove().origin.bytes();
@@ -105,7 +105,7 @@ impl Unanswered<'_> {
     /// The write has made this change.
     pub fn made(&self, revision: Revision, time: i64) {
         let mut known = self.origins.known.lock();
-        let made = Made { origin: self.origin.clone(), time };
+        let made = MadeChange { origin: self.origin.clone(), time };
         known.bytes += self.origin.bytes();
         if let Some(before) = known.made.insert(revision, made) {
             known.bytes -= before.origin.bytes();

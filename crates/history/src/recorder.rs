@@ -30,12 +30,12 @@ const REACH_MAX: Duration = Duration::from_secs(5);
 
 /// Records what happens in a store. Recording ends when this is dropped; [`Recorder::close`] records what is left first.
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<RecorderState>,
     below: Arc<dyn Store>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Shared {
+struct RecorderState {
     archive: Arc<Archive>,
     origins: Arc<Origins>,
     /// Everything up to here is recorded.
@@ -52,7 +52,7 @@ impl Recorder {
     /// Begins to record; returns the store to use in place of the given one.
     pub fn start(below: Arc<dyn Store>, archive: Archive) -> (Arc<Recorder>, Arc<RecordedStore>) {
         let origins = Arc::new(Origins::default());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RecorderState {
             archive: Arc::new(archive),
             origins: origins.clone(),
             recorded: watch::Sender::new(Revision::MIN),
@@ -68,7 +68,7 @@ impl Recorder {
         (recorder, store)
     }
 
-    /// What is recorded.
+    /// The recorded changes.
     pub fn archive(&self) -> &Arc<Archive> {
         &self.shared.archive
     }
@@ -146,8 +146,8 @@ impl Drop for Recorder {
     }
 }
 
-impl Shared {
-    async fn follow(self: Arc<Shared>, below: Arc<dyn Store>) {
+impl RecorderState {
+    async fn follow(self: Arc<RecorderState>, below: Arc<dyn Store>) {
         let closing = closed(self.closing.subscribe());
         tokio::pin!(closing);
         let mut pause = RETRY_MIN;
@@ -283,7 +283,7 @@ impl Shared {
         changes
     }
 
-    async fn maintain(self: Arc<Shared>) {
+    async fn maintain(self: Arc<RecorderState>) {
         let closing = closed(self.closing.subscribe());
         tokio::pin!(closing);
         loop {

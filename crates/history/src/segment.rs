@@ -10,7 +10,7 @@ use crate::change::{Change, Replaced, Written, by_key, from_key};
 use crate::chunk::Chunk;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, JournalCursor, Order, key_of};
-use crate::table::{Cursor, last_block_until};
+use crate::table::{TableCursor, last_block_until};
 
 /// Every change of some revisions.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Segment {
             Segment::Chunk(chunk) => chunk,
         };
         let Some(block) = last_block_until(&chunk.blocks, &chunk.by_revision, time)? else { return Ok(None) };
-        let mut cursor = Cursor::within(&chunk.blocks, block)?;
+        let mut cursor = TableCursor::within(&chunk.blocks, block)?;
         let mut last = None;
         while cursor.key().is_some() {
             let written = chunk.read_head(&cursor)?;
@@ -92,12 +92,12 @@ impl Segment {
 
 /// A place in a segment, in one of its orders.
 pub(crate) enum SegmentCursor {
-    Chunk(Arc<Chunk>, Cursor),
+    Chunk(Arc<Chunk>, TableCursor),
     Journal(JournalCursor),
 }
 
 impl SegmentCursor {
-    /// What the current change is sorted by; none at the end.
+    /// The sort key of the current change; none at the end.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             SegmentCursor::Chunk(_, cursor) => cursor.key(),

@@ -26,7 +26,7 @@ pub struct RecordedStore {
     below: Arc<dyn Store>,
     recorder: Arc<Recorder>,
     origins: Arc<Origins>,
-    counts: Mutex<Counts>,
+    counts: Mutex<RememberedCounts>,
 }
 
 impl RecordedStore {
@@ -87,7 +87,7 @@ impl RecordedStore {
         Ok(Page { count: entries.len(), entries, more: false, revision: at })
     }
 
-    /// What there was at a revision that the store has forgotten.
+    /// The entries at a revision that the store has forgotten.
     async fn recorded(&self, query: RangeQuery, at: Revision) -> StoreResult<Page> {
         if query.range == KeyRange::single(query.range.start.clone()) {
             return self.recorded_one(query, at).await;
@@ -110,7 +110,7 @@ impl RecordedStore {
         let more = count > past.entries.len();
         if let Some(last) = past.entries.last().filter(|_| more) {
             let rest = query.range.after(&last.key);
-            self.counts.lock().put(Counted { range: rest, at, count: count - past.entries.len() });
+            self.counts.lock().put(CountedRange { range: rest, at, count: count - past.entries.len() });
         }
         Ok(Page { entries: past.entries, more, count, revision: at })
     }
@@ -118,9 +118,9 @@ impl RecordedStore {
 
 /// How many entries there were in ranges that were read in part, so that each page of a long list does not count all that follow.
 #[derive(Default)]
-struct Counts(VecDeque<Counted>);
+struct RememberedCounts(VecDeque<CountedRange>);
 
-struct Counted {
+struct CountedRange {
     range: KeyRange,
     at: Revision,
     count: usize,
@@ -128,13 +128,13 @@ struct Counted {
 
 const COUNTS_MAX: usize = 64;
 
-impl Counts {
+impl RememberedCounts {
     fn of(&self, query: &RangeQuery, at: Revision) -> Option<usize> {
         let found = self.0.iter().find(|known| known.at == at && known.range == query.range);
         found.map(|known| known.count)
     }
 
-    fn put(&mut self, counted: Counted) {
+    fn put(&mut self, counted: CountedRange) {
         if self.0.len() == COUNTS_MAX {
             self.0.pop_front();
         }
@@ -215,7 +215,7 @@ impl PastPage<'_> {
     }
 }
 
-/// What the store has now, read bit by bit.
+/// The present entries of the store, read bit by bit.
 struct Present<'a> {
     below: &'a dyn Store,
     range: Option<KeyRange>,

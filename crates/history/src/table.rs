@@ -96,7 +96,7 @@ pub(crate) struct Blocks {
     pub path: PathBuf,
     /// Tells files apart in the cache.
     pub id: u64,
-    pub cache: Arc<Cache>,
+    pub cache: Arc<TableCache>,
 }
 
 impl Blocks {
@@ -135,7 +135,7 @@ impl Blocks {
 }
 
 /// The blocks that were read last. Two generations: when the newer one is full it becomes the older one, which is forgotten.
-pub(crate) struct Cache {
+pub(crate) struct TableCache {
     generations: Mutex<Generations>,
     generation_bytes_max: usize,
 }
@@ -147,9 +147,9 @@ struct Generations {
     newer_bytes: usize,
 }
 
-impl Cache {
-    pub fn of(bytes_max: usize) -> Cache {
-        Cache { generations: Mutex::default(), generation_bytes_max: bytes_max / 2 }
+impl TableCache {
+    pub fn of(bytes_max: usize) -> TableCache {
+        TableCache { generations: Mutex::default(), generation_bytes_max: bytes_max / 2 }
     }
 
     fn get(&self, at: (u64, u64)) -> Option<Bytes> {
@@ -241,7 +241,7 @@ impl TableWriter {
 }
 
 /// A place in a table, which moves forward.
-pub(crate) struct Cursor {
+pub(crate) struct TableCursor {
     blocks: Arc<Blocks>,
     root: Arc<[IndexEntry]>,
     root_at: usize,
@@ -252,20 +252,20 @@ pub(crate) struct Cursor {
     entry: Option<(std::ops::Range<usize>, std::ops::Range<usize>)>,
 }
 
-impl Cursor {
+impl TableCursor {
     /// At the first entry that is not below `key`.
-    pub fn at(blocks: &Arc<Blocks>, root: &Arc<[IndexEntry]>, key: &[u8]) -> Result<Cursor> {
+    pub fn at(blocks: &Arc<Blocks>, root: &Arc<[IndexEntry]>, key: &[u8]) -> Result<TableCursor> {
         let (blocks, root) = (blocks.clone(), root.clone());
         let mut cursor =
-            Cursor { blocks, root, root_at: 0, index: Vec::new(), index_at: 0, block: Bytes::new(), entry: None };
+            TableCursor { blocks, root, root_at: 0, index: Vec::new(), index_at: 0, block: Bytes::new(), entry: None };
         cursor.jump(key)?;
         Ok(cursor)
     }
 
     /// At the first entry of a block, after whose last one is the end.
-    pub fn within(blocks: &Arc<Blocks>, block: IndexEntry) -> Result<Cursor> {
+    pub fn within(blocks: &Arc<Blocks>, block: IndexEntry) -> Result<TableCursor> {
         let (blocks, root, index) = (blocks.clone(), Arc::new([]), vec![block]);
-        let mut cursor = Cursor { blocks, root, root_at: 0, index, index_at: 0, block: Bytes::new(), entry: None };
+        let mut cursor = TableCursor { blocks, root, root_at: 0, index, index_at: 0, block: Bytes::new(), entry: None };
         cursor.load_block()?;
         Ok(cursor)
     }

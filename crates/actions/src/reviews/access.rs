@@ -234,7 +234,7 @@ fn named_user(spec: &Value) -> User {
     }
 }
 
-/// What a review asks.
+/// The question of a review.
 fn access<'a>(spec: &'a Value, selectors: &'a Selectors, user: &'a User) -> Access<'a> {
     let resource = spec.field("resourceAttributes");
     if resource.is_null() {

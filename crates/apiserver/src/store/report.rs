@@ -46,6 +46,9 @@ impl Opened {
     /// Metrics that tell what is stored and how much room it takes.
     pub fn metrics(&mut self, config: &StoreConfig, api: &Arc<Api>, shown: Shown) -> Arc<Metrics> {
         let metrics = Arc::new(Metrics::showing(shown));
+        if let Some(recorder) = &self.history {
+            crate::history::contribute(&metrics, recorder.clone());
+        }
         if !config.count_metric_interval.is_zero() {
             let api = Arc::downgrade(api);
             metrics.contribute(move |out| {

@@ -30,7 +30,7 @@ pub async fn get(scope: &Scope) -> Result<Reply, Status> {
     }
 }
 
-/// What a request wants to see of an object's changes.
+/// The part of an object's changes that a request asks for.
 struct Wanted {
     limit: usize,
     since: i64,
@@ -141,7 +141,7 @@ fn describe(head: &history::Head, uid: &str, was: &Value, is: &Value, is_whole: 
     change
 }
 
-/// What is known of a change besides the object.
+/// Everything about a change besides the object.
 pub fn summary(head: &history::Head) -> Value {
     let operation = match head.what {
         history::What::Created => "Created",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use object::{Value, value};
 
-/// What every write changes; differences in it say nothing.
+/// Fields that every write changes; differences in them say nothing.
 const IGNORED: [&str; 2] = ["managedFields", "resourceVersion"];
 
 /// The object without what every write changes.
