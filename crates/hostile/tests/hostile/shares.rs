@@ -113,6 +113,8 @@ const SHARED: &[(&str, &[Hog])] = &[
     ("headers of more than 16 KiB", &[]),
     // As etcd's quota, this one belongs to all; module `space` tests what goes on beyond it.
     ("bytes in the embedded store", &[]),
+    // The oldest changes go, for whatever reason there are too many: `crates/history/tests/model.rs` tests it.
+    ("bytes of the history", &[]),
 ];
 /// Those of which everybody has an own one.
 const OWN: &[&str] = &["the connection", "the request", "the line"];
