@@ -40,8 +40,7 @@ pub struct Readable<'a> {
 impl<O: AsRef<[Arc<Object>]>> Readables<O> {
     /// All of them, in their order.
     pub fn iter(&self) -> impl Iterator<Item = Readable<'_>> {
-        let objects = self.objects.as_ref().iter().enumerate();
-        objects.map(|(at, object)| Readable { object, converted: self.converted.get(at).and_then(Option::as_ref) })
+        (0..self.objects.as_ref().len()).filter_map(|at| self.get(at))
     }
 
     /// The object in this place.
