@@ -84,6 +84,16 @@ impl World {
         World { directory, options, store, time, running: None, state, past, users: 0, kills: 0 }
     }
 
+    /// A world in which these steps were taken, and then everything was recorded that the store forgets.
+    async fn after(steps: Vec<Step>, change: impl FnOnce(&mut Options)) -> World {
+        let mut world = World::new(change);
+        world.start().await;
+        for step in steps.into_iter().chain([Step::Maintain, Step::Compact]) {
+            world.take(step).await;
+        }
+        world
+    }
+
     async fn start(&mut self) {
         let archive = Archive::open(self.options.clone()).unwrap();
         let (recorder, store) = Recorder::start(Arc::new(self.store.clone()), archive);
@@ -270,13 +280,7 @@ proptest! {
     #[test]
     fn every_revision_and_time_is_what_it_was(steps in proptest::collection::vec(step(), 1..120)) {
         run(async {
-            let mut world = World::new(|_| {});
-            world.start().await;
-            for step in steps {
-                world.take(step).await;
-            }
-            world.take(Step::Maintain).await;
-            world.take(Step::Compact).await;
+            let mut world = World::after(steps, |_| {}).await;
             let readable = world.check().await;
             assert_eq!(readable, world.past.len(), "nothing was lost");
         });
@@ -287,16 +291,11 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120), bytes in 1u64..40
     ) {
         run(async {
-            let mut world = World::new(|options| {
+            let mut world = World::after(steps, |options| {
                 options.bytes = bytes << 10;
                 options.age = Duration::from_secs(60);
-            });
-            world.start().await;
-            for step in steps {
-                world.take(step).await;
-            }
-            world.take(Step::Maintain).await;
-            world.take(Step::Compact).await;
+            })
+            .await;
             assert!(world.check().await >= 1, "the present can be read");
         });
     }
@@ -307,13 +306,7 @@ proptest! {
         at in any::<prop::sample::Index>(), change in 1u8..=255, cut in any::<bool>()
     ) {
         run(async {
-            let mut world = World::new(|_| {});
-            world.start().await;
-            for step in steps {
-                world.take(step).await;
-            }
-            world.take(Step::Maintain).await;
-            world.take(Step::Compact).await;
+            let mut world = World::after(steps, |_| {}).await;
             world.running.take().unwrap().0.close().await;
             let mut paths: Vec<_> =
                 std::fs::read_dir(&world.options.directory).unwrap().map(|entry| entry.unwrap().path()).collect();

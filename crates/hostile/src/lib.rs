@@ -9,6 +9,7 @@ mod polls;
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -84,6 +85,20 @@ impl Target {
         let server = change(builder).start().await.expect("the server starts");
         let client = Client::new(server.running().address, ADMIN).expect("TLS can be set up");
         Target { server, client, _polls: polls::Checked(polls), _folder: folder }
+    }
+
+    /// A server that writes the metadata of every request to an audit log. The log is in the folder, which is the caller's.
+    pub async fn audited(folder: &Path) -> (Target, PathBuf) {
+        let (policy, log) = (folder.join("policy.yaml"), folder.join("audit.log"));
+        std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+            .expect("the folder is ours");
+        let (policy_file, log_path) = (Some(policy), Some(log.clone()));
+        let target = Target::start_with(|builder| {
+            builder.configure(|config| {
+                (config.audit.policy_file, config.audit.log_path) = (policy_file, log_path);
+            })
+        });
+        (target.await, log)
     }
 
     pub fn address(&self) -> SocketAddr {

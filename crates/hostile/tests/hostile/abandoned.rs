@@ -181,15 +181,7 @@ fn audited(log: &Path) -> BTreeSet<(String, u64)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn given_up_creations_are_audited_with_their_outcome() {
     let folder = tempfile::tempdir().unwrap();
-    let (policy, log) = (folder.path().join("policy.yaml"), folder.path().join("audit.log"));
-    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
-    let (policy_file, log_path) = (Some(policy), Some(log.clone()));
-    let target = Target::start_with(|builder| {
-        builder.configure(|config| {
-            (config.audit.policy_file, config.audit.log_path) = (policy_file, log_path);
-        })
-    })
-    .await;
+    let (target, log) = Target::audited(folder.path()).await;
     let map = |at| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{at}")}});
     create_and_leave(&target, MAPS, (0..200).map(map).collect()).await;
     let (target, log) = (&target, &log);

@@ -158,15 +158,7 @@ async fn constrained_impersonation_has_limits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_that_are_not_text_are_audited() {
     let folder = tempfile::tempdir().unwrap();
-    let (policy, log) = (folder.path().join("policy.yaml"), folder.path().join("audit.log"));
-    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
-    let (policy_file, log_path) = (Some(policy), Some(log.clone()));
-    let target = Target::start_with(|builder| {
-        builder.configure(|config| {
-            (config.audit.policy_file, config.audit.log_path) = (policy_file, log_path);
-        })
-    })
-    .await;
+    let (target, log) = Target::audited(folder.path()).await;
     for (name, value) in [
         ("user-agent", &b"evil\xff\xfe"[..]),
         ("user-agent", "b\u{f6}se".as_bytes()),
