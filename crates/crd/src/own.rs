@@ -7,7 +7,8 @@ use object::{GroupVersionKind, Meta, Value, names, value};
 use registry::{Action, Connect, Form, Report, Resource, Shape, Strategy, Subresource};
 use request::User;
 use rest::client::{Client, Collection};
-use storage::{Condition, Entry, Key};
+use storage::{Condition, Entry, Key, Revision};
+use tokio::sync::watch;
 
 use crate::conversion::ConvertFn;
 use crate::definition::Definition;
@@ -60,6 +61,11 @@ pub enum OwnCall {
 pub trait MakeObjects: Send + Sync + 'static {
     /// All that the user sees in a namespace, or in all of them if it is "", in any order.
     async fn objects(&self, user: &User, namespace: &str) -> Vec<Value>;
+
+    /// See [`Report::changes`].
+    fn changes(&self) -> Option<watch::Receiver<Revision>> {
+        None
+    }
 }
 
 /// Why the resources of the program cannot be served.
@@ -202,9 +208,10 @@ fn reported(resource: &Resource, made: &Arc<dyn MakeObjects>) -> Resource {
         None => Arc::new(registry::Generic),
     };
     let report = Arc::new(Reported { made: made.clone(), kind: resource.kind.clone(), strategy });
+    let watch = made.changes().map(|_| "watch");
     Resource {
         id: Resource::next_id(),
-        verbs: ["get", "list"].map(Into::into).to_vec(),
+        verbs: ["get", "list"].into_iter().chain(watch).map(Into::into).collect(),
         storage_version_hash: Default::default(),
         subresources: Vec::new(),
         storage: None,
@@ -246,6 +253,10 @@ impl Report for Reported {
     async fn object(&self, user: &User, namespace: &str, name: &str) -> Option<Value> {
         let objects = self.objects(user, namespace).await;
         objects.into_iter().find(|object| object.namespace() == namespace && object.name() == name)
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<Revision>> {
+        self.made.changes()
     }
 
     fn strategy(&self) -> &dyn Strategy {

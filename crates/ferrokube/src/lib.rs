@@ -48,6 +48,7 @@
 
 mod background;
 mod builder;
+mod changes;
 mod client;
 mod denied;
 mod feed;
@@ -65,6 +66,7 @@ pub use ::object::GroupResource;
 pub use apiserver::{ApiProfile as Api, Config as Options};
 pub use background::Background;
 pub use builder::Builder;
+pub use changes::MadeChanges;
 pub use client::{Answer, CallError, InProcess, Local, ResponseBody, Stopped};
 pub use denied::Denied;
 pub use feed::Feed;

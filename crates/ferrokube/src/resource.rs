@@ -9,10 +9,12 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use request::User;
+use storage::Revision;
+use tokio::sync::watch::Receiver;
 
 use crate::subresource::{Passed, performed};
 use crate::values::{from_value, to_value};
-use crate::{ActionRequest, Denied, Feed};
+use crate::{ActionRequest, Denied, Feed, MadeChanges};
 
 /// A resource of the program: served like a built-in one, with no CustomResourceDefinition that somebody could change or delete.
 pub struct Resource {
@@ -81,9 +83,20 @@ impl Resource {
         F: Fn(User, String) -> L + Send + Sync + 'static,
         L: Future<Output = Vec<serde_json::Value>> + Send + 'static,
     {
-        let objects: MakeFn = Box::new(move |user, namespace| objects(user, namespace).boxed());
-        self.objects = OwnObjects::Made(Arc::new(Maker(objects)));
+        self.objects = OwnObjects::Made(Arc::new(Maker { make: make_fn(objects), changes: None }));
         self
+    }
+
+    /// As [`Resource::made_by`], for objects that can be watched too: when the program says that they may be others, the function is asked again
+    /// for the user of each watch, which is sent the differences.
+    pub fn made_and_watched<F, L>(mut self, objects: F) -> (Resource, MadeChanges)
+    where
+        F: Fn(User, String) -> L + Send + Sync + 'static,
+        L: Future<Output = Vec<serde_json::Value>> + Send + 'static,
+    {
+        let changes = MadeChanges::begin();
+        self.objects = OwnObjects::Made(Arc::new(Maker { make: make_fn(objects), changes: Some(changes.clone()) }));
+        (self, changes)
     }
 
     /// Keeps the objects with the program, which puts them into the [`Feed`]: GET, LIST and WATCH. Each server has its own.
@@ -130,17 +143,32 @@ impl Resource {
 
 type MakeFn = Box<dyn Fn(User, String) -> BoxFuture<'static, Vec<serde_json::Value>> + Send + Sync>;
 
-struct Maker(MakeFn);
+fn make_fn<F, L>(objects: F) -> MakeFn
+where
+    F: Fn(User, String) -> L + Send + Sync + 'static,
+    L: Future<Output = Vec<serde_json::Value>> + Send + 'static,
+{
+    Box::new(move |user, namespace| objects(user, namespace).boxed())
+}
+
+struct Maker {
+    make: MakeFn,
+    /// None if nothing tells of changes.
+    changes: Option<MadeChanges>,
+}
 
 #[async_trait]
 impl MakeObjects for Maker {
     async fn objects(&self, user: &User, namespace: &str) -> Vec<Value> {
-        let made = (self.0)(user.clone(), namespace.to_string()).await;
+        let made = (self.make)(user.clone(), namespace.to_string()).await;
         let read = |object: &serde_json::Value| {
             to_value(object)
                 .inspect_err(|error| tracing::error!(%error, "an object that was made cannot be shown"))
                 .ok()
         };
         made.iter().filter_map(read).collect()
+    }
+    fn changes(&self) -> Option<Receiver<Revision>> {
+        self.changes.as_ref().map(MadeChanges::receive)
     }
 }

@@ -110,8 +110,7 @@ impl Server {
     /// A link that signs a browser on this machine in to the console as the administrator, once and within a quarter of an hour;
     /// None if the server has no console.
     pub fn console_link(&self) -> Option<String> {
-        let (console, url) = (self.running.console.as_ref()?, self.url()?);
-        Some(console::link(&url, &console.make_code()))
+        self.running.console_link(&self.url()?)
     }
 
     /// Where it listens; None without a listener.

@@ -182,6 +182,99 @@ async fn objects_can_be_made_when_they_are_asked_for() {
     assert_eq!(all.list(&ListParams::default()).await.unwrap().items.len(), 2);
 }
 
+/// Reads events up to the one that is wanted last, as `kind name size`.
+async fn told(
+    watch: &mut (impl futures::Stream<Item = kube::Result<WatchEvent<DynamicObject>>> + Unpin),
+    wanted: &[&str],
+) {
+    for want in wanted {
+        let event = soon(want, watch.next()).await.unwrap().unwrap();
+        let (kind, object) = match &event {
+            WatchEvent::Added(object) => ("added", object),
+            WatchEvent::Modified(object) => ("modified", object),
+            WatchEvent::Deleted(object) => ("deleted", object),
+            other => panic!("{other:?} instead of {want}"),
+        };
+        assert_eq!(format!("{kind} {} {}", object.name_any(), object.data["spec"]["size"]), *want);
+    }
+}
+
+#[tokio::test]
+async fn objects_that_are_made_can_be_watched() {
+    let sizes = Arc::new(std::sync::Mutex::new(vec![("a", "red", 1), ("b", "blue", 2)]));
+    let made = sizes.clone();
+    let (resource, changes) = Resource::from_definition(gadgets()).made_and_watched(move |user, _| {
+        let gadget = |(name, color, size): &(&str, &str, i64)| {
+            json!({"metadata": {"name": name, "namespace": "default", "labels": {"color": color}}, "spec": {"size": size}})
+        };
+        let mut all: Vec<_> = made.lock().unwrap().iter().map(gadget).collect();
+        all.retain(|one| user.name != "guest" || one["metadata"]["name"] == "a");
+        async move { all }
+    });
+    let server = Server::builder().api(Profile::minimal()).without_listener().resource(resource).start().await.unwrap();
+    let client = server.client();
+    let kind = kube::api::GroupVersionKind::gvk("example.com", "v1", "Gadget");
+    let (kind, has) = kube::discovery::pinned_kind(&client, &kind).await.unwrap();
+    assert_eq!(has.operations, ["get", "list", "watch"]);
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let guest = User { name: "guest".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let guests: Api<DynamicObject> = Api::all_with(server.client_as(guest), &kind);
+    let listed = all.list(&ListParams::default()).await.unwrap();
+    let revision = listed.metadata.resource_version.unwrap();
+    assert_eq!(listed.items[0].resource_version().unwrap(), revision);
+    let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &kind);
+    assert_eq!(own.get("a").await.unwrap().resource_version().unwrap(), revision);
+    let everything = WatchParams::default();
+    let mut later = all.watch(&everything, &revision).await.unwrap().boxed();
+    let mut first = all.watch(&everything, "0").await.unwrap().boxed();
+    let mut red = all.watch(&everything.clone().labels("color=red"), &revision).await.unwrap().boxed();
+    let mut of_guest = guests.watch(&everything, "").await.unwrap().boxed();
+    told(&mut first, &["added a 1", "added b 2"]).await;
+    told(&mut of_guest, &["added a 1"]).await;
+
+    // What is the same is not told.
+    changes.notify();
+    *sizes.lock().unwrap() = vec![("a", "red", 3), ("b", "red", 2), ("c", "blue", 4)];
+    changes.notify();
+    for watch in [&mut later, &mut first] {
+        told(watch, &["modified a 3", "modified b 2", "added c 4"]).await;
+    }
+    told(&mut red, &["modified a 3", "added b 2"]).await;
+    told(&mut of_guest, &["modified a 3"]).await;
+    sizes.lock().unwrap().clear();
+    changes.notify();
+    told(&mut red, &["deleted a 3", "deleted b 2"]).await;
+    told(&mut of_guest, &["deleted a 3"]).await;
+
+    // Nothing is known of what was there at the time of an earlier list.
+    let mut old = all.watch(&everything, &revision).await.unwrap().boxed();
+    match soon("an error", old.next()).await.unwrap().unwrap() {
+        WatchEvent::Error(status) => assert_eq!((status.code, status.reason.as_str()), (410, "Expired")),
+        other => panic!("{other:?}"),
+    }
+    // An informer follows all of it.
+    let mut informer =
+        std::pin::pin!(watcher(all.clone(), watcher::Config::default().streaming_lists()).applied_objects());
+    sizes.lock().unwrap().push(("z", "red", 9));
+    changes.notify();
+    let seen = soon("an informer", informer.try_next()).await.unwrap().unwrap();
+    assert_eq!(seen.name_any(), "z");
+    // So does a client that shows tables.
+    let viewer = User { name: "viewer".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let path = "/apis/example.com/v1/gadgets?watch=true&timeoutSeconds=1&resourceVersion=0";
+    let request = http::Request::get(path).header("accept", accept).body(http_body_util::Empty::<bytes::Bytes>::new());
+    let answer = server.in_process(viewer).send(request.unwrap()).await.unwrap();
+    let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    assert!(
+        body.starts_with(r#"{"type":"ADDED","object":{"kind":"Table""#) && body.contains(r#""cells":["z""#),
+        "{body}"
+    );
+    drop(server);
+    soon("the end of a watch", async { while later.next().await.is_some_and(|event| event.is_ok()) {} }).await;
+}
+
 #[tokio::test]
 async fn a_watch_ends_when_its_server_stops() {
     let server = Server::builder().without_listener().start().await.unwrap();

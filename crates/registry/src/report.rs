@@ -1,6 +1,8 @@
 use async_trait::async_trait;
 use object::Value;
 use request::User;
+use storage::Revision;
+use tokio::sync::watch;
 
 use crate::Strategy;
 
@@ -13,6 +15,12 @@ pub trait Report: Send + Sync + 'static {
 
     /// The one with this name.
     async fn object(&self, user: &User, namespace: &str, name: &str) -> Option<Value>;
+
+    /// Tells when objects may be others, by a number that only grows and is the resourceVersion of all of them. None where nothing tells, so that
+    /// they cannot be watched.
+    fn changes(&self) -> Option<watch::Receiver<Revision>> {
+        None
+    }
 
     /// How they are printed.
     fn strategy(&self) -> &dyn Strategy;

@@ -3,8 +3,9 @@
 use cache::Header;
 use http::StatusCode;
 use object::{GroupResource, Meta, Status, Value};
-use registry::Report;
+use registry::{Filter, Report, at_revision};
 use request::RequestInfo;
+use storage::Revision;
 
 use crate::options::ListOptions;
 use crate::reply::Reply;
@@ -13,7 +14,10 @@ use crate::{get, list};
 
 pub async fn get(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
     let RequestInfo { namespace, name, .. } = &scope.call.info;
+    // Read before the object is made, so that a watch from here on misses no change.
+    let revision = revision(report);
     let object = report.object(&scope.call.user, namespace, name).await;
+    let object = object.map(|object| shown_at(object, revision));
     // Upstream names it by its singular here.
     let missing = || Status::not_found(&GroupResource::new("", scope.resource.singular.clone()), name);
     get::respond(scope, StatusCode::OK, object.ok_or_else(missing)?)
@@ -21,9 +25,32 @@ pub async fn get(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
 
 pub async fn list(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
     let options = ListOptions::parse(scope, false)?;
+    let revision = revision(report);
+    let objects = made(scope, report, &options.filter).await;
+    let objects = objects.into_iter().map(|object| shown_at(object, revision)).collect();
+    let list = match revision {
+        Some(revision) => at_revision(Value::map(), revision),
+        None => Value::map(),
+    };
+    list::respond_with(scope, objects, list)
+}
+
+/// What the user sees of them and asked for.
+pub async fn made(scope: &Scope, report: &dyn Report, filter: &Filter) -> Vec<Value> {
     let mut objects = report.objects(&scope.call.user, &scope.call.info.namespace).await;
-    objects.retain(|object| options.filter.is_everything() || options.filter.matches(&header(object)));
-    list::respond_with(scope, objects, Value::map())
+    objects.retain(|object| filter.is_everything() || filter.matches(&header(object)));
+    objects
+}
+
+fn revision(report: &dyn Report) -> Option<Revision> {
+    report.changes().map(|changes| *changes.borrow())
+}
+
+fn shown_at(object: Value, revision: Option<Revision>) -> Value {
+    match revision {
+        Some(revision) => at_revision(object, revision),
+        None => object,
+    }
 }
 
 fn header(object: &Value) -> Header {

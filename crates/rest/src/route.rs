@@ -180,6 +180,7 @@ async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         (Verb::Get, Part::History) => Box::pin(past::get_changes(scope)).await,
         (Verb::Get, Part::Report(report)) => report::get(scope, report).await,
         (Verb::List, Part::Report(report)) => report::list(scope, report).await,
+        (Verb::Watch, Part::Report(report)) => Box::pin(watch::made::watch(scope, report)).await,
         (Verb::Create, Part::Action(action)) => scope.large.run(action::act(scope, action)).await,
         (_, Part::Connect(target)) => Box::pin(connect::connect(scope, target)).await,
         _ => Err(method_not_allowed()),
@@ -264,7 +265,7 @@ fn check_custom(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
     let of_objects = matches!(
         (info.verb, part),
         (Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection, Part::Object)
-            | (Verb::List, Part::Report(_))
+            | (Verb::List | Verb::Watch, Part::Report(_))
     );
     let is_known = match part {
         // Of a program that the server is embedded in.

@@ -1,6 +1,7 @@
 //! WATCH: a stream of changes, each encoded once for all watches with the same resource version and media type.
 
 mod frames;
+pub mod made;
 mod told;
 
 use std::ops::ControlFlow;

@@ -229,52 +229,53 @@ impl Frames {
         aside(object.value().len(), || {
             let stored = registry::at_revision(self.storage.decode(object)?, revision);
             let (kind, value) = change(&stored)?;
-            Ok(self.encode(&kind, &value))
+            Ok(encode(self.scope.accept.media, &kind, &value))
         })
-    }
-
-    fn encode(&self, kind: &GroupVersionKind, value: &Value) -> Bytes {
-        encode(self.scope.accept.media, kind, value)
     }
 
     /// Tells the client how far it is without telling it anything else.
     pub fn bookmark(&self, revision: Revision, initial_end: bool, out: &mut Chunk) {
-        let resource = &self.scope.resource;
-        let mut mark = Value::map();
-        mark.set_type(&resource.kind);
-        mark.set_meta_str("resourceVersion", &revision.to_string());
-        if initial_end {
-            mark.set_annotation(INITIAL_EVENTS_END, "true");
-        }
-        let media = self.scope.accept.media;
-        let bytes = match &self.scope.accept.transform {
-            Transform::Table(version) => {
-                let mut table = Map::new();
-                table.insert("kind", "Table");
-                table.insert("apiVersion", format!("meta.k8s.io/{version}"));
-                let mut metadata = Map::new();
-                metadata.insert("resourceVersion", revision.to_string());
-                table.insert("metadata", metadata);
-                table.insert("columnDefinitions", Value::Null);
-                let mut row = Map::new();
-                row.insert("cells", Value::Null);
-                row.insert("object", table::metadata(&self.scope, &mark, version));
-                table.insert("rows", vec![Value::Map(row)]);
-                self.encode(&GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
-            }
-            Transform::Partial(version) | Transform::PartialList(version) => {
-                let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
-                self.encode(&kind, &table::metadata(&self.scope, &mark, version))
-            }
-            Transform::None => {
-                let body = render::encode_body(resource, mark, media);
-                let mut whole = BytesMut::new();
-                render::with_type(resource, &body, media, &mut whole);
-                whole.freeze()
-            }
-        };
-        wire::watch_event(media, "BOOKMARK", &bytes, out.buffer());
+        bookmark(&self.scope, revision, initial_end, out.buffer());
     }
+}
+
+/// Writes an event that says how far the client is, and perhaps that the initial events end here.
+pub fn bookmark(scope: &Scope, revision: Revision, initial_end: bool, out: &mut BytesMut) {
+    let resource = &scope.resource;
+    let mut mark = Value::map();
+    mark.set_type(&resource.kind);
+    mark.set_meta_str("resourceVersion", &revision.to_string());
+    if initial_end {
+        mark.set_annotation(INITIAL_EVENTS_END, "true");
+    }
+    let media = scope.accept.media;
+    let bytes = match &scope.accept.transform {
+        Transform::Table(version) => {
+            let mut table = Map::new();
+            table.insert("kind", "Table");
+            table.insert("apiVersion", format!("meta.k8s.io/{version}"));
+            let mut metadata = Map::new();
+            metadata.insert("resourceVersion", revision.to_string());
+            table.insert("metadata", metadata);
+            table.insert("columnDefinitions", Value::Null);
+            let mut row = Map::new();
+            row.insert("cells", Value::Null);
+            row.insert("object", table::metadata(scope, &mark, version));
+            table.insert("rows", vec![Value::Map(row)]);
+            encode(media, &GroupVersionKind::new("meta.k8s.io", "v1", "Table"), &Value::Map(table))
+        }
+        Transform::Partial(version) | Transform::PartialList(version) => {
+            let kind = GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata");
+            encode(media, &kind, &table::metadata(scope, &mark, version))
+        }
+        Transform::None => {
+            let body = render::encode_body(resource, mark, media);
+            let mut whole = BytesMut::new();
+            render::with_type(resource, &body, media, &mut whole);
+            whole.freeze()
+        }
+    };
+    wire::watch_event(media, "BOOKMARK", &bytes, out);
 }
 
 pub fn error_event(media: Media, status: &Status) -> Bytes {
@@ -285,7 +286,7 @@ pub fn error_event(media: Media, status: &Status) -> Bytes {
 }
 
 /// An object without its trailing newline.
-fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
+pub fn encode(media: Media, kind: &GroupVersionKind, value: &Value) -> Bytes {
     let accept = crate::Accept::plain(if media == Media::Yaml { Media::Json } else { media }, false);
     let bytes = crate::encode_value(&accept, kind, value);
     match bytes.last() {
